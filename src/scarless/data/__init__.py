@@ -1,1 +1,1 @@
-"""data."""
+"""From tables to checked arrays."""

@@ -1,1 +1,37 @@
-"""labelling."""
+"""Labelling mechanisms ``e(x)``, and the labels that are drawn from them.
+
+A mechanism turns attributes into propensities, ``mechanism.propensity(X)``; `simulate_labels` turns classes
+and propensities into labels.
+
+Examples
+--------
+>>> import numpy as np
+>>> from scarless.labelling import GeometricMeanSAR, simulate_labels
+>>> X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+>>> e = GeometricMeanSAR(attributes=[0, 1], low=0.2, high=0.8).propensity(X)
+>>> e.round(3)
+array([0.4, 0.8, 0.2, 0.4])
+>>> simulate_labels([1, 1, 0, 1], e, random_state=0).shape
+(4,)
+"""
+
+from scarless.labelling.base import Assumption, LabellingMechanism
+from scarless.labelling.conversion import CallableMechanism, as_mechanism
+from scarless.labelling.mechanisms import SCAR, GeometricMeanSAR, LogisticSAR, ProbabilisticGap
+from scarless.labelling.simulate import simulate_labels, simulate_many_labels
+from scarless.labelling.strata import StepSAR, StratifiedSAR
+
+__all__ = [
+    "SCAR",
+    "Assumption",
+    "CallableMechanism",
+    "GeometricMeanSAR",
+    "LabellingMechanism",
+    "LogisticSAR",
+    "ProbabilisticGap",
+    "StepSAR",
+    "StratifiedSAR",
+    "as_mechanism",
+    "simulate_labels",
+    "simulate_many_labels",
+]

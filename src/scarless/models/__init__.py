@@ -1,1 +1,7 @@
-"""models."""
+"""Thin scikit-learn classes: check, compute, store."""
+
+from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.sar_em import SAREMClassifier
+from scarless.models.scar import NaiveClassifier, SCARClassifier
+
+__all__ = ["NaiveClassifier", "PropensityWeightedClassifier", "SAREMClassifier", "SCARClassifier"]

@@ -1,0 +1,1 @@
+"""Benchmarks: speed and accuracy measured against the paper's own method."""

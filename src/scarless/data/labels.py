@@ -1,0 +1,86 @@
+"""Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+FloatVector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelCoding:
+    """The two values of a label column, sorted, and which of them marks a labelled positive."""
+
+    classes: NDArray[Any]
+    positive: int  # index into classes
+
+    def encode(self, y: Any) -> FloatVector:
+        """Return 1.0 for labelled, 0.0 for unlabelled rows."""
+        y = np.asarray(y)
+        unknown = np.setdiff1d(y, self.classes)
+        if unknown.size:
+            raise ValueError(f"labels hold {unknown[0]!r}; the model was fitted on {self.classes.tolist()}.")
+        return (y == self.classes[self.positive]).astype(np.float64)
+
+    def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the value of the positive class where `positive`, else the other one."""
+        return np.where(positive, self.classes[self.positive], self.classes[1 - self.positive])
+
+    def columns(self, p: FloatVector) -> FloatVector:
+        """Return the probabilities of both classes, in the order of `classes`."""
+        pair = (1.0 - p, p) if self.positive == 1 else (p, 1.0 - p)
+        return np.column_stack(pair)
+
+
+def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
+    """Find the two values of a label column and the positive one among them.
+
+    0/1, -1/+1 and booleans explain themselves. Of any other two values `pos_label` names the positive one;
+    without it the last in sorted order is taken, with a warning that says so.
+
+    Examples
+    --------
+    >>> check_labels([0, 1, 1]).positive
+    1
+    >>> check_labels(["positive", "unlabeled"], pos_label="positive").positive
+    0
+    """
+    check_classification_targets(y)
+    classes = np.unique(np.asarray(y))
+    if classes.size > 2:
+        kind = type_of_target(y, input_name="y")
+        shown = ", ".join(repr(value) for value in classes[:5].tolist())
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "
+            f"values, labelled positive and unlabelled; these have {classes.size}: {shown}"
+            f"{', ...' if classes.size > 5 else ''}."
+        )
+    positive = _positive_value(classes, pos_label)
+    if classes.size < 2:
+        missing = "unlabelled row" if classes[0] == positive else "labelled row"
+        raise ValueError(
+            f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. Learning from positive and "
+            "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
+        )
+    return LabelCoding(classes, int(np.flatnonzero(classes == positive)[0]))
+
+
+def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
+    if pos_label is not None:
+        if pos_label not in classes.tolist() and classes.size == 2:
+            raise ValueError(f"pos_label={pos_label!r} is not among the labels {classes.tolist()}.")
+        return pos_label
+    if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
+        return classes.dtype.type(1)
+    if classes.size == 2:
+        warnings.warn(
+            f"Labels are {classes.tolist()} and pos_label is not given: taking {classes[-1].item()!r}, the last in "
+            "sorted order, as the labelled positives. Pass pos_label= to choose.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return classes[-1]

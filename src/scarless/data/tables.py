@@ -1,0 +1,100 @@
+"""Tables of attributes -> checked arrays: dense or CSR, float32 or float64, finite, names kept."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+_CHUNK_ROWS = 8192
+# Squares of larger entries, summed over rows, leave the range of the type.
+_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+
+
+def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+    """Return `X` (and `y`, where given) as arrays that the numerics can use, or a clear error.
+
+    Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
+    stays CSR, a memory map stays one.
+    """
+    _refuse_text(X)
+    options: dict[str, Any] = {
+        "reset": reset,
+        "accept_sparse": "csr",
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": False,
+    }
+    if y is None:
+        X = validate_data(estimator, X, **options)
+    else:
+        X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
+    _check_finite(X, getattr(estimator, "feature_names_in_", None))
+    return X if y is None else (X, y)
+
+
+def _refuse_text(X: Any) -> None:
+    """Name the columns of a data frame that hold no numbers."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
+    if text:
+        raise ValueError(
+            f"{len(text)} of {len(X.columns)} columns hold text, not numbers: {', '.join(map(repr, text[:5]))}"
+            f"{', ...' if len(text) > 5 else ''}. Encode them first, e.g. with "
+            "sklearn.preprocessing.OneHotEncoder(sparse_output=False).set_output(transform='pandas')."
+        )
+
+
+def _is_text(column: Any, kind: str) -> bool:
+    kind = kind.lower().split("(")[0]
+    if kind == "object":  # may hold numbers; whether it does shows only in the trying
+        try:
+            np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError):
+            return True
+    return kind in {"str", "string", "category", "categorical", "enum"} or "date" in kind
+
+
+def _check_finite(X: Any, names: Any) -> None:
+    """Raise with row and column of the first value that is missing, infinite or beyond use."""
+    data = X.data.reshape(-1, 1) if sparse.issparse(X) else X
+    largest = _LARGEST[np.dtype(X.dtype)]
+    for start in range(0, data.shape[0], _CHUNK_ROWS):
+        chunk = data[start : start + _CHUNK_ROWS]
+        if chunk.size == 0 or max(chunk.max(), -chunk.min()) <= largest:  # False for NaN
+            continue
+        row, column = np.argwhere(~(np.abs(chunk) <= largest))[0]
+        _raise_bad_value(X, int(start + row), int(column), names, largest)
+
+
+def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) -> None:
+    if sparse.issparse(X):
+        entry = row
+        row, column = int(np.searchsorted(X.indptr, entry, side="right") - 1), int(X.indices[entry])
+        value = float(X.data[entry])
+    else:
+        value = float(X[row, column])
+    where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})")
+    if np.isnan(value):
+        raise ValueError(
+            f"Input X contains NaN at {where}. Missing values must be filled in first, e.g. with "
+            "sklearn.impute.SimpleImputer in a Pipeline, or the rows dropped."
+        )
+    if np.isinf(value):
+        raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
+    raise ValueError(
+        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {X.dtype}. "
+        "Scale the columns, e.g. with sklearn.preprocessing.StandardScaler."
+    )
+
+
+def take_columns(X: Any, columns: Any) -> Any:
+    """Return some columns of an array, a sparse matrix or a data frame, as the same kind of table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    if hasattr(X, "columns"):  # polars
+        return X[:, [int(column) for column in columns]]
+    return np.asarray(X)[:, columns] if not sparse.issparse(X) else X[:, columns]
+
+

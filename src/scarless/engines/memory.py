@@ -1,0 +1,130 @@
+"""Rows in memory (or memory-mapped), blocks walked by threads."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from scarless.engines.base import Rows, Sums
+
+# A block of this many numbers stays in a core's cache together with its scaled copy.
+_BLOCK_NUMBERS = 131_072
+# Blocks are added up in this many runs, whatever the number of threads: the sums are the same on any machine.
+_LANES = 16
+
+
+class InMemoryEngine:
+    """Walks blocks of rows with a few threads, each BLAS call on one thread.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_columns), float32 or float64
+        Never copied; a memory map stays on disk but for the blocks in work.
+    rows : dict of arrays
+        Values per row that block functions need: labels, weights, targets.
+    block_rows : int, optional
+        Rows per block; by default what fits a core's cache.
+    n_threads : int, optional
+        By default as many as BLAS may use at this moment, so limits set by the caller are kept.
+
+    Examples
+    --------
+    >>> engine = InMemoryEngine(np.eye(3), {"w": np.array([1.0, 2.0, 3.0])}, block_rows=2)
+    >>> engine.total(lambda X, rows: (rows["w"] @ X,))
+    (array([1., 2., 3.]),)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        rows: Rows,
+        *,
+        block_rows: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.X, self.rows = X, rows
+        self.block_rows = block_rows or int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, 8192))
+        self.n_threads = n_threads or _blas_threads()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows held."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of X."""
+        return np.dtype(self.X.dtype)
+
+    def with_rows(self, **columns: NDArray[np.float64]) -> "InMemoryEngine":
+        """Return an engine over the same X with other values per row."""
+        return InMemoryEngine(self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads)
+
+    def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
+        """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
+
+        def lane_sum(blocks: list[slice]) -> Sums:
+            parts = (block_function(*self._block(block), *parameters) for block in blocks)
+            return _add_up(parts)
+
+        return _add_up(self._map(lane_sum, self._lanes()))
+
+    def collect(
+        self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any
+    ) -> NDArray[np.float64]:
+        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
+
+        def lane_values(blocks: list[slice]) -> NDArray[np.float64]:
+            return np.concatenate([row_function(*self._block(block), *parameters) for block in blocks])
+
+        return np.concatenate(list(self._map(lane_values, self._lanes())))
+
+    def _block(self, block: slice) -> tuple[Any, Rows]:
+        return self.X[block], {name: values[block] for name, values in self.rows.items()}
+
+    def _lanes(self) -> list[list[slice]]:
+        """Return the blocks in runs of neighbours; depends on the number of rows only."""
+        starts = range(0, max(1, self.n_rows), self.block_rows)
+        blocks = [slice(start, start + self.block_rows) for start in starts]
+        cuts = np.unique(np.linspace(0, len(blocks), _LANES + 1).round().astype(int))
+        return [blocks[a:b] for a, b in pairwise(cuts)]
+
+    def _map(self, function: Callable[[list[slice]], Any], lanes: list[list[slice]]) -> Iterator[Any]:
+        with _controller().limit(limits=1, user_api="blas"):
+            if self.n_threads == 1 or len(lanes) == 1:
+                yield from map(function, lanes)
+                return
+            with ThreadPoolExecutor(self.n_threads) as pool:
+                yield from pool.map(function, lanes)
+
+
+def _add_up(parts: Any) -> Any:
+    """Add tuples of arrays field by field, in order, in float64."""
+    iterator = iter(parts)
+    first = next(iterator)
+    sums = [np.array(field, dtype=np.float64) for field in first]
+    for part in iterator:
+        for total, field in zip(sums, part, strict=True):
+            total += field
+    return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the handle on BLAS thread pools; finding the libraries takes milliseconds, so once."""
+    return ThreadpoolController()
+
+
+def _blas_threads() -> int:
+    pools = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
+    return max(pools, default=1)

@@ -1,0 +1,51 @@
+"""An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.engines.base import Engine
+from scarless.numerics.newton import NewtonOptions, Solution, minimise
+from scarless.numerics.objectives import Curvature, Objective, Sums
+
+Vector = NDArray[np.float64]
+
+# Above this many parameters the information matrix is not formed; products with it are.
+WIDEST_MATRIX = 1500
+
+
+@dataclass(frozen=True)
+class PenalisedProblem:
+    r"""Minus the log-likelihood plus :math:`\tfrac12\sum_j \lambda_j \beta_j^2`."""
+
+    engine: Engine
+    objective: Objective
+    ridge: Vector
+
+    def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature over all rows, penalty included."""
+        value, gradient, matrix = self.engine.total(self.objective.sums, beta, curvature)
+        if curvature is Curvature.DIAGONAL:
+            matrix = matrix + self.ridge
+        elif curvature is not Curvature.NONE:
+            matrix[np.diag_indices(beta.size)] += self.ridge
+        return Sums(value + 0.5 * (self.ridge @ beta**2), gradient + self.ridge * beta, matrix)
+
+    def product(self, beta: Vector, direction: Vector) -> Vector:
+        """Return the expected information times a direction, penalty included."""
+        (product,) = self.engine.total(self.objective.product, beta, direction)
+        return product + self.ridge * direction
+
+    def solve(self, start: Vector, *, total_weight: float, tol: float, max_iter: int) -> Solution:
+        """Minimise from `start`; `tol` is the predicted gain per unit of row weight."""
+        single = self.engine.dtype == np.float32
+        options = NewtonOptions(
+            scale=total_weight,
+            tol=tol,
+            max_iter=max_iter,
+            rounding=1e-7 if single else 1e-14,
+            matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
+            may_diverge=not self.ridge.any(),
+        )
+        return minimise(self, start, options)

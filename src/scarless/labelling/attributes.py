@@ -1,0 +1,169 @@
+"""Reading single attributes out of X: arrays, sparse matrices and DataFrames of any library.
+
+Only the columns that are asked for are touched: a sparse X is never made dense as a whole.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from scarless.data.vectors import FloatVector, check_vector
+
+Attribute: TypeAlias = str | int
+
+
+def check_attributes(attributes: Attribute | Sequence[Attribute]) -> tuple[Attribute, ...]:
+    """Return attribute names and positions as a tuple; one alone may come without its list.
+
+    Examples
+    --------
+    >>> check_attributes(["age", "visits"])
+    ('age', 'visits')
+    >>> check_attributes("age")
+    ('age',)
+    """
+    given = [attributes] if isinstance(attributes, str | int | Integral) else list(attributes)
+    if not given:
+        raise ValueError("attributes is empty; name at least one. Labels that depend on none are SCAR(c).")
+    checked = tuple(_check_attribute(attribute) for attribute in given)
+    for place, attribute in enumerate(checked):
+        if attribute in checked[:place]:
+            raise ValueError(f"{describe(attribute)} is listed twice in attributes; list it once.")
+    return checked
+
+
+def _check_attribute(attribute: Any) -> Attribute:
+    if isinstance(attribute, str):
+        return str(attribute)
+    if not isinstance(attribute, Integral) or isinstance(attribute, bool):
+        raise ValueError(f"attributes must be column names or positions; {attribute!r} is neither.")
+    if attribute < 0:
+        raise ValueError(
+            f"attributes has the position {attribute}; positions count from 0. "
+            "Where a minus means that the attribute lowers the propensity, give it as the attribute's sign."
+        )
+    return int(attribute)
+
+
+def describe(attribute: Attribute) -> str:
+    """How messages name an attribute.
+
+    Examples
+    --------
+    >>> describe("age"), describe(3)
+    ("attribute 'age'", 'attribute 3')
+    """
+    return f"attribute {attribute!r}"
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows of a table.
+
+    Examples
+    --------
+    >>> count_rows([[1, 2], [3, 4], [5, 6]])
+    3
+    """
+    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(
+            f"X must be a table with rows and columns; its shape is {shape}. "
+            "A single attribute is X.reshape(-1, 1)."
+        )
+    return int(shape[0])
+
+
+def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
+    """Return each attribute's values as they are, numbers or not.
+
+    In a DataFrame a string is a column name, and so is an integer where the frame has integer names;
+    otherwise an integer is a position.
+
+    Examples
+    --------
+    >>> attribute_columns([[1, 2], [3, 4]], [1])
+    [array([2, 4])]
+    """
+    count_rows(X)
+    if hasattr(X, "columns"):
+        return [_frame_column(X, attribute) for attribute in attributes]
+    if issparse(X):
+        positions = _check_positions(attributes, X.shape[1])
+        sliceable = X if X.format in ("csr", "csc") else X.tocsr()
+        return list(sliceable[:, positions].toarray().T)
+    table = np.asarray(X)
+    return list(table[:, _check_positions(attributes, table.shape[1])].T)
+
+
+def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
+    """Return the attributes as a float64 matrix, one column each; every value must be a finite number.
+
+    Examples
+    --------
+    >>> attribute_matrix([[1, 2, 3], [4, 5, 6]], [2, 0])
+    array([[3., 1.],
+           [6., 4.]])
+    """
+    columns = attribute_columns(X, attributes)
+    return np.column_stack(
+        [_check_finite(values, describe(name)) for values, name in zip(columns, attributes, strict=True)]
+    )
+
+
+def _check_finite(values: NDArray[Any], name: str) -> FloatVector:
+    vector = check_vector(values, name)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        raise ValueError(
+            f"{name} must hold finite numbers; {bad.size} of {vector.size} values do not "
+            f"(first: row {bad[0]} = {vector[bad[0]]:g}). Impute or drop these rows first."
+        )
+    return vector
+
+
+def _check_positions(attributes: Sequence[Attribute], n_columns: int) -> list[int]:
+    positions = []
+    for attribute in attributes:
+        if isinstance(attribute, str):
+            raise ValueError(
+                f"{describe(attribute)} is a name, but X has no column names; "
+                f"give its position, 0 to {n_columns - 1}, or pass X as a DataFrame."
+            )
+        positions.append(_check_position(attribute, n_columns))
+    return positions
+
+
+def _check_position(position: int, n_columns: int) -> int:
+    if position >= n_columns:
+        raise ValueError(
+            f"{describe(position)} is out of range; X has {n_columns} columns, "
+            f"at positions 0 to {n_columns - 1}."
+        )
+    return position
+
+
+def _frame_column(X: Any, attribute: Attribute) -> NDArray[Any]:
+    names = list(X.columns)
+    if attribute not in names:
+        has_integer_names = any(isinstance(name, Integral) for name in names)
+        if isinstance(attribute, str) or has_integer_names:
+            raise ValueError(_unknown_name(attribute, names))
+        attribute = names[_check_position(attribute, len(names))]
+    if names.count(attribute) > 1:
+        raise ValueError(
+            f"{describe(attribute)} names {names.count(attribute)} columns of X; names must differ."
+        )
+    return np.asarray(X[attribute])
+
+
+def _unknown_name(attribute: Attribute, names: list[Any]) -> str:
+    by_lower_case = {str(name).lower(): name for name in names}
+    nearest = get_close_matches(str(attribute).lower(), by_lower_case, n=1)
+    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    hint = f"Did you mean {by_lower_case[nearest[0]]!r}?" if nearest else f"Its columns are {shown}."
+    return f"X has no {describe(attribute)}. {hint}"

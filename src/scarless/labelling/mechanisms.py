@@ -1,0 +1,346 @@
+"""Labelling mechanisms with a formula: constant, geometric mean, logistic, probabilistic gap."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.data.vectors import FloatVector
+from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
+from scarless.labelling.base import (
+    Assumption,
+    LabellingMechanism,
+    check_number,
+    check_one_propensity,
+    check_range,
+    require_class_probability,
+)
+from scarless.labelling.formulas import gap_share, geometric_mean, logistic, power_curve
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class SCAR(LabellingMechanism):
+    r"""Selected completely at random: every positive has the same propensity.
+
+    .. math:: e(x) = c
+
+    Parameters
+    ----------
+    label_frequency : float
+        The label frequency ``c = Pr(s=1|y=1)``, in (0, 1].
+
+    References
+    ----------
+    Elkan and Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008.
+
+    Examples
+    --------
+    >>> SCAR(0.3).propensity([[1.0], [2.0]])
+    array([0.3, 0.3])
+    """
+
+    label_frequency: float
+
+    def __post_init__(self) -> None:
+        _set(self, label_frequency=check_one_propensity(self.label_frequency, "label_frequency"))
+
+    @property
+    def assumption(self) -> Assumption:
+        """``"SCAR"``."""
+        return "SCAR"
+
+    def _propensity(self, X: Any, p: FloatVector | None) -> float:
+        return self.label_frequency
+
+
+@dataclass(frozen=True)
+class GeometricMeanSAR(LabellingMechanism):
+    r"""The paper's mechanism: a geometric mean over the propensity attributes.
+
+    .. math:: e(x_e) = \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k}
+
+    with each attribute scaled to [0, 1] by its minimum and maximum, and :math:`1 - x_i` in place of
+    :math:`x_i` where its sign is -1. It runs from `low`, all attributes at their worst, to `high`. SAR.
+
+    Parameters
+    ----------
+    attributes : names or positions
+        The propensity attributes.
+    low, high : float, default=0.2 and 0.8
+        The range of propensities, ``0 < low < high <= 1``.
+    signs : sequence of +1 and -1, optional
+        One per attribute; -1 means that the attribute lowers the propensity. All +1 by default.
+    ranges : sequence of (minimum, maximum), optional
+        The scale of each attribute. By default those of the X that `propensity` is given, so that the same
+        row may have another propensity in another X: use `fitted` where training and test rows shall share
+        one scale.
+    outside : {"raise", "clip"}, default="raise"
+        What to do with a value outside its range in `ranges`: refuse it, or treat it as the nearest end of
+        the range, which keeps `e` in [low, high] and flat beyond the range.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD 2019; its experiments have low=0.2 and high=0.8.
+
+    Examples
+    --------
+    >>> X = [[0, 20.0], [1, 20.0], [1, 60.0]]
+    >>> mechanism = GeometricMeanSAR([0, 1], low=0.2, high=0.8, signs=[1, -1])
+    >>> mechanism.propensity(X)
+    array([0.4, 0.8, 0.4])
+
+    One scale for training and test rows:
+
+    >>> mechanism.fitted(X).ranges
+    ((0.0, 1.0), (20.0, 60.0))
+    >>> mechanism.fitted(X).propensity([[1, 40.0]]).round(4)
+    array([0.5657])
+    """
+
+    attributes: Sequence[Attribute]
+    low: float = 0.2
+    high: float = 0.8
+    signs: Sequence[int] | None = None
+    _: KW_ONLY
+    ranges: Sequence[Range] | None = None
+    outside: Literal["raise", "clip"] = "raise"
+
+    def __post_init__(self) -> None:
+        attributes = check_attributes(self.attributes)
+        low, high = check_range(self.low, self.high)
+        _set(
+            self,
+            attributes=attributes,
+            low=low,
+            high=high,
+            signs=_check_signs(self.signs, len(attributes)),
+            ranges=None if self.ranges is None else _check_ranges(self.ranges, attributes),
+        )
+        if self.outside not in ("raise", "clip"):
+            raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
+
+    @property
+    def assumption(self) -> Assumption:
+        """``"SAR"``."""
+        return "SAR"
+
+    def fitted(self, X: Any) -> Self:
+        """Return a copy whose `ranges` are the minima and maxima of `X`, in place of any that it had."""
+        return replace(self, ranges=_find_ranges(attribute_matrix(X, self.attributes), self.attributes))
+
+    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+        values = attribute_matrix(X, self.attributes)
+        ranges = _find_ranges(values, self.attributes) if self.ranges is None else self.ranges
+        bottom, top = np.asarray(ranges).T
+        if self.outside == "raise":
+            _check_inside(values, ranges, self.attributes)
+        x = (np.clip(values, bottom, top) - bottom) / (top - bottom)
+        return geometric_mean(np.where(np.asarray(self.signs) > 0, x, 1.0 - x), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class LogisticSAR(LabellingMechanism):
+    r"""A logistic curve in the propensity attributes, as they are: nothing is scaled.
+
+    .. math:: e(x_e) = low + (high - low)\, \frac{1}{1 + \exp(-(b + w \cdot x_e))}
+
+    With the default range this is the propensity model that `scarless` fits. SAR.
+
+    Parameters
+    ----------
+    attributes : names or positions
+        The propensity attributes.
+    coefficients : sequence of float
+        `w`, one per attribute.
+    intercept : float, default=0.0
+        `b`.
+    low, high : float, default=0.0 and 1.0
+        The range of propensities, ``0 <= low < high <= 1``.
+
+    References
+    ----------
+    Furmanczyk, Mielniczuk, Rejchel and Teisseyre, "Double logistic regression approach to biased
+    positive-unlabeled data", arXiv:2209.07787, 2022.
+
+    Examples
+    --------
+    >>> LogisticSAR([0], [2.0], -1.0).propensity([[0.5], [1.5]]).round(4)
+    array([0.5   , 0.8808])
+    """
+
+    attributes: Sequence[Attribute]
+    coefficients: Sequence[float]
+    intercept: float = 0.0
+    _: KW_ONLY
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        attributes = check_attributes(self.attributes)
+        given = np.ravel(self.coefficients).tolist()
+        _check_count(given, "coefficients", len(attributes))
+        low, high = check_range(self.low, self.high, allow_zero=True)
+        _set(
+            self,
+            attributes=attributes,
+            coefficients=tuple(check_number(w, f"coefficients[{i}]") for i, w in enumerate(given)),
+            intercept=check_number(self.intercept, "intercept"),
+            low=low,
+            high=high,
+        )
+
+    @property
+    def assumption(self) -> Assumption:
+        """``"SAR"``."""
+        return "SAR"
+
+    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+        values = attribute_matrix(X, self.attributes)
+        return logistic(self.intercept + values @ np.asarray(self.coefficients), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class ProbabilisticGap(LabellingMechanism):
+    r"""Labelling by how clear a case is: a monotone function of the gap between the class probabilities.
+
+    .. math:: \Delta(x) = \Pr(y=1|x) - \Pr(y=0|x) = 2 p(x) - 1
+
+    .. math:: e(x) = low + (high - low)\, t^{power}, \qquad
+              t = \frac{1 - \Delta}{2} \text{ (decreasing)}, \quad
+              t = \frac{1 + \Delta}{2} \text{ (increasing)}
+
+    and with `absolute`, :math:`1 - |\Delta|` and :math:`|\Delta|` in their place. SNAR: it needs the true
+    class probability, ``propensity(X, class_probability=p)``, and reads nothing else.
+
+    **Both directions are in use; say which one you mean.** ``"decreasing"``, the default, labels the clear
+    positives *least* often: the obvious case that nobody writes down. ``"increasing"`` labels them *most*
+    often, and is what He et al. assume: the higher ``Pr(y=1|x)``, the likelier a positive is labelled.
+    Gong et al. have labels drawn to simple or to critical examples; with ``absolute=True``,
+    ``"decreasing"`` draws them to the decision boundary and ``"increasing"`` away from it.
+
+    Where the classes are separable, p is 1 for every positive, and the mechanism is SCAR in effect.
+
+    Parameters
+    ----------
+    low, high : float, default=0.2 and 0.8
+        The range of propensities, ``0 < low < high <= 1``.
+    power : float, default=1.0
+        Above 0; 1 is a straight line in the gap.
+    direction : {"decreasing", "increasing"}, default="decreasing"
+        How the propensity moves as the gap grows.
+    absolute : bool, default=False
+        Whether the gap counts without its sign.
+
+    References
+    ----------
+    He, Liu, Webb and Tao, "Instance-Dependent PU Learning by Bayesian Optimal Relabeling",
+    arXiv:1808.02180, 2018.
+
+    Gong, Wang, Liu, Han, You, Yang and Tao, "Instance-Dependent Positive and Unlabeled Learning With Labeling
+    Bias Estimation", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2022.
+
+    Examples
+    --------
+    >>> X, p = [[1.0], [2.0], [3.0]], [0.1, 0.5, 1.0]
+    >>> ProbabilisticGap().propensity(X, class_probability=p)
+    array([0.74, 0.5 , 0.2 ])
+    >>> ProbabilisticGap(direction="increasing").propensity(X, class_probability=p)
+    array([0.26, 0.5 , 0.8 ])
+    """
+
+    low: float = 0.2
+    high: float = 0.8
+    _: KW_ONLY
+    power: float = 1.0
+    direction: Literal["decreasing", "increasing"] = "decreasing"
+    absolute: bool = False
+
+    def __post_init__(self) -> None:
+        low, high = check_range(self.low, self.high)
+        power = check_number(self.power, "power")
+        if power <= 0.0:
+            raise ValueError(
+                f"power must be above 0; it is {power:g}. Turn the curve around with direction=."
+            )
+        if self.direction not in ("decreasing", "increasing"):
+            raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {self.direction!r}.")
+        _set(self, low=low, high=high, power=power)
+
+    @property
+    def assumption(self) -> Assumption:
+        """``"SNAR"``."""
+        return "SNAR"
+
+    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+        share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
+        return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
+
+
+def _set(mechanism: LabellingMechanism, **checked: Any) -> None:
+    """Store checked values in a frozen dataclass; only for ``__post_init__``."""
+    for name, value in checked.items():
+        object.__setattr__(mechanism, name, value)
+
+
+def _check_count(values: Sequence[Any], name: str, n_attributes: int) -> None:
+    if len(values) != n_attributes:
+        raise ValueError(
+            f"{name} has {len(values)} values for {n_attributes} attributes; give one per attribute."
+        )
+
+
+def _check_signs(signs: Sequence[int] | None, n_attributes: int) -> tuple[int, ...]:
+    if signs is None:
+        return (1,) * n_attributes
+    given = np.ravel(signs).tolist()
+    _check_count(given, "signs", n_attributes)
+    for place, sign in enumerate(given):
+        if sign not in (-1, 1) or isinstance(sign, bool):
+            raise ValueError(f"signs must be +1 or -1; signs[{place}] is {sign!r}.")
+    return tuple(int(sign) for sign in given)
+
+
+def _check_ranges(ranges: Sequence[Range], attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+    given = list(ranges)
+    _check_count(given, "ranges", len(attributes))
+    checked = []
+    for attribute, pair in zip(attributes, given, strict=True):
+        name = f"the range of {describe(attribute)}"
+        if np.shape(pair) != (2,):
+            raise ValueError(f"{name} must be a pair (minimum, maximum); it is {pair!r}.")
+        bottom, top = (check_number(end, name) for end in pair)
+        if bottom >= top:
+            raise ValueError(f"{name} must run from a minimum up to a maximum; it is ({bottom:g}, {top:g}).")
+        checked.append((bottom, top))
+    return tuple(checked)
+
+
+def _find_ranges(values: NDArray[np.float64], attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+    if not len(values):
+        raise ValueError("X has no rows to take the attributes' minima and maxima from; give ranges=.")
+    found = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
+    for attribute, (bottom, top) in zip(attributes, found, strict=True):
+        if bottom == top:
+            raise ValueError(
+                f"{describe(attribute)} is constant, {bottom:g} in every row, so it cannot be scaled "
+                "to [0, 1]. Leave it out, or say what its range is with ranges=."
+            )
+    return found
+
+
+def _check_inside(
+    values: NDArray[np.float64], ranges: Sequence[Range], attributes: Sequence[Attribute]
+) -> None:
+    for attribute, column, (bottom, top) in zip(attributes, values.T, ranges, strict=True):
+        bad = np.flatnonzero((column < bottom) | (column > top))
+        if bad.size:
+            raise ValueError(
+                f"{describe(attribute)} has {bad.size} of {column.size} values outside its range "
+                f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}). "
+                "Fit the ranges on all rows, or choose outside='clip'."
+            )

@@ -1,0 +1,91 @@
+"""Checks and means that every metric of this package shares."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.data.vectors import FloatVector, check_indicator, check_probability, check_propensity
+from scarless.numerics.costs import Cost, get_cost
+from scarless.numerics.risk import times
+
+
+class Predictions(NamedTuple):
+    """Checked predictions with what each of them costs on a positive and on a negative row."""
+
+    p: FloatVector
+    cost_pos: FloatVector
+    cost_neg: FloatVector
+
+
+class LabelledPredictions(NamedTuple):
+    """Checked predictions with the label and the propensity of each row."""
+
+    p: FloatVector
+    cost_pos: FloatVector
+    cost_neg: FloatVector
+    s: FloatVector
+    e: FloatVector
+
+
+def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
+    """Return the predictions of at least one row and their two costs.
+
+    Examples
+    --------
+    >>> check_predictions([0.25], "absolute").cost_pos
+    array([0.75])
+    """
+    chosen = get_cost(cost)
+    p = check_probability(y_pred, name="y_pred")
+    if p.size == 0:
+        raise ValueError("y_pred has no rows; a risk is a mean over at least one row.")
+    return Predictions(p, chosen.positive(p), chosen.negative(p))
+
+
+def check_labelled_predictions(
+    y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, cost: str | Cost
+) -> LabelledPredictions:
+    """Return the predictions and costs of `check_predictions` with the label and propensity of each row.
+
+    Examples
+    --------
+    >>> check_labelled_predictions([0.25, 0.5], [1, 0], 0.5, "absolute").e
+    array([0.5, 0.5])
+    """
+    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
+    labels = check_indicator(s, "s", n_rows=p.size)
+    e = check_propensity(propensity, n_rows=p.size)
+    return LabelledPredictions(p, cost_pos, cost_neg, labels, e)
+
+
+def check_fraction(value: float, name: str) -> float:
+    """Return a number strictly between 0 and 1, or say what came instead.
+
+    Examples
+    --------
+    >>> check_fraction(0.05, "eta")
+    0.05
+    """
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {value!r}.")
+    return float(value)
+
+
+def weighted_mean(values: FloatVector, weight: FloatVector) -> float:
+    """Return the weighted mean; infinite rows of weight 0 do not count, and ``inf - inf`` is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
+    2.0
+    """
+    summands = times(weight, values)
+    if np.isposinf(summands).any() and np.isneginf(summands).any():
+        raise ValueError(
+            "the mean is undefined: some rows cost inf and others -inf, because y_pred holds exact zeros or "
+            "ones and the cost is unbounded there. Keep predictions inside on purpose, e.g. "
+            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+        )
+    return float(summands.sum() / weight.sum())

@@ -1,0 +1,229 @@
+"""Confidence intervals for the risk in the population, from biased labels.
+
+Here rows, classes and labels are all random: rows are drawn independently from one population and each
+positive is labelled with its propensity. The weighted costs of the rows are then independent draws with the
+true risk as their mean, so any interval for a mean serves. (`corrected_bound` and `risk_variance` keep the
+rows fixed.)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from scarless.data.vectors import FloatVector, check_random_stream
+from scarless.metrics._rows import check_fraction, check_labelled_predictions
+from scarless.metrics.risk import effective_sample_size
+from scarless.numerics.costs import Cost
+from scarless.numerics.risk import weighted_cost
+
+METHODS = ("empirical-bernstein", "bootstrap", "normal")
+CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time
+
+
+@dataclass(frozen=True)
+class RiskInterval:
+    """An estimated risk with an interval around it.
+
+    Attributes
+    ----------
+    estimate : float
+        The propensity-weighted risk.
+    low, high : float
+        Ends of the interval. They are not cut at 0 or at the largest cost.
+    level : float
+        Nominal probability that the interval covers the true risk.
+    method : str
+        How it was computed.
+    effective_sample_size : float
+        How many equally weighted positives the labelled rows are worth; below some ten, trust only
+        "empirical-bernstein".
+
+    Examples
+    --------
+    >>> RiskInterval(0.2, 0.1, 0.3, 0.95, "normal", 40.0).high
+    0.3
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    method: str
+    effective_sample_size: float
+
+
+def risk_interval(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    cost: str | Cost = "log",
+    level: float = 0.95,
+    method: str = "empirical-bernstein",
+    cost_range: tuple[float, float] | None = None,
+    n_resamples: int = 2000,
+    random_state: Any = None,
+) -> RiskInterval:
+    r"""Interval for the risk in the population the rows come from.
+
+    With per-row weighted costs :math:`c_i = \frac{s_i}{e_i}\delta_1 + (1-\frac{s_i}{e_i})\delta_0`, their
+    mean :math:`\bar c`, variance :math:`V` (over ``n - 1``) and :math:`\eta = 1 - \text{level}`:
+
+    ``"empirical-bernstein"``
+        :math:`\bar c \pm \sqrt{2 V \ln(3/\eta) / n} + 7 B \ln(3/\eta) / (3(n-1))`, where ``B`` is the
+        length of `cost_range`. Covers at any ``n`` if `cost_range` is right, but is often three to eight
+        times as long as the others. (Maurer and Pontil state one side, with ``ln(2/eta)``; both sides share
+        the event about the variance, which makes three events.)
+    ``"bootstrap"``
+        Bias-corrected and accelerated (BCa) bootstrap over rows. Follows the skewness of the costs.
+    ``"normal"``
+        :math:`\bar c \pm z\sqrt{V/n}`. Quickest; too short with few labels or tiny propensities.
+
+    In simulation (500 rows, half the positives labelled with propensity 0.8, half with 0.2) a nominal 0.95
+    came to 1.00, 0.94 and 0.94 in this order; with 0.05 for 0.2 the last two came to 0.90 to 0.92.
+
+    All assume independent rows, the right propensity, and predictions that were not fitted on these rows.
+
+    Parameters
+    ----------
+    y_pred, s, propensity, cost
+        As in `propensity_weighted_risk`. Costs must be finite.
+    level : float in (0, 1)
+        Wanted probability of covering the true risk.
+    method : {"empirical-bernstein", "bootstrap", "normal"}
+        See above.
+    cost_range : (low, high), optional
+        Values between which the weighted cost of every row of the *population* lies; for
+        "empirical-bernstein" only. With costs in [0, 1] and propensities of at least ``m`` that is
+        ``(1 - 1/m, 1/m)``. Left out, it is what the rows at hand could have cost with or without a label:
+        usually a good stand-in, but then nothing is guaranteed for rows unlike them.
+    n_resamples : int
+        Number of bootstrap samples.
+    random_state : int, Generator or None
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    RiskInterval
+
+    References
+    ----------
+    Maurer and Pontil (2009), "Empirical Bernstein Bounds and Sample Variance Penalization", COLT, Theorems 4
+    and 10. Efron (1987), "Better Bootstrap Confidence Intervals", JASA 82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> f = rng.uniform(size=5000)
+    >>> y = rng.uniform(size=f.size) < f
+    >>> s = y & (rng.uniform(size=f.size) < 0.4)
+    >>> found = risk_interval(f, s, 0.4, cost="squared", method="normal")
+    >>> found.low < 1 / 6 < found.high  # the true risk is the mean of f (1 - f)
+    True
+    """
+    check_fraction(level, "level")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
+    if cost_range is not None and method != "empirical-bernstein":
+        raise ValueError(f"cost_range is for method='empirical-bernstein' only; method is {method!r}.")
+    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    if p.size < 2:
+        raise ValueError(f"risk_interval needs at least 2 rows to see how costs vary; got {p.size}.")
+    _check_finite(cost_pos, cost_neg)
+    costs = weighted_cost(cost_pos, cost_neg, labels, e)
+    estimate = float(costs.mean())
+    if method == "empirical-bernstein":
+        labelled_costs = weighted_cost(cost_pos, cost_neg, np.ones_like(labels), e)
+        length = _range_length(costs, np.concatenate([cost_neg, labelled_costs]), cost_range)
+        half = _bernstein_half_width(costs, length, level)
+        low, high = estimate - half, estimate + half
+    else:
+        _check_some_label(labels, method)
+        if method == "normal":
+            half = float(ndtri((1 + level) / 2)) * _standard_error(costs)
+            low, high = estimate - half, estimate + half
+        else:
+            low, high = _bca(costs, level, n_resamples, random_state)
+    return RiskInterval(estimate, low, high, float(level), method, effective_sample_size(labels, e))
+
+
+def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:
+    bad = np.flatnonzero(~np.isfinite(cost_pos + cost_neg))
+    if bad.size:
+        raise ValueError(
+            f"an interval needs finite costs; {bad.size} of {cost_pos.size} predictions can cost infinity "
+            f"(first: row {bad[0]}), being exactly 0 or 1. Keep predictions inside on purpose, e.g. "
+            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+        )
+
+
+def _check_some_label(labels: FloatVector, method: str) -> None:
+    if not labels.any():
+        raise ValueError(
+            f"method={method!r} needs at least one labelled row: it learns from the data how much labelled "
+            "rows vary. Without labels only method='empirical-bernstein' says something."
+        )
+
+
+def _standard_error(costs: FloatVector) -> float:
+    return float(costs.std(ddof=1)) / math.sqrt(costs.size)
+
+
+def _range_length(
+    costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None
+) -> float:
+    if cost_range is None:
+        return float(np.ptp(attainable))
+    low, high = cost_range
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"cost_range must be two finite numbers, the lower first; got {cost_range!r}.")
+    if costs.min() < low or costs.max() > high:
+        raise ValueError(
+            f"cost_range is ({low:g}, {high:g}), but the rows' weighted costs reach from {costs.min():g} to "
+            f"{costs.max():g}. With costs in [0, 1] and propensities of at least m it is (1 - 1/m, 1/m)."
+        )
+    return high - low
+
+
+def _bernstein_half_width(costs: FloatVector, length: float, level: float) -> float:
+    """Return the two-sided half-width of Maurer and Pontil: two tails and the variance, eta/3 each."""
+    log_term = math.log(3.0 / (1.0 - level))
+    spread = _standard_error(costs) * math.sqrt(2.0 * log_term)
+    return spread + 7.0 * length * log_term / (3.0 * (costs.size - 1))
+
+
+def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) -> tuple[float, float]:
+    """Return the ends of Efron's BCa interval for a mean.
+
+    scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
+    """
+    if n_resamples < 100:
+        raise ValueError(f"n_resamples must be at least 100, better 2000; got {n_resamples!r}.")
+    estimate = float(costs.mean())
+    centred = costs - estimate
+    scale = math.sqrt(float((centred**2).sum()))
+    if scale == 0.0:
+        return estimate, estimate
+    means = _resampled_means(costs, n_resamples, check_random_stream(random_state))
+    below = np.count_nonzero(means < estimate) + 0.5 * np.count_nonzero(means == estimate)
+    bias = ndtri((below + 0.5) / (n_resamples + 1))  # never infinite
+    acceleration = float(((centred / scale) ** 3).sum()) / 6.0
+    shifted = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+    # Beyond its pole the formula would turn around; its limit there is the extreme sample.
+    slowed = np.maximum(1.0 - acceleration * shifted, np.finfo(float).tiny ** 0.5)
+    low, high = np.quantile(means, ndtr(bias + shifted / slowed))
+    return float(low), float(high)
+
+
+def _resampled_means(costs: FloatVector, n_resamples: int, rng: np.random.Generator) -> FloatVector:
+    means = np.empty(n_resamples)
+    step = max(1, CELLS_PER_BATCH // costs.size)
+    for start in range(0, n_resamples, step):
+        stop = min(start + step, n_resamples)
+        means[start:stop] = costs[rng.integers(0, costs.size, size=(stop - start, costs.size))].mean(axis=1)
+    return means

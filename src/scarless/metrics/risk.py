@@ -1,0 +1,347 @@
+"""Risk of predictions with the true class, with biased labels only, and how wrong the latter is."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.metrics._rows import check_labelled_predictions, check_predictions, weighted_mean
+from scarless.numerics.costs import Cost
+from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, times, true_cost
+
+ESTIMATORS = ("normal", "self-normalised", "clipped")
+
+
+def true_risk(
+    y_pred: ArrayLike, y: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Mean cost of the predictions when the true class is known.
+
+    .. math:: R = \frac1n \sum_i y_i\,\delta_1(\hat y_i) + (1-y_i)\,\delta_0(\hat y_i)
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
+    y : array-like of shape (n,)
+        True class, coded 0/1, -1/+1 or boolean.
+    cost : {"log", "squared", "absolute"} or Cost
+        What a prediction costs. With "log", a wrong prediction of exactly 0 or 1 makes the risk infinite.
+    sample_weight : array-like of shape (n,), optional
+        Weight of each row in the mean.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning
+    from Positive and Unlabeled Data", ECML-PKDD, section 3.
+
+    Examples
+    --------
+    >>> round(true_risk([0.9, 0.2], [1, 0], cost="absolute"), 3)
+    0.15
+    """
+    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
+    weight = check_weight(sample_weight, n_rows=p.size)
+    return weighted_mean(true_cost(cost_pos, cost_neg, check_indicator(y, "y", n_rows=p.size)), weight)
+
+
+def propensity_weighted_risk(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    cost: str | Cost = "log",
+    sample_weight: ArrayLike | None = None,
+    estimator: str = "normal",
+    clip: float | None = None,
+    class_prior: float | None = None,
+) -> float:
+    r"""Estimate the true risk from biased labels and the propensity with which positives are labelled.
+
+    .. math:: \hat R = \frac1n \sum_i w_i\,\delta_1(\hat y_i) + (1 - w_i)\,\delta_0(\hat y_i)
+
+    ======================  =================================================================================
+    estimator               weight of a row
+    ======================  =================================================================================
+    ``"normal"``            ``w = s/e``. Unbiased for the true risk if `propensity` is right.
+    ``"clipped"``           ``w = min(s/e, clip)``. Less variance, but positives with ``e < 1/clip`` count too
+                            little; the bias is `risk_bias` with ``max(e, 1/clip)`` as estimated propensity.
+    ``"self-normalised"``   ``w = class_prior (s/e) / mean(s/e)``: Hajek's ratio estimate of the mean of
+                            ``d1 - d0`` over the positives, times the share of positives. Consistent, not
+                            unbiased; exact for any labels where ``d1 - d0`` is the same for all positives.
+    ======================  =================================================================================
+
+    Without a `class_prior` the self-normalised form uses ``min(1, mean(s/e))``, the prior that the labels
+    imply: it then differs from the normal one only where that prior would exceed 1.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
+    s : array-like of shape (n,)
+        1 for labelled rows (which are positive), 0 for the others.
+    propensity : float or array-like of shape (n,)
+        ``e(x) = Pr(s=1 | y=1, x)``, in (0, 1]. One number means SCAR.
+    cost : {"log", "squared", "absolute"} or Cost
+        What a prediction costs.
+    sample_weight : array-like of shape (n,), optional
+        Weight of each row in the means.
+    estimator : {"normal", "clipped", "self-normalised"}
+        See the table.
+    clip : float, at least 1
+        Largest weight; for "clipped" only. ``np.count_nonzero((s == 1) & (propensity < 1 / clip))`` rows are
+        clipped.
+    class_prior : float in (0, 1], optional
+        ``Pr(y=1)``; for "self-normalised" only.
+
+    Returns
+    -------
+    float
+        It may be negative: a labelled row counts more than once as a positive and less than zero times as a
+        negative.
+
+    Raises
+    ------
+    ValueError
+        Also when a row would cost minus infinity, with the log loss and a prediction of exactly 1 on a row of
+        weight above 1: no other model could then look better.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD, section 3. Self-normalised: Hajek (1971), comment in
+    "Foundations of Statistical Inference"; Swaminathan and Joachims (2015), "The Self-Normalized Estimator
+    for Counterfactual Learning", NeurIPS. Clipped: Ionides (2008), "Truncated Importance Sampling",
+    JCGS 17(2).
+
+    Examples
+    --------
+    >>> y_pred, s, e = [0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], [0.5, 0.5, 0.8, 0.8]
+    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute"), 3)
+    0.125
+    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute", estimator="clipped", clip=1.5), 3)
+    0.225
+    """
+    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    weight = check_weight(sample_weight, n_rows=p.size)
+    target = _targets(labels / e, weight, estimator, clip, class_prior)
+    rows = mixed_cost(target, cost_pos, cost_neg)
+    minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
+    if minus.size:
+        raise ValueError(
+            f"{minus.size} labelled rows with a prediction of exactly 1 cost minus infinity under this cost "
+            f"(first: row {minus[0]}); the estimate would be -inf for any model that does so. Keep "
+            "predictions inside on purpose, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+        )
+    return weighted_mean(rows, weight)
+
+
+def _targets(
+    share: FloatVector, weight: FloatVector, estimator: str, clip: float | None, class_prior: float | None
+) -> FloatVector:
+    """Turn ``s/e`` into the weights of the chosen estimator."""
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"estimator must be one of {', '.join(map(repr, ESTIMATORS))}; got {estimator!r}.")
+    if clip is not None and estimator != "clipped":
+        raise ValueError(f"clip is for estimator='clipped' only; estimator is {estimator!r}.")
+    if class_prior is not None and estimator != "self-normalised":
+        raise ValueError(f"class_prior is for estimator='self-normalised' only; estimator is {estimator!r}.")
+    if estimator == "normal":
+        return share
+    if estimator == "clipped":
+        if clip is None or not clip >= 1:
+            raise ValueError(
+                f"estimator='clipped' needs clip, the largest weight s/e, at least 1 (e.g. 10); got {clip!r}."
+            )
+        return np.minimum(share, clip)
+    return _self_normalised(share, weighted_mean(share, weight), class_prior)
+
+
+def _self_normalised(share: FloatVector, implied_prior: float, class_prior: float | None) -> FloatVector:
+    if class_prior is None:
+        return share / max(1.0, implied_prior)
+    if not 0.0 < class_prior <= 1.0:
+        raise ValueError(f"class_prior must lie in (0, 1]; got {class_prior!r}.")
+    if implied_prior == 0.0:
+        raise ValueError(
+            "estimator='self-normalised' with a class_prior needs at least one labelled row that counts; "
+            "there is none, so nothing is known of the positives."
+        )
+    return class_prior * share / implied_prior
+
+
+def expected_risk(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    cost: str | Cost = "log",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Risk that the predictions expect of themselves; biased, here to show why not to use it.
+
+    .. math:: \frac1n \sum_i q_i\,\delta_1(\hat y_i) + (1-q_i)\,\delta_0(\hat y_i), \qquad
+              q_i = s_i + (1-s_i)\,\frac{\hat y_i (1-e_i)}{1 - \hat y_i e_i}
+
+    Right in expectation only if `y_pred` is the true ``Pr(y=1|x)``, which is what a risk should find out. In
+    particular "everything is positive" has an expected risk of 0 on any data.
+
+    Parameters
+    ----------
+    y_pred, s, propensity, cost, sample_weight
+        As in `propensity_weighted_risk`.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD, section 3.
+
+    Examples
+    --------
+    >>> expected_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5)
+    0.0
+    >>> round(propensity_weighted_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5, cost="squared"), 3)
+    0.333
+    """
+    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    weight = check_weight(sample_weight, n_rows=p.size)
+    return weighted_mean(expected_cost(cost_pos, cost_neg, p, labels, e), weight)
+
+
+def risk_bias(
+    y_pred: ArrayLike,
+    y: ArrayLike,
+    propensity: ArrayLike,
+    estimated_propensity: ArrayLike,
+    *,
+    cost: str | Cost = "log",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Bias of the propensity-weighted risk when the propensity in use is wrong.
+
+    .. math:: R - \mathbb E_s[\hat R] = \frac1n \sum_i y_i \Bigl(1 - \frac{e_i}{\hat e_i}\Bigr)
+              \bigl(\delta_1(\hat y_i) - \delta_0(\hat y_i)\bigr)
+
+    Note the sign, which is the paper's: true risk *minus* expected estimate. A positive number means that the
+    estimate is too low on average. Rows and classes are fixed; the expectation is over the labels. Only
+    positive rows matter, and the error of ``e`` counts relative to the estimate.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
+    y : array-like of shape (n,)
+        True class.
+    propensity, estimated_propensity : float or array-like of shape (n,)
+        The true ``e`` that draws the labels, and the one put into `propensity_weighted_risk`.
+    cost : {"log", "squared", "absolute"} or Cost
+        What a prediction costs.
+    sample_weight : array-like of shape (n,), optional
+        Weight of each row in the mean.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD, Proposition 3.
+
+    Examples
+    --------
+    Half the true propensity doubles every label, and a good model looks better than it is:
+
+    >>> round(risk_bias([0.9, 0.1], [1, 0], 0.8, 0.4, cost="absolute"), 3)
+    0.4
+    """
+    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
+    positive = check_indicator(y, "y", n_rows=p.size)
+    e = check_propensity(propensity, n_rows=p.size)
+    e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
+    weight = check_weight(sample_weight, n_rows=p.size)
+    return weighted_mean(times(positive * (1.0 - e / e_hat), cost_pos - cost_neg), weight)
+
+
+def risk_variance(
+    y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log"
+) -> float:
+    r"""Estimate how much the propensity-weighted risk varies over labelings of these very rows.
+
+    .. math:: \widehat{\mathrm{Var}}_s[\hat R] = \frac1{n^2} \sum_i \frac{s_i}{e_i}\,\frac{1-e_i}{e_i}
+              \bigl(\delta_1(\hat y_i) - \delta_0(\hat y_i)\bigr)^2
+
+    An unbiased estimate of ``1/n^2 sum_i y_i (1-e_i)/e_i (d1-d0)^2``, the variance of the estimate around the
+    true risk of the rows at hand, if labels are drawn independently with the given propensity. It leaves out
+    that other rows could have been drawn; `risk_interval` includes that.
+
+    Parameters
+    ----------
+    y_pred, s, propensity, cost
+        As in `propensity_weighted_risk`.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Horvitz and Thompson (1952), "A Generalization of Sampling Without Replacement from a Finite Universe",
+    JASA 47, for independent (Poisson) sampling.
+
+    Examples
+    --------
+    >>> round(risk_variance([0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], 0.5, cost="absolute"), 3)
+    0.08
+    """
+    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    return float(labelling_variance(cost_pos, cost_neg, labels / e, e).sum() / p.size**2)
+
+
+def effective_sample_size(
+    s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Return the number of equally weighted positives that the labelled rows are worth (Kish).
+
+    .. math:: \frac{\bigl(\sum_i s_i/e_i\bigr)^2}{\sum_i (s_i/e_i)^2}
+
+    Equal to the number of labelled rows under SCAR, smaller when the propensities of the labelled rows
+    differ, and 0 without labels.
+
+    Parameters
+    ----------
+    s : array-like of shape (n,)
+        1 for labelled rows, 0 for the others.
+    propensity : float or array-like of shape (n,)
+        ``e(x)`` in (0, 1].
+    sample_weight : array-like of shape (n,), optional
+        Multiplies ``s/e``.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Kish (1965), "Survey Sampling", Wiley.
+
+    Examples
+    --------
+    >>> round(effective_sample_size([1, 1, 1, 0], 0.3), 3)
+    3.0
+    >>> round(effective_sample_size([1, 1, 1, 0], [0.9, 0.9, 0.1, 0.5]), 2)
+    1.46
+    """
+    labels = check_indicator(s, "s")
+    if labels.size == 0:
+        raise ValueError("s has no rows; give one label per row.")
+    e = check_propensity(propensity, n_rows=labels.size)
+    share = check_weight(sample_weight, n_rows=labels.size) * labels / e
+    if not share.any():
+        return 0.0
+    share = share / share.max()  # propensities near 1e-300 must not overflow when squared
+    return float(share.sum() ** 2 / (share**2).sum())

@@ -1,0 +1,160 @@
+"""What all classifiers here share: labels in, probabilities of the true class out."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from scarless.data.labels import LabelCoding, check_labels
+from scarless.data.tables import check_table
+from scarless.data.vectors import check_vector, check_weight
+from scarless.engines import InMemoryEngine
+from scarless.numerics.likelihood import posterior
+from scarless.numerics.linear import Design
+from scarless.numerics.newton import Solution, Status
+
+Vector = NDArray[np.float64]
+
+
+class Training(NamedTuple):
+    """Checked input of a fit."""
+
+    X: Any
+    s: Vector
+    weight: Vector
+
+
+class PUClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
+
+    pos_label: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probability of each class, one column per entry of ``classes_``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+        """
+        return self._coding.columns(self._class_probability(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the more probable class of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return self._coding.decode(self._class_probability(X) > 0.5)
+
+    def _class_probability(self, X: Any) -> Vector:
+        raise NotImplementedError
+
+    def _posterior(self, X: Any, s: Any, propensity: Vector) -> Vector:
+        f = self._class_probability(X)
+        coded = self._coding.encode(np.asarray(s).reshape(-1))
+        check_vector(coded, "s", n_rows=f.size)
+        return posterior(f, propensity, coded)
+
+    def _check_training(self, X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> Training:
+        """Check everything a fit gets. A table for other estimators is handed on as it came."""
+        if numeric:
+            X, y = check_table(self, X, y, reset=True)
+        else:
+            _, y = validate_data(self, X, y, reset=True, skip_check_array=True), np.asarray(y).reshape(-1)
+            if len(y) != np.shape(X)[0]:
+                raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)} labels; they must be equal.")
+        self._coding: LabelCoding = check_labels(y, pos_label=self.pos_label)
+        self.classes_ = self._coding.classes
+        s = self._coding.encode(y)
+        weight = check_weight(sample_weight, n_rows=s.size)
+        for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
+            if not weight[s == value].any():
+                raise ValueError(f"sample_weight is 0 for every {kind} row: one class only is left to learn from.")
+        return Training(X, s, weight)
+
+
+class LogisticMixin:
+    """Linear prediction with coefficients for all columns, 0 where the model does not look."""
+
+    def _store_linear(self, beta: Vector, design: Design, prefix: str = "") -> None:
+        coef = np.zeros((1, self.n_features_in_))  # type: ignore[attr-defined]
+        coef[0, design.columns] = beta[:-1]
+        setattr(self, f"{prefix}coef_", coef)
+        setattr(self, f"{prefix}intercept_", beta[-1:].copy())
+
+    def _linear_probability(self, X: Any, prefix: str = "") -> Vector:
+        check_is_fitted(self)
+        X = check_table(self, X, reset=False)
+        coef = getattr(self, f"{prefix}coef_")[0]
+        intercept = float(getattr(self, f"{prefix}intercept_")[0])
+        return np.asarray(expit(np.asarray(X @ coef.astype(X.dtype), dtype=np.float64) + intercept))
+
+
+def all_columns(X: Any) -> Design:
+    """Return the design that sees every column."""
+    return Design(slice(None), X.shape[1])
+
+
+def engine_of(X: Any) -> InMemoryEngine:
+    """Return the engine for a table in memory."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+    return InMemoryEngine(X, {})
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a number above 0 (infinity allowed), or raise."""
+    if not isinstance(value, int | float | np.number) or not value > 0:
+        raise ValueError(f"{name} must be a number above 0; got {value!r}.")
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return the value if it is one of the choices, or raise."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return str(value)
+
+
+def warn_unless_converged(solution: Solution, name: str, *, total_weight: float, tol: float) -> None:
+    """Turn a solver's status into a warning that says what to do."""
+    gain = solution.gain / total_weight
+    if solution.status is Status.AT_INFINITY:
+        message = (
+            f"{name}: the classes are separable and there is no penalty, so the optimum is at infinity; the "
+            f"coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
+        )
+    elif solution.status is Status.MAX_ITER:
+        message = (
+            f"{name} did not converge in max_iter={solution.n_iter} iterations: one more step would gain "
+            f"{gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter, scale the columns or lower C."
+        )
+    elif solution.status is Status.STALLED:
+        message = (
+            f"{name} stopped after {solution.n_iter} iterations: no step lowers the objective although "
+            f"{gain:.1e} per row was predicted, tol is {tol:.1e}. Scale the columns, lower C or raise tol."
+        )
+    else:
+        return
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)

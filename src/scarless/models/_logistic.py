@@ -1,0 +1,152 @@
+"""Logistic models on an engine: the fits that every estimator here is made of.
+
+Pure functions of an engine and vectors; parameters are coefficients, then the intercept. `C` is the inverse
+penalty of scikit-learn's ``LogisticRegression``; the intercept is free.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from scarless.engines import Engine
+from scarless.engines.problem import PenalisedProblem
+from scarless.numerics import likelihood
+from scarless.numerics.linear import Design, logits
+from scarless.numerics.newton import Solution
+from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
+
+Vector = NDArray[np.float64]
+
+# A start need not be exact: it is left at once.
+_ROUGH = 1e-4
+
+
+class PairFit(NamedTuple):
+    """Both models' parameters and how they were found."""
+
+    f: Vector
+    e: Vector
+    solution: Solution
+    log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
+
+
+class PairSummary(NamedTuple):
+    """What a fitted pair says of all rows together; each a weighted sum over rows."""
+
+    log_likelihood: float
+    positives: float
+    labelled_positives: float
+
+
+def fit_targets(
+    engine: Engine,
+    design: Design,
+    t: Vector,
+    w: Vector,
+    *,
+    C: float,
+    tol: float,
+    max_iter: int,
+    start: Vector | None = None,
+) -> Solution:
+    """Fit a logistic model to real-valued targets."""
+    problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), _ridge(design, C))
+    beta = _constant_start(design, t, w) if start is None else start
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+
+
+def fit_known_propensity(
+    engine: Engine,
+    design: Design,
+    s: Vector,
+    e: Vector,
+    w: Vector,
+    *,
+    C: float,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Fit a logistic ``f`` by maximum likelihood, propensities given."""
+    with np.errstate(divide="ignore"):
+        v = logit(e)
+    problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), _ridge(design, C))
+    beta = balanced_start(engine, design, s, w, C=C)
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+
+
+def fit_pair(
+    engine: Engine,
+    f: Design,
+    e: Design,
+    s: Vector,
+    w: Vector,
+    *,
+    C: float,
+    propensity_C: float,
+    tol: float,
+    max_iter: int,
+) -> PairFit:
+    """Fit classifier and propensity model together, from the paper's start, by Fisher scoring and Newton."""
+    start_f = balanced_start(engine, f, s, w, C=C)
+    probability = predict(engine, f, start_f)
+    start_e = propensity_start(engine, e, s, w, probability, C=propensity_C)
+    pair = LogisticPair(f, e)
+    ridge = np.concatenate([_ridge(f, C), _ridge(e, propensity_C)])
+    problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
+    start = np.concatenate([start_f, start_e])
+    solution = problem.solve(start, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+    log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
+    return PairFit(*pair.split(solution.parameters), solution, log_likelihoods)
+
+
+def summarise_pair(
+    engine: Engine, f: Design, e: Design, s: Vector, w: Vector, beta_f: Vector, beta_e: Vector
+) -> PairSummary:
+    """Return observed log-likelihood, expected positives and expected labelled positives, in one pass."""
+    sums = engine.with_rows(s=s, w=w).total(_block_summary, f, e, beta_f, beta_e)
+    return PairSummary(*(float(total) for total in sums))
+
+
+def balanced_start(engine: Engine, design: Design, s: Vector, w: Vector, *, C: float) -> Vector:
+    """Return the paper's first classifier: unlabelled as negative, both kinds of rows with equal weight."""
+    share = float(w @ s) / float(w.sum())
+    balanced = w * np.where(s == 1, 1.0 - share, share)
+    return fit_targets(engine, design, s, balanced, C=C, tol=_ROUGH, max_iter=50).parameters
+
+
+def propensity_start(
+    engine: Engine, design: Design, s: Vector, w: Vector, f: Vector, *, C: float
+) -> Vector:
+    """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``."""
+    weight = w * np.where(s == 1, 1.0, f)
+    return fit_targets(engine, design, s, weight, C=C, tol=_ROUGH, max_iter=50).parameters
+
+
+def predict(engine: Engine, design: Design, beta: Vector) -> Vector:
+    """Return the probability of every row of an engine."""
+    return engine.collect(_block_probability, design, beta)
+
+
+def _block_summary(
+    X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector
+) -> tuple[NDArray[np.float64], ...]:
+    u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
+    terms = likelihood.pair_terms(u, v)
+    value = likelihood.log_likelihood(u, v, rows["s"], terms)
+    return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e))
+
+
+def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
+    return np.asarray(expit(logits(design.take(X), beta)))
+
+
+def _ridge(design: Design, C: float) -> Vector:
+    return np.append(np.full(design.n_columns, 1.0 / C), 0.0)
+
+
+def _constant_start(design: Design, t: Vector, w: Vector) -> Vector:
+    """Return the best model without attributes, kept off the boundary."""
+    share = float(w @ t) / float(w.sum())
+    return np.append(np.zeros(design.n_columns), logit(np.clip(share, 1e-3, 1.0 - 1e-3)))

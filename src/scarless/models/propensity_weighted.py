@@ -1,0 +1,250 @@
+"""Learning with propensities that are known."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from scarless.data.vectors import check_propensity
+from scarless.models._base import (
+    LogisticMixin,
+    PUClassifier,
+    Training,
+    all_columns,
+    check_choice,
+    check_positive,
+    engine_of,
+    warn_unless_converged,
+)
+from scarless.models._em import em_known_propensity
+from scarless.models._learners import CopiesLearner, as_learner, negative_weight_trouble
+from scarless.models._logistic import fit_known_propensity, fit_targets
+
+Vector = NDArray[np.float64]
+
+
+class KnownPropensityMixin(LogisticMixin, PUClassifier):
+    """The fit that all classifiers with a given propensity share."""
+
+    def _fit_known(self, training: Training, e: Vector, method: str) -> None:
+        if self.estimator is None:
+            self._fit_logistic(training, e, method)
+        else:
+            self._fit_estimator(training, e, method)
+        X, _, w = training
+        p = self._class_probability(X)
+        self.class_prior_ = float(w @ p) / float(w.sum())
+        self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
+
+    def _fit_logistic(self, training: Training, e: Vector, method: str) -> None:
+        X, s, w = training
+        engine, design = engine_of(X), all_columns(X)
+        options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
+        if method == "risk":
+            solution = fit_targets(engine, design, possible_shares(s, e, w), w, **options)
+        else:
+            solution = fit_known_propensity(engine, design, s, e, w, **options)
+        warn_unless_converged(solution, type(self).__name__, total_weight=w.sum(), tol=self.tol)
+        self._store_linear(solution.parameters, design)
+        self.n_iter_ = solution.n_iter
+
+    def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
+        X, s, w = training
+        learner = as_learner(self.estimator, name="estimator", C=self.C)
+        if method == "risk":
+            if isinstance(learner, CopiesLearner) and (e[s == 1] < 1).any():
+                refuse_positive_weights_only(self.estimator)
+            learner.fit(X, possible_shares(s, e, w), w)
+            self.n_iter_ = 1
+        else:
+            result = em_known_propensity(X, s, e, w, learner, tol=self.tol, window=3, max_iter=self.max_iter)
+            self.n_iter_ = len(result.history) - 1
+            if not result.converged:
+                warnings.warn(
+                    f"{type(self).__name__} (EM) did not converge in max_iter={self.max_iter} iterations: the last 3 "
+                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {self.tol:.1e}. Raise max_iter or tol.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+        self._learner = learner
+        self.estimator_ = learner.model
+
+    def _class_probability(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        if hasattr(self, "coef_"):
+            return self._linear_probability(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return self._learner.probability(X)
+
+
+class PropensityWeightedClassifier(KnownPropensityMixin):
+    r"""Learn the true class when the labelling propensity of each training row is known.
+
+    ``method="risk"`` minimises the paper's propensity-weighted risk, an unbiased estimate of the risk on fully
+    labelled data,
+
+    .. math:: \frac1n \sum_i \frac{s_i}{e_i}\,\delta_1(p_i) + \Bigl(1 - \frac{s_i}{e_i}\Bigr)\,\delta_0(p_i).
+
+    For the logistic model this is convex: :math:`\sum_i \mathrm{softplus}(z_i) - (s_i/e_i)\,z_i`.
+    ``method="likelihood"`` maximises the likelihood of the labels,
+    :math:`\sum_i s_i \log f_i + (1-s_i)\log(1-f_i e_i)`: it leans on the model being right, but a small
+    propensity costs it far less variance.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier, optional
+        None: logistic regression. With ``method="risk"`` each labelled row becomes a positive of weight
+        :math:`1/e` and a negative of weight :math:`1-1/e \le 0`, so the estimator must honour negative weights;
+        decision trees, forests and naive Bayes do (their counts become the propensity-corrected counts),
+        liblinear and most others do not and are refused after a trial fit. LightGBM gets the risk as a custom
+        objective. With ``method="likelihood"`` any classifier with ``sample_weight`` and ``predict_proba`` will do.
+    method : {"risk", "likelihood"}, default="risk"
+    C : float, default=1.0
+        Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.
+    tol : float, default=1e-8
+        Logistic: stop when one more step is predicted to gain less than this per row. EM (another estimator with
+        ``method="likelihood"``): stop when three iterations together gained less.
+    max_iter : int, default=200
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+        Where `estimator` is None.
+    estimator_ : fitted estimator
+        Where `estimator` is given.
+    class_prior_, label_frequency_ : float
+        Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import PropensityWeightedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> e = np.where(X[:, 1] > 0, 0.8, 0.2)
+    >>> s = y & (rng.random(4000) < e)
+    >>> model = PropensityWeightedClassifier().fit(X, s, propensity=e)
+    >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
+    0.50 true, 0.51 estimated, 0.25 labelled
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str = "risk",
+        C: float = 1.0,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        pos_label: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        propensity: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        propensity : array of shape (n_rows,) or float
+            :math:`\\Pr(s=1|y=1,x)` of every row, in (0, 1]. Without it every positive is taken as labelled, with a
+            warning. Can be routed as metadata: ``set_fit_request(propensity=True)``.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        method = check_choice(self.method, "method", ("risk", "likelihood"))
+        for name in ("C", "tol", "max_iter"):
+            check_positive(getattr(self, name), name)
+        training = self._check_training(X, y, sample_weight, numeric=self.estimator is None)
+        if propensity is None:
+            warnings.warn(
+                "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
+                "count as negative. Pass propensity=, or use SAREMClassifier to estimate it.",
+                UserWarning,
+                stacklevel=2,
+            )
+            propensity = 1.0
+        e = check_propensity(propensity, n_rows=training.s.size)
+        self._fit_known(training, e, method)
+        return self
+
+    def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike) -> Vector:
+        """Return :math:`\\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        propensity : array of shape (n_rows,) or float
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        e = check_propensity(propensity, n_rows=np.shape(X)[0])
+        return self._posterior(X, s, e)
+
+
+def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
+    """Return ``s/e``, scaled down where it would mean more positives than rows.
+
+    The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
+    of ``s/e``, its estimate of the class prior, is below 1.
+    """
+    share = s / e
+    prior = float(w @ share) / float(w.sum())
+    if prior < 1.0:
+        return share
+    warnings.warn(
+        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
+        "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
+        "Check the propensities, or use method='likelihood'.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
+    return share * (1.0 - 0.5 / s.size) / prior
+
+
+def refuse_positive_weights_only(estimator: Any) -> None:
+    """Raise unless a trial fit shows that the estimator honours negative weights."""
+    trouble = negative_weight_trouble(estimator)
+    if trouble is not None:
+        raise ValueError(
+            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
+            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
+            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, RandomForestClassifier, "
+            "naive Bayes, LGBMClassifier."
+        )

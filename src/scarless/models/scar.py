@@ -1,0 +1,241 @@
+"""Classifiers under stronger assumptions: labels completely at random, or no missing labels at all."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.data.vectors import check_propensity
+from scarless.models._base import check_choice, check_positive, engine_of, warn_unless_converged
+from scarless.models._logistic import fit_pair
+from scarless.models.propensity_weighted import KnownPropensityMixin
+from scarless.numerics.linear import Design
+
+Vector = NDArray[np.float64]
+
+
+class SCARClassifier(KnownPropensityMixin):
+    r"""Learn the true class when every positive is labelled with the same probability `c`.
+
+    Labels *selected completely at random* (SCAR): :math:`e(x) = c` for every `x`.
+
+    Parameters
+    ----------
+    label_frequency : float, optional
+        :math:`c = \Pr(s=1|y=1)`, in (0, 1]. None: estimated together with a logistic classifier by maximum
+        likelihood, which is right only as far as the true class is logistic in the attributes.
+    estimator : scikit-learn classifier, optional
+        None: logistic regression. See `PropensityWeightedClassifier` for which others work.
+    method : {"risk", "likelihood"}, default="risk"
+        How to fit for a given `c`; see `PropensityWeightedClassifier`.
+    C : float, default=1.0
+        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+    tol : float, default=1e-8
+    max_iter : int, default=200
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+        Where `estimator` is None.
+    estimator_ : fitted estimator
+        Where `estimator` is given.
+    label_frequency_ : float
+        The `c` used.
+    class_prior_ : float
+        The mean of the predicted probabilities over the training rows.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    References
+    ----------
+    Elkan and Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SCARClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> s = y & (rng.random(4000) < 0.3)
+    >>> model = SCARClassifier(label_frequency=0.3).fit(X, s)
+    >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
+    0.50 true, 0.50 estimated, 0.15 labelled
+    """
+
+    def __init__(
+        self,
+        label_frequency: float | None = None,
+        *,
+        estimator: Any = None,
+        method: str = "risk",
+        C: float = 1.0,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        pos_label: Any = None,
+    ) -> None:
+        self.label_frequency = label_frequency
+        self.estimator = estimator
+        self.method = method
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        method = check_choice(self.method, "method", ("risk", "likelihood"))
+        for name in ("C", "tol", "max_iter"):
+            check_positive(getattr(self, name), name)
+        if self.label_frequency is None and self.estimator is not None:
+            raise ValueError(
+                "label_frequency must be given with an estimator of your own; maximum likelihood estimates it for the "
+                "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
+            )
+        training = self._check_training(X, y, sample_weight, numeric=self.estimator is None)
+        if self.label_frequency is None:
+            self._fit_jointly(*training)
+            return self
+        c = float(check_propensity(self.label_frequency, n_rows=1, name="label_frequency")[0])
+        self._fit_known(training, np.full(training.s.size, c), method)
+        self.label_frequency_ = c
+        return self
+
+    def _fit_jointly(self, X: Any, s: Vector, w: Vector) -> None:
+        f, e = Design(slice(None), X.shape[1]), Design.of(np.arange(0))
+        fit = fit_pair(
+            engine_of(X), f, e, s, w, C=self.C, propensity_C=1.0, tol=self.tol, max_iter=self.max_iter
+        )
+        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=self.tol)
+        self._store_linear(fit.f, f)
+        self.n_iter_ = fit.solution.n_iter
+        self.label_frequency_ = float(1.0 / (1.0 + np.exp(-fit.e[0])))
+        self.class_prior_ = float(w @ self._class_probability(X)) / float(w.sum())
+
+    def predict_propensity(self, X: Any) -> Vector:
+        """Return the label frequency for every row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        return np.full(np.shape(X)[0], self.label_frequency_)
+
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+        """Return :math:`\\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return self._posterior(X, s, self.predict_propensity(X))
+
+
+class NaiveClassifier(KnownPropensityMixin):
+    r"""Take every unlabelled row as negative: the baseline that all others must beat.
+
+    It estimates :math:`\Pr(s=1|x) = f(x)\,e(x)`, not :math:`\Pr(y=1|x)`: right only when every positive is labelled.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier, optional
+        None: logistic regression.
+    C : float, default=1.0
+        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+    tol : float, default=1e-8
+    max_iter : int, default=200
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+        Where `estimator` is None.
+    estimator_ : fitted estimator
+        Where `estimator` is given.
+    class_prior_ : float
+        The mean of the predicted probabilities over the training rows.
+    label_frequency_ : float
+        1, by assumption.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import NaiveClassifier
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> NaiveClassifier().fit(X, [0, 0, 1, 1]).predict([[3.0]])
+    array([1])
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        C: float = 1.0,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        pos_label: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        for name in ("C", "tol", "max_iter"):
+            check_positive(getattr(self, name), name)
+        training = self._check_training(X, y, sample_weight, numeric=self.estimator is None)
+        self._fit_known(training, np.ones(training.s.size), "risk")
+        return self
+
+

@@ -1,0 +1,164 @@
+r"""The observed likelihood of labels that need both a positive class and a labelling.
+
+With logits ``u`` of :math:`f = \Pr(y=1|x)` and ``v`` of :math:`e = \Pr(s=1|y=1,x)`,
+
+.. math:: s \sim \mathrm{Bernoulli}(f e), \qquad
+    \ell = s(\log f + \log e) + (1-s)\log(1 - f e).
+
+Everything here is per row, in float64, and right to about 1e-13 relative for any finite logit. The quantity
+that carries the numerics is :math:`q = \Pr(y=1 | s=0, x) = f(1-e)/(1-fe)`: every derivative is a product of
+probabilities and their complements, each taken without subtraction.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from scarless.numerics.sigmoid import Vector, sigmoid_pair, softplus
+
+# Below this, 1 - f e has lost digits to underflow and q is taken from the logits instead.
+_UNDERFLOW = 1e-290
+
+
+class PairTerms(NamedTuple):
+    """Probabilities of one row under both models, each with its complement."""
+
+    f: Vector
+    not_f: Vector
+    e: Vector
+    not_e: Vector
+    q: Vector  # Pr(y=1 | s=0, x)
+    not_q: Vector
+    unlabelled: Vector  # Pr(s=0 | x) = 1 - f e; may underflow to 0 in the far tail
+
+
+def pair_terms(u: Vector, v: Vector) -> PairTerms:
+    r"""Return :math:`f, e` and the posterior :math:`q` of an unlabelled row from the two logits.
+
+    ``v`` may be ``+inf`` (a propensity of exactly 1); ``u`` must be finite.
+
+    Examples
+    --------
+    >>> terms = pair_terms(np.array([0.0]), np.array([0.0]))
+    >>> terms.q  # f = e = 1/2: (1/4) / (3/4)
+    array([0.33333333])
+    """
+    f, not_f = sigmoid_pair(u)
+    e, not_e = sigmoid_pair(v)
+    unlabelled = not_f + f * not_e
+    far = unlabelled < _UNDERFLOW
+    if far.any():
+        log_odds = u[far] - softplus(v[far])  # q / (1 - q) = (f / (1 - f)) (1 - e)
+        safe = np.where(far, 1.0, unlabelled)
+        q, not_q = f * not_e / safe, not_f / safe
+        q[far], not_q[far] = expit(log_odds), expit(-log_odds)
+    else:
+        q, not_q = f * not_e / unlabelled, not_f / unlabelled
+    return PairTerms(f, not_f, e, not_e, q, not_q, unlabelled)
+
+
+def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
+    r"""Return :math:`s(\log f + \log e) + (1-s)\log(1-fe)` per row; ``s`` is 0 or 1.
+
+    Where :math:`fe < 1/2` the logarithm is ``log1p(-f e)``; above, the sum ``(1-f) + f(1-e)`` has the digits;
+    where that underflows, :math:`\log(1-fe) = \mathrm{softplus}(u - \mathrm{softplus}(v)) - \mathrm{softplus}(u)`.
+
+    Examples
+    --------
+    >>> u, v = np.array([40.0, 700.0]), np.array([-40.0, 700.0])
+    >>> log_likelihood(u, v, np.zeros(2), pair_terms(u, v))
+    array([-4.24835426e-18, -6.99306853e+02])
+    """
+    product = terms.f * terms.e
+    value = np.log1p(-np.minimum(product, 0.5))
+    large = np.flatnonzero(product >= 0.5)
+    value[large] = np.log(np.maximum(terms.unlabelled[large], _UNDERFLOW))
+    far = large[terms.unlabelled[large] < _UNDERFLOW]
+    if far.size:
+        value[far] = softplus(u[far] - softplus(v[far])) - softplus(u[far])
+    labelled = np.flatnonzero(s)
+    value[labelled] = log_expit(u[labelled]) + log_expit(v[labelled])
+    return value
+
+
+def score(s: Vector, terms: PairTerms) -> tuple[Vector, Vector]:
+    r"""Return :math:`\partial\ell/\partial u` and :math:`\partial\ell/\partial v` per row.
+
+    Labelled: :math:`1-f` and :math:`1-e`. Unlabelled: :math:`-(1-q) f e` and :math:`-q e`.
+
+    Examples
+    --------
+    >>> score(np.array([1.0, 0.0]), pair_terms(np.zeros(2), np.zeros(2)))
+    (array([ 0.5       , -0.16666667]), array([ 0.5       , -0.16666667]))
+    """
+    du = np.where(s == 1, terms.not_f, -terms.not_q * terms.f * terms.e)
+    dv = np.where(s == 1, terms.not_e, -terms.q * terms.e)
+    return du, dv
+
+
+def fisher_roots(terms: PairTerms) -> tuple[Vector, Vector]:
+    r"""Return ``a, b`` such that the expected information of a row is ``[a, b]' [a, b]``.
+
+    :math:`a^2 = fe(1-f)(1-q)`, :math:`b^2 = e(1-e)q`: a row tells one number, whether it is labelled, so its
+    information has rank one and is never indefinite.
+
+    Examples
+    --------
+    >>> fisher_roots(pair_terms(np.zeros(1), np.zeros(1)))
+    (array([0.28867513]), array([0.28867513]))
+    """
+    a = np.sqrt(terms.f * terms.e * terms.not_f * terms.not_q)
+    b = np.sqrt(terms.e * terms.not_e * terms.q)
+    return a, b
+
+
+def observed_information(s: Vector, terms: PairTerms) -> tuple[Vector, Vector, Vector]:
+    r"""Return minus the second derivatives of :math:`\ell`: ``uu``, ``uv``, ``vv`` per row.
+
+    Labelled rows: :math:`f(1-f)`, 0, :math:`e(1-e)`. Unlabelled rows: complete minus missing information,
+    :math:`f(1-f) - q(1-q)`, :math:`e q(1-q)` and :math:`q e (1-e) - q(1-q) e^2`, written so that equal parts
+    are not subtracted. May be indefinite.
+
+    Examples
+    --------
+    >>> observed_information(np.array([0.0]), pair_terms(np.zeros(1), np.zeros(1)))
+    (array([0.02777778]), array([0.11111111]), array([0.02777778]))
+    """
+    f, not_f, e, not_e, q, not_q, _ = terms
+    labelled = s == 1
+    uu = np.where(labelled, f * not_f, not_q * f * e * (not_f - q))
+    uv = np.where(labelled, 0.0, e * q * not_q)
+    vv = np.where(labelled, e * not_e, q * e * (not_e - not_q * e))
+    return uu, uv, vv
+
+
+def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
+    r"""The E-step: :math:`\Pr(y=1|x,s) = s + (1-s)\,f(1-e)/(1-fe)` from probabilities.
+
+    An unlabelled row with ``f = e = 1`` contradicts both models; it gets 1/2, the limit along ``f = e``.
+
+    Examples
+    --------
+    >>> posterior(np.array([0.5, 0.5, 1.0]), np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.0, 0.0]))
+    array([1.        , 0.33333333, 0.5       ])
+    """
+    missed = f * (1.0 - e)
+    unlabelled = (1.0 - f) + missed
+    impossible = unlabelled == 0
+    q = np.where(impossible, 0.5, missed / np.where(impossible, 1.0, unlabelled))
+    return np.where(s == 1, 1.0, q)
+
+
+def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:
+    r"""Return :math:`\ell` per row from probabilities; ``-inf`` where the models rule the row out.
+
+    Examples
+    --------
+    >>> log_likelihood_of_probabilities(np.array([0.5, 0.0]), np.array([0.5, 1.0]), np.array([0.0, 1.0]))
+    array([-0.28768207,        -inf])
+    """
+    with np.errstate(divide="ignore"):
+        labelled = np.log(f) + np.log(e)
+        unlabelled = np.where(f * e < 0.5, np.log1p(-f * e), np.log((1.0 - f) + f * (1.0 - e)))
+    return np.where(s == 1, labelled, unlabelled)

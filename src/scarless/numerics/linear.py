@@ -1,0 +1,108 @@
+"""Products of a block of rows with a linear model: logits, gradients, weighted cross products.
+
+Dense and CSR blocks alike, without densifying. Products run in the block's own precision (float32 stays
+float32); what they return is float64, to be added up across blocks.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from scarless.numerics.sigmoid import Vector
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which columns a linear model sees; its intercept is the last parameter.
+
+    `columns` is a slice where possible, since a slice of a dense block is a view.
+
+    Examples
+    --------
+    >>> design = Design.of(np.array([1, 2, 3]))
+    >>> design.columns, design.n_parameters
+    (slice(1, 4, None), 4)
+    """
+
+    columns: Any
+    n_columns: int
+
+    @classmethod
+    def of(cls, columns: NDArray[np.intp]) -> "Design":
+        """Build a design from column indices."""
+        start = int(columns[0]) if columns.size else 0
+        if np.array_equal(columns, np.arange(start, start + columns.size)):
+            return cls(slice(start, start + columns.size), columns.size)
+        return cls(columns, columns.size)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of coefficients and the intercept."""
+        return self.n_columns + 1
+
+    def take(self, X: Any) -> Any:
+        """Return the block's columns that this model sees."""
+        return X[:, self.columns]
+
+
+def logits(X: Any, beta: Vector) -> Vector:
+    """Return ``X @ beta[:-1] + beta[-1]`` in float64."""
+    return np.asarray(X @ beta[:-1].astype(X.dtype), dtype=np.float64) + beta[-1]
+
+
+def transposed_product(X: Any, r: Vector) -> Vector:
+    """Return ``[X, 1]' r`` in float64."""
+    return np.append(np.asarray(X.T @ r.astype(X.dtype), dtype=np.float64), r.sum())
+
+
+def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
+    """Return ``[left, 1]' diag(weight) [right, 1]``; weights of any sign."""
+    out = np.empty((left.shape[1] + 1, right.shape[1] + 1))
+    scaled = _scale_rows(right, weight)
+    product = left.T @ scaled
+    out[:-1, :-1] = product.toarray() if sparse.issparse(product) else product
+    out[:-1, -1] = left.T @ weight.astype(left.dtype)
+    out[-1, :-1] = right.T @ weight.astype(right.dtype)
+    out[-1, -1] = weight.sum()
+    return out
+
+
+def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
+    """Return ``A'A`` with ``A`` the parts ``diag(root) [X, 1]`` side by side.
+
+    A dense ``A'A`` is a symmetric rank-k product: half the work of a general one.
+    """
+    if any(sparse.issparse(X) for X, _ in parts):
+        return np.block([[cross_product(L, a * b, R) for R, b in parts] for L, a in parts])
+    widths = [X.shape[1] + 1 for X, _ in parts]
+    A = np.empty((parts[0][1].size, sum(widths)), dtype=parts[0][0].dtype)
+    start = 0
+    for (X, root), width in zip(parts, widths, strict=True):
+        scale = root.astype(A.dtype)
+        if width < 16:  # a loop over few columns beats a broadcast whose inner loop is that short
+            for j in range(width - 1):
+                np.multiply(X[:, j], scale, out=A[:, start + j])
+        else:
+            np.multiply(X, scale[:, None], out=A[:, start : start + width - 1])
+        A[:, start + width - 1] = scale
+        start += width
+    return np.asarray(A.T @ A, dtype=np.float64)
+
+
+def squared_sums(X: Any, weight: Vector) -> Vector:
+    """Return the diagonal of ``[X, 1]' diag(weight) [X, 1]``."""
+    squared = X.multiply(X) if sparse.issparse(X) else np.square(X)
+    return transposed_product(squared, weight)
+
+
+def _scale_rows(X: Any, weight: Vector) -> Any:
+    if not sparse.issparse(X):
+        return X * weight.astype(X.dtype)[:, None]
+    scaled = X.copy()
+    scaled.data *= np.repeat(weight.astype(X.dtype), np.diff(X.indptr))
+    return scaled

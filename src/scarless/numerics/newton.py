@@ -1,0 +1,213 @@
+"""Fisher scoring, then Newton, with a line search; returns a status and never warns.
+
+The solver sees a function of the parameters that returns value, gradient and curvature. It does not know
+about rows, penalties or models.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse.linalg import LinearOperator, cg
+
+from scarless.numerics.linear import Matrix
+from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.sigmoid import Vector
+
+
+class Status(Enum):
+    """How a solver ended."""
+
+    CONVERGED = "converged"
+    AT_INFINITY = "at infinity"  # the objective still falls, ever more slowly, along a direction of growth
+    STALLED = "stalled"  # no step along the last direction lowers the objective
+    MAX_ITER = "max_iter"
+
+
+class Trace(NamedTuple):
+    """One iteration: where it began, its value, the predicted gain of its step, the share of it that was taken."""
+
+    parameters: Vector
+    value: float
+    gain: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where a solver ended, how, and on what way."""
+
+    parameters: Vector
+    value: float
+    status: Status
+    n_iter: int
+    n_passes: int
+    gain: float  # predicted decrease of the objective by one more full step
+    history: list[Trace] = field(default_factory=list)
+
+
+class Problem(Protocol):
+    """An objective over all rows, penalty included."""
+
+    def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature at `beta`."""
+        ...
+
+    def product(self, beta: Vector, direction: Vector) -> Vector:
+        """Return the expected information at `beta` times a direction."""
+        ...
+
+
+@dataclass(frozen=True)
+class NewtonOptions:
+    """Stopping and switching rules. Gains are measured per unit of `scale`, the sum of the row weights."""
+
+    scale: float
+    tol: float = 1e-10
+    max_iter: int = 100
+    rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
+    observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
+    matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
+    may_diverge: bool = False  # no penalty: an optimum at infinity is possible
+
+
+def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solution:
+    r"""Minimise a smooth objective by damped Fisher scoring that turns into Newton's method.
+
+    A step :math:`\delta` solves :math:`H\delta = -g`; its predicted gain is :math:`-g'\delta/2`. The solver
+    stops when that gain, per row, is below `tol` or below the rounding noise of the objective itself.
+    Close to the optimum the exact Hessian replaces the expected information where it is positive definite.
+
+    References
+    ----------
+    Nocedal and Wright, "Numerical Optimization", chapters 3 and 7.
+    """
+    search = _Search(problem, options)
+    beta = np.asarray(start, dtype=np.float64)
+    now = search.evaluate(beta, search.first)
+    history: list[Trace] = []
+    status, gain, n_iter = Status.MAX_ITER, np.inf, 0
+    for n_iter in range(1, options.max_iter + 1):  # noqa: B007
+        now, step = search.direction(beta, now)
+        gain = -0.5 * float(now.gradient @ step)
+        if gain <= max(options.tol * options.scale, options.rounding * abs(float(now.value))):
+            status = _final_status(beta, step, options)
+            history.append(Trace(beta, float(now.value), gain, 0.0))
+            break
+        taken, trial = search.line_search(beta, step, now, gain)
+        history.append(Trace(beta, float(now.value), gain, taken))
+        if trial is None:
+            status = Status.STALLED
+            break
+        beta, now = beta + taken * step, trial
+    return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, history)
+
+
+def solve_positive(matrix: Matrix, right: Vector) -> Vector:
+    """Solve a positive semi-definite system, with as little extra ridge as makes it solvable.
+
+    The matrix is first scaled to a unit diagonal, so columns of very different units do no harm.
+    """
+    scaled, scale = _unit_diagonal(matrix)
+    for ridge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
+        factor = _cholesky(scaled, ridge)
+        if factor is not None:
+            return scale * cho_solve(factor, scale * right, check_finite=False)
+    return right * scale**2
+
+
+class _Search:
+    """The problem, a count of the passes over the rows, and which curvature is in use."""
+
+    def __init__(self, problem: Problem, options: NewtonOptions) -> None:
+        self.problem, self.options = problem, options
+        self.n_passes = 0
+        self.first = Curvature.DIAGONAL if options.matrix_free else Curvature.EXPECTED
+        self.observed_below = options.observed_below
+
+    def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
+        self.n_passes += 1
+        return self.problem.evaluate(beta, curvature)
+
+    def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
+        """Return the step, and the sums again where an indefinite Hessian had to be replaced."""
+        if self.options.matrix_free:
+            return now, self._conjugate_gradients(beta, now)
+        if self.last is Curvature.OBSERVED:
+            scaled, scale = _unit_diagonal(now.curvature)
+            factor = _cholesky(scaled, 0.0)
+            if factor is not None:
+                return now, -scale * cho_solve(factor, scale * now.gradient, check_finite=False)
+            self.observed_below /= 10.0  # too early for the exact Hessian
+            self.last = Curvature.EXPECTED
+            now = self.evaluate(beta, Curvature.EXPECTED)
+        return now, -solve_positive(now.curvature, now.gradient)
+
+    last = Curvature.EXPECTED
+
+    def line_search(
+        self, beta: Vector, step: Vector, now: Sums, gain: float
+    ) -> tuple[float, Sums | None]:
+        """Halve the step until the objective falls enough (Armijo), up to rounding."""
+        close = gain < self.observed_below * self.options.scale
+        if not self.options.matrix_free:
+            self.last = Curvature.OBSERVED if close else Curvature.EXPECTED
+        curvature = Curvature.DIAGONAL if self.options.matrix_free else self.last
+        noise = self.options.rounding * abs(float(now.value))
+        share = 1.0
+        for _ in range(40):
+            trial = self.evaluate(beta + share * step, curvature)
+            if np.isfinite(trial.value) and trial.value <= now.value - 2e-4 * share * gain + noise:
+                return share, trial
+            share *= _shrink(now, trial, share, gain)
+        return 0.0, None
+
+    def _conjugate_gradients(self, beta: Vector, now: Sums) -> Vector:
+        diagonal = np.where(now.curvature > 0, now.curvature, 1.0)
+        n = now.gradient.size
+
+        def product(direction: Vector) -> Vector:
+            self.n_passes += 1
+            return self.problem.product(beta, direction)
+
+        precondition = LinearOperator((n, n), matvec=lambda r: r / diagonal, dtype=np.float64)
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        norm = float(np.sqrt(now.gradient**2 @ (1.0 / diagonal)))
+        forcing = min(0.1, float(np.sqrt(norm / np.sqrt(self.options.scale))))
+        step, _ = cg(operator, -now.gradient, rtol=max(forcing, 1e-6), maxiter=200, M=precondition)
+        return step
+
+
+def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
+    """Return the factor to shorten a failed step by: the minimum of the interpolating parabola, kept sane."""
+    rise = float(trial.value - now.value) + 2.0 * share * gain
+    if not np.isfinite(rise) or rise <= 0:
+        return 0.1
+    return float(np.clip(share * gain / rise, 0.1, 0.5))
+
+
+def _unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return matrix * scale[:, None] * scale, scale
+
+
+def _cholesky(scaled: Matrix, ridge: float) -> tuple[Matrix, bool] | None:
+    try:
+        factor, lower = cho_factor(scaled + ridge * np.eye(len(scaled)), check_finite=False)
+    except LinAlgError:
+        return None
+    # A pivot at rounding level means a direction without information: not to be divided by.
+    if not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
+        return None
+    return factor, lower
+
+
+def _final_status(beta: Vector, step: Vector, options: NewtonOptions) -> Status:
+    """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
+    growing = np.linalg.norm(step) > 1e-2 * (1.0 + np.linalg.norm(beta)) and beta @ step > 0
+    return Status.AT_INFINITY if options.may_diverge and growing else Status.CONVERGED
+
+

@@ -1,0 +1,201 @@
+"""Block functions: rows and parameters in, sums over the rows out.
+
+Each objective is minus a log-likelihood. `sums` gives value, gradient and the curvature asked for; `product`
+multiplies the expected information with a direction, for models too wide to hold their information matrix.
+Blocks return sums, never means, so any partition of the rows adds up to the same totals.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.numerics import likelihood, linear
+from scarless.numerics.linear import Design
+from scarless.numerics.sigmoid import Vector, sigmoid_pair
+
+Rows = dict[str, Vector]
+
+
+class Curvature(Enum):
+    """Which second-order information a pass over the rows collects."""
+
+    NONE = "none"
+    EXPECTED = "expected"  # Fisher information: positive semi-definite
+    OBSERVED = "observed"  # minus the exact Hessian of the log-likelihood: may be indefinite
+    DIAGONAL = "diagonal"  # of the expected information, to precondition products
+
+
+class Sums(NamedTuple):
+    """What a block tells the solver. Added up field by field."""
+
+    value: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+
+
+class Objective(Protocol):
+    """A block function with derivatives."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        ...
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature, summed over the rows of one block."""
+        ...
+
+    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+        """Return the expected information times a direction, summed over the rows of one block."""
+        ...
+
+
+@dataclass(frozen=True)
+class TargetLogistic:
+    r"""Logistic regression on real-valued targets :math:`t \ge 0`.
+
+    .. math:: \sum_i w_i \bigl(\mathrm{softplus}(z_i) - t_i z_i\bigr)
+
+    Convex for every `t`. Plain labels (:math:`t=s`), posteriors (:math:`t=q`) and the propensity-weighted
+    log loss (:math:`t=s/e`) are one problem. Rows: ``t``, ``w``.
+    """
+
+    design: Design
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return self.design.n_parameters
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature; expected and observed information coincide."""
+        X = self.design.take(X)
+        t, w = rows["t"], rows["w"]
+        z = linear.logits(X, beta)
+        p, not_p = sigmoid_pair(z)
+        # softplus(z) - t z with max(z, 0) merged into the linear part: nothing large is subtracted.
+        value = np.log1p(np.exp(-np.abs(z))) + np.where(z > 0, (1.0 - t) * z, -t * z)
+        residual = np.where(z > 0, (1.0 - t) - not_p, p - t)
+        gradient = linear.transposed_product(X, w * residual)
+        weight = w * p * not_p
+        return Sums(np.asarray(w @ value), gradient, _single_curvature(X, weight, curvature))
+
+    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction."""
+        X = self.design.take(X)
+        p, not_p = sigmoid_pair(linear.logits(X, beta))
+        return (_information_product(X, rows["w"] * p * not_p, direction),)
+
+
+@dataclass(frozen=True)
+class KnownPropensity:
+    r"""Likelihood of the labels under a logistic ``f`` and propensities that are given.
+
+    Rows: ``s``, ``w`` and ``v``, the logit of the propensity (``+inf`` where it is 1).
+    """
+
+    design: Design
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return self.design.n_parameters
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature."""
+        X = self.design.take(X)
+        s, w, v = rows["s"], rows["w"], rows["v"]
+        u = linear.logits(X, beta)
+        terms = likelihood.pair_terms(u, v)
+        value = -(w @ likelihood.log_likelihood(u, v, s, terms))
+        du, _ = likelihood.score(s, terms)
+        if curvature is Curvature.OBSERVED:
+            weight = w * likelihood.observed_information(s, terms)[0]
+            matrix = linear.cross_product(X, weight, X)
+        else:
+            matrix = _single_curvature(X, w * likelihood.fisher_roots(terms)[0] ** 2, curvature)
+        return Sums(np.asarray(value), linear.transposed_product(X, -w * du), matrix)
+
+    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+        """Return the expected information times a direction."""
+        X = self.design.take(X)
+        terms = likelihood.pair_terms(linear.logits(X, beta), rows["v"])
+        return (_information_product(X, rows["w"] * likelihood.fisher_roots(terms)[0] ** 2, direction),)
+
+
+@dataclass(frozen=True)
+class LogisticPair:
+    r"""Likelihood of the labels under two logistic models: ``f`` of the class, ``e`` of the labelling.
+
+    Parameters are those of ``f``, then those of ``e``. Rows: ``s``, ``w``.
+    """
+
+    f: Design
+    e: Design
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return self.f.n_parameters + self.e.n_parameters
+
+    def split(self, beta: Vector) -> tuple[Vector, Vector]:
+        """Return the parameters of ``f`` and of ``e``."""
+        return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature."""
+        s, w = rows["s"], rows["w"]
+        X_f, X_e, u, v = self._logits(X, beta)
+        terms = likelihood.pair_terms(u, v)
+        value = -(w @ likelihood.log_likelihood(u, v, s, terms))
+        du, dv = likelihood.score(s, terms)
+        gradient = np.concatenate(
+            [linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)]
+        )
+        if curvature is Curvature.OBSERVED:
+            uu, uv, vv = likelihood.observed_information(s, terms)
+            ff = linear.cross_product(X_f, w * uu, X_f)
+            fe = linear.cross_product(X_f, w * uv, X_e)
+            ee = linear.cross_product(X_e, w * vv, X_e)
+            matrix = np.block([[ff, fe], [fe.T, ee]])
+        elif curvature is Curvature.NONE:
+            matrix = np.zeros(0)
+        else:
+            a, b = likelihood.fisher_roots(terms)
+            if curvature is Curvature.DIAGONAL:
+                matrix = np.append(linear.squared_sums(X_f, w * a**2), linear.squared_sums(X_e, w * b**2))
+            else:
+                root = np.sqrt(w)
+                matrix = linear.gram([(X_f, root * a), (X_e, root * b)])
+        return Sums(np.asarray(value), gradient, matrix)
+
+    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+        """Return the expected information times a direction."""
+        X_f, X_e, u, v = self._logits(X, beta)
+        a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
+        along_f, along_e = self.split(direction)
+        along = rows["w"] * (a * linear.logits(X_f, along_f) + b * linear.logits(X_e, along_e))
+        return (
+            np.append(linear.transposed_product(X_f, a * along), linear.transposed_product(X_e, b * along)),
+        )
+
+    def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
+        X_f, X_e = self.f.take(X), self.e.take(X)
+        beta_f, beta_e = self.split(beta)
+        return X_f, X_e, linear.logits(X_f, beta_f), linear.logits(X_e, beta_e)
+
+
+def _single_curvature(X: Any, weight: Vector, curvature: Curvature) -> NDArray[np.float64]:
+    """Return the information of one model with non-negative row weights, in the shape asked for."""
+    if curvature is Curvature.NONE:
+        return np.zeros(0)
+    if curvature is Curvature.DIAGONAL:
+        return linear.squared_sums(X, weight)
+    return linear.gram([(X, np.sqrt(weight))])
+
+
+def _information_product(X: Any, weight: Vector, direction: Vector) -> Vector:
+    return linear.transposed_product(X, weight * linear.logits(X, direction))

@@ -1,0 +1,126 @@
+"""Per-row costs whose means are the risks of DESIGN section 2.
+
+Every risk here is the mean of ``t d1 + (1 - t) d0`` for some target ``t``: the class itself (true risk),
+``s/e`` (propensity-weighted risk) or the posterior ``q`` (expected risk).
+
+Infinite costs. The log loss is infinite for a prediction of exactly 0 or 1. A cost that has no weight does
+not count, so ``0 * inf`` is 0 here. The two curves of a cost are never infinite at once, so no single row is
+``inf - inf``.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def times(weight: Array, cost: Array) -> Array:
+    """Return ``weight * cost`` with ``0 * inf = 0``: what has no weight does not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> times(np.array([0.0, 2.0]), np.array([np.inf, 3.0]))
+    array([0., 6.])
+    """
+    out = np.zeros(np.broadcast_shapes(weight.shape, cost.shape), dtype=np.result_type(weight, cost))
+    return np.multiply(weight, cost, out=out, where=weight != 0)
+
+
+def mixed_cost(target: Array, cost_pos: Array, cost_neg: Array) -> Array:
+    r"""Per-row cost with a real-valued target.
+
+    .. math:: t\,\delta_1 + (1 - t)\,\delta_0
+
+    The target may be above 1; the weight of the negative cost is then below 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mixed_cost(np.array([0.0, 0.5, 2.0]), np.full(3, 0.25), np.full(3, 0.75))
+    array([ 0.75,  0.5 , -0.25])
+    """
+    return times(target, cost_pos) + times(1.0 - target, cost_neg)
+
+
+def true_cost(cost_pos: Array, cost_neg: Array, y: Array) -> Array:
+    r"""Per-row cost when the class is known: :math:`y\,\delta_1 + (1-y)\,\delta_0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> true_cost(np.array([0.1, 0.2]), np.array([0.9, 0.8]), np.array([1.0, 0.0]))
+    array([0.1, 0.8])
+    """
+    return mixed_cost(y, cost_pos, cost_neg)
+
+
+def weighted_cost(cost_pos: Array, cost_neg: Array, s: Array, e: Array) -> Array:
+    r"""Per-row cost whose mean estimates the supervised risk without the class.
+
+    .. math:: \frac{s}{e}\,\delta_1 + \Bigl(1 - \frac{s}{e}\Bigr)\,\delta_0
+
+    Unbiased when ``e = Pr(s=1 | y=1, x) > 0``. Single rows may be negative. With the log loss a labelled row
+    that is predicted to be positive for sure (``d1 = 0``, ``d0 = inf``) costs ``-inf`` when ``e < 1``: that
+    is the limit of the formula, and `scarless.metrics` refuses to report it as a risk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_cost(np.array([0.1, 0.1]), np.array([0.9, 0.9]), np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+    array([-0.7,  0.9])
+    """
+    return mixed_cost(s / e, cost_pos, cost_neg)
+
+
+def positive_posterior(p: Array, s: Array, e: Array) -> Array:
+    r"""Probability that a row is positive, given its label.
+
+    .. math:: q = \Pr(y=1 \mid x, s) = s + (1-s)\,\frac{p\,(1-e)}{1 - p\,e}
+
+    where ``p`` is taken for ``Pr(y=1|x)``. The denominator is computed as ``(1-p) + p (1-e)``, which does not
+    cancel. A row that is surely positive and surely labelled (``p = e = 1``) and yet has no label cannot
+    exist; its ``q`` is set to 1, the value for ``p = 1`` and every ``e < 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> positive_posterior(np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.0, 0.0]), np.full(3, 0.5))
+    array([1.        , 0.33333333, 1.        ])
+    """
+    still_positive = p * (1.0 - e)
+    unlabelled = (1.0 - p) + still_positive
+    q = np.divide(still_positive, unlabelled, out=np.ones_like(unlabelled), where=unlabelled > 0)
+    return np.where(s == 1, 1.0, q)
+
+
+def expected_cost(cost_pos: Array, cost_neg: Array, p: Array, s: Array, e: Array) -> Array:
+    r"""Per-row cost expected under the prediction itself: :math:`q\,\delta_1 + (1-q)\,\delta_0`.
+
+    ``q`` is `positive_posterior` with the prediction `p` in the place of ``Pr(y=1|x)``, so a model marks its
+    own work: with ``p = 1`` everywhere ``q = 1`` and the cost is 0, whatever the classes are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p, s, e = np.array([1.0, 0.5]), np.array([0.0, 0.0]), np.array([0.5, 0.5])
+    >>> expected_cost(1.0 - p, p, p, s, e)
+    array([0. , 0.5])
+    """
+    return mixed_cost(positive_posterior(p, s, e), cost_pos, cost_neg)
+
+
+def labelling_variance(cost_pos: Array, cost_neg: Array, y: Array, e: Array) -> Array:
+    r"""Per-row variance of `weighted_cost` when only the label is random: rows and classes are fixed.
+
+    .. math:: y\,\frac{1-e}{e}\,(\delta_1-\delta_0)^2
+
+    Labels are drawn independently. With ``s/e`` in the place of ``y`` it is an unbiased estimate of itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labelling_variance(np.array([0.0]), np.array([1.0]), np.array([1.0]), np.array([0.2]))
+    array([4.])
+    """
+    return times(y * (1.0 - e) / e, (cost_pos - cost_neg) ** 2)

@@ -1,0 +1,210 @@
+import dataclasses
+import inspect
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from scarless.metrics import effective_sample_size, propensity_weighted_risk, risk_interval
+from scarless.numerics.costs import get_cost
+from scarless.numerics.risk import weighted_cost
+
+METHODS = ["empirical-bernstein", "bootstrap", "normal"]
+EVERY = pytest.mark.parametrize("method", METHODS)
+
+
+def _draw(rng, n, low_propensity=0.2):
+    f = 1 / (1 + np.exp(-2 * rng.uniform(-2, 2, size=n)))
+    y = rng.random(n) < f
+    e = np.where(rng.random(n) < 0.5, low_propensity, 0.8)
+    return f, (y & (rng.random(n) < e)).astype(float), e
+
+
+def _population_risk(cost):
+    """Risk of the true probabilities of `_draw`, by the midpoint rule."""
+    grid = (np.arange(100_000) + 0.5) / 100_000 * 4 - 2
+    f = 1 / (1 + np.exp(-2 * grid))
+    return (f * cost.positive(f) + (1 - f) * cost.negative(f)).mean()
+
+
+def _costs(f, s, e, cost="squared"):
+    cost = get_cost(cost)
+    return weighted_cost(cost.positive(f), cost.negative(f), s, e)
+
+
+@pytest.mark.parametrize("cost", ["log", "squared"])
+def test_coverage_in_a_moderate_setting(cost):
+    rng = np.random.default_rng(5)
+    risk, n_draws = _population_risk(get_cost(cost)), 400
+    covered, length = dict.fromkeys(METHODS, 0), dict.fromkeys(METHODS, 0.0)
+    for seed in range(n_draws):
+        f, s, e = _draw(rng, 500)
+        for method in METHODS:
+            found = risk_interval(f, s, e, cost=cost, method=method, n_resamples=400, random_state=seed)
+            covered[method] += found.low <= risk <= found.high
+            length[method] += found.high - found.low
+    # two standard errors of a coverage of 0.95 over 400 draws are 0.022
+    assert 0.925 <= covered["normal"] / n_draws <= 0.975
+    assert 0.925 <= covered["bootstrap"] / n_draws <= 0.975
+    assert covered["empirical-bernstein"] / n_draws >= 0.95
+    assert length["bootstrap"] == pytest.approx(length["normal"], rel=0.05)
+    assert length["empirical-bernstein"] > length["normal"]
+
+
+def test_empirical_bernstein_covers_exactly_where_the_others_cannot():
+    """Rows differ in class and label only, so the number of labels is binomial and coverage is a sum."""
+    n, alpha, e, p = 60, 0.5, 0.02, 0.8
+    risk = alpha * (1 - p) ** 2 + (1 - alpha) * p**2
+    coverage = dict.fromkeys(["empirical-bernstein", "normal"], 0.0)
+    for n_labels in range(n + 1):
+        s = (np.arange(n) < n_labels).astype(float)
+        for method in coverage:
+            if n_labels == 0 and method == "normal":
+                continue  # refused, so it does not cover
+            found = risk_interval(np.full(n, p), s, e, cost="squared", method=method)
+            if found.low <= risk <= found.high:
+                coverage[method] += stats.binom.pmf(n_labels, n, alpha * e)
+    assert coverage["empirical-bernstein"] >= 0.95
+    assert coverage["normal"] < 0.6
+
+
+@EVERY
+def test_interval_is_around_the_weighted_risk(method):
+    f, s, e = _draw(np.random.default_rng(1), 200)
+    found = risk_interval(f, s, e, method=method, random_state=0)
+    assert found.estimate == pytest.approx(propensity_weighted_risk(f, s, e), abs=1e-14)
+    assert found.low < found.estimate < found.high
+    assert found.method == method
+    assert found.level == 0.95
+    assert found.effective_sample_size == effective_sample_size(s, e)
+    wider = risk_interval(f, s, e, method=method, level=0.99, random_state=0)
+    assert wider.low < found.low < found.high < wider.high
+
+
+def test_formulas_by_hand():
+    f, s, e = _draw(np.random.default_rng(2), 50)
+    costs = _costs(f, s, e)
+    normal = risk_interval(f, s, e, cost="squared", method="normal", level=0.9)
+    low, high = stats.norm.interval(0.9, loc=costs.mean(), scale=stats.sem(costs))
+    assert (normal.low, normal.high) == pytest.approx((low, high), abs=1e-12)
+    bernstein = risk_interval(f, s, e, cost="squared", level=0.9, cost_range=(-4, 5))
+    half = math.sqrt(2 * costs.var(ddof=1) * math.log(30) / 50) + 7 * 9 * math.log(30) / (3 * 49)
+    ends = (costs.mean() - half, costs.mean() + half)
+    assert (bernstein.low, bernstein.high) == pytest.approx(ends, abs=1e-12)
+
+
+def test_default_range_is_what_the_rows_can_cost():
+    f, s, e = _draw(np.random.default_rng(2), 50)
+    without, with_label = _costs(f, 0 * s, e), _costs(f, 0 * s + 1, e)
+    attainable = (min(without.min(), with_label.min()), max(without.max(), with_label.max()))
+    default = risk_interval(f, s, e, cost="squared")
+    explicit = risk_interval(f, s, e, cost="squared", cost_range=attainable)
+    assert (default.low, default.high) == pytest.approx((explicit.low, explicit.high), abs=1e-12)
+    assert attainable[0] >= 1 - 1 / 0.2
+    assert attainable[1] <= 1 / 0.2
+
+
+def test_bootstrap_agrees_with_scipy():
+    f, s, e = _draw(np.random.default_rng(3), 120, low_propensity=0.05)
+    costs = _costs(f, s, e)
+    seed = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
+    ours, theirs = [], []
+    for k in range(10):
+        found = risk_interval(f, s, e, cost="squared", method="bootstrap", n_resamples=5000, random_state=k)
+        ours.append((found.low, found.high))
+        stream = {seed: np.random.default_rng(100 + k)}
+        reference = stats.bootstrap((costs,), np.mean, method="BCa", n_resamples=5000, batch=500, **stream)
+        theirs.append(tuple(reference.confidence_interval))
+    # the ends themselves are random: allow four standard errors of the difference of two means
+    tolerance = 4 * math.sqrt(2 / 10) * np.std(theirs, axis=0, ddof=1)
+    assert (tolerance < 0.2 * stats.sem(costs)).all()
+    assert (abs(np.mean(ours, axis=0) - np.mean(theirs, axis=0)) < tolerance).all()
+
+
+def test_bootstrap_is_reproducible_and_in_batches(monkeypatch):
+    f, s, e = _draw(np.random.default_rng(4), 64)
+    first = risk_interval(f, s, e, method="bootstrap", random_state=7)
+    assert risk_interval(f, s, e, method="bootstrap", random_state=7) == first
+    assert risk_interval(f, s, e, method="bootstrap", random_state=8) != first
+    monkeypatch.setattr("scarless.metrics.intervals.CELLS_PER_BATCH", 64 * 10)
+    batched = risk_interval(f, s, e, method="bootstrap", random_state=7)
+    assert (batched.low, batched.high) == pytest.approx((first.low, first.high), abs=1e-12)
+
+
+@EVERY
+def test_rows_that_all_cost_the_same(method):
+    """Fully labelled positives with one prediction: nothing varies, so only the range term is left."""
+    found = risk_interval(np.full(5, 0.5), np.ones(5), 1.0, cost="squared", method=method, random_state=0)
+    assert found.estimate == found.low == found.high == 0.25
+
+
+def test_bootstrap_of_one_huge_label_stays_within_the_samples():
+    """The acceleration is at its largest and the level beyond the pole of Efron's formula."""
+    s = (np.arange(30) == 0).astype(float)
+    for p in (0.2, 0.8):
+        found = risk_interval(
+            np.full(30, p), s, 0.001, cost="squared", method="bootstrap", level=0.9999, random_state=0
+        )
+        costs = _costs(np.full(30, p), s, np.full(30, 0.001))
+        assert costs.min() <= found.low <= found.estimate <= found.high <= costs.max() + 1e-12
+
+
+def test_order_does_not_matter():
+    f, s, e = _draw(np.random.default_rng(6), 80)
+    order = np.random.default_rng(0).permutation(80)
+    for method in ("normal", "empirical-bernstein"):
+        first = dataclasses.astuple(risk_interval(f, s, e, method=method))
+        second = dataclasses.astuple(risk_interval(f[order], s[order], e[order], method=method))
+        assert first[:3] == pytest.approx(second[:3], abs=1e-12)
+
+
+def test_without_labels():
+    f = np.linspace(0.1, 0.9, 20)
+    assert risk_interval(f, np.zeros(20), 0.5).effective_sample_size == 0.0
+    for method in ("normal", "bootstrap"):
+        with pytest.raises(ValueError, match=f"method='{method}' needs at least one labelled row"):
+            risk_interval(f, np.zeros(20), 0.5, method=method)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, np.nan])
+def test_level_out_of_range(level):
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        risk_interval([0.5, 0.5], [1, 0], 0.5, level=level)
+
+
+def test_input_errors():
+    f, s = np.array([0.3, 0.6]), np.array([0, 1])
+    with pytest.raises(
+        ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got 't'"
+    ):
+        risk_interval(f, s, 0.5, method="t")
+    with pytest.raises(
+        ValueError, match="cost_range is for method='empirical-bernstein' only; method is 'normal'"
+    ):
+        risk_interval(f, s, 0.5, method="normal", cost_range=(0, 1))
+    for wrong in ((1, 0), (0, np.inf), (np.nan, 1)):
+        with pytest.raises(ValueError, match="cost_range must be two finite numbers"):
+            risk_interval(f, s, 0.5, cost_range=wrong)
+    with pytest.raises(
+        ValueError, match=r"cost_range is \(0, 1\), but the rows' weighted costs reach from -0.04 to"
+    ):
+        risk_interval(f, s, 0.5, cost="squared", cost_range=(0, 1))
+    with pytest.raises(ValueError, match="n_resamples must be at least 100"):
+        risk_interval(f, s, 0.5, method="bootstrap", n_resamples=10)
+    with pytest.raises(ValueError, match="at least 2 rows to see how costs vary; got 1"):
+        risk_interval([0.5], [1], 0.5)
+    with pytest.raises(ValueError, match=r"needs finite costs; 1 of 2 predictions.*first: row 1.*np\.clip"):
+        risk_interval([0.5, 1.0], s, 0.5)
+    with pytest.raises(ValueError, match="y_pred has no rows"):
+        risk_interval([], [], [])
+    with pytest.raises(ValueError, match="s must be binary"):
+        risk_interval(f, [0, 2], 0.5)
+    with pytest.raises(ValueError, match="propensity must lie in"):
+        risk_interval(f, s, [0.5, 0.0])
+    with pytest.raises(ValueError, match="y_pred must hold probabilities"):
+        risk_interval([0.5, -1], s, 0.5)
+    with pytest.raises(ValueError, match="s has 3 values for 2 rows"):
+        risk_interval(f, [0, 1, 1], 0.5)
+    with pytest.raises(ValueError, match="cost must be one of"):
+        risk_interval(f, s, 0.5, cost="hinge")

@@ -1,0 +1,311 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import brier_score_loss, log_loss
+
+from scarless.metrics import (
+    effective_sample_size,
+    expected_risk,
+    propensity_weighted_risk,
+    risk_bias,
+    risk_variance,
+    true_risk,
+)
+from scarless.numerics.costs import LOG
+
+COSTS = pytest.mark.parametrize("cost", ["log", "squared", "absolute"])
+P = np.array([0.95, 0.7, 0.4, 0.02, 0.5, 0.99, 0.1])
+Y = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0])
+E = np.array([0.1, 0.9, 0.3, 0.05, 0.5, 1.0, 0.2])
+WRONG_E = np.array([0.3, 0.5, 0.3, 0.2, 0.9, 0.6, 0.1])
+WEIGHT = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.0, 2.5])
+S = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+
+
+def _enumerate(y, e, estimate):
+    """Mean and variance of `estimate(s)` over all labelings of the positive rows."""
+    draws = np.array(list(product([0.0, 1.0], repeat=y.size)))
+    draws = draws[(draws <= y).all(axis=1)]
+    chance = np.where(y == 1, np.where(draws == 1, e, 1 - e), 1.0).prod(axis=1)
+    values = np.array([estimate(s) for s in draws])
+    mean = chance @ values
+    return mean, chance @ (values - mean) ** 2
+
+
+@COSTS
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
+def test_weighted_risk_is_unbiased_over_all_labelings(cost, weight):
+    mean, _ = _enumerate(Y, E, lambda s: propensity_weighted_risk(P, s, E, cost=cost, sample_weight=weight))
+    assert mean == pytest.approx(true_risk(P, Y, cost=cost, sample_weight=weight), abs=1e-12)
+
+
+@COSTS
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
+def test_risk_bias_is_true_risk_minus_mean_estimate(cost, weight):
+    mean, _ = _enumerate(
+        Y, E, lambda s: propensity_weighted_risk(P, s, WRONG_E, cost=cost, sample_weight=weight)
+    )
+    bias = risk_bias(P, Y, E, WRONG_E, cost=cost, sample_weight=weight)
+    assert abs(bias) > 0.01
+    assert bias == pytest.approx(true_risk(P, Y, cost=cost, sample_weight=weight) - mean, abs=1e-12)
+
+
+@COSTS
+def test_bias_of_the_right_propensity_is_zero(cost):
+    assert risk_bias(P, Y, E, E, cost=cost) == 0.0
+
+
+def test_bias_does_not_depend_on_negative_rows():
+    other = np.where(Y == 1, WRONG_E, 0.123)
+    assert risk_bias(P, Y, E, WRONG_E) == risk_bias(P, Y, E, other)
+
+
+@COSTS
+def test_clipping_bias_is_that_of_a_raised_propensity(cost):
+    clip = 4.0
+    mean, clipped_variance = _enumerate(
+        Y, E, lambda s: propensity_weighted_risk(P, s, E, cost=cost, estimator="clipped", clip=clip)
+    )
+    bias = risk_bias(P, Y, E, np.maximum(E, 1 / clip), cost=cost)
+    assert true_risk(P, Y, cost=cost) - mean == pytest.approx(bias, abs=1e-12)
+    _, variance = _enumerate(Y, E, lambda s: propensity_weighted_risk(P, s, E, cost=cost))
+    assert clipped_variance < variance
+
+
+@COSTS
+def test_a_clip_above_all_weights_changes_nothing(cost):
+    clipped = propensity_weighted_risk(P, S, E, cost=cost, estimator="clipped", clip=1e6)
+    assert clipped == propensity_weighted_risk(P, S, E, cost=cost)
+
+
+@COSTS
+def test_self_normalised_follows_its_formula(cost):
+    share, prior = S / E, 0.6
+    d0 = true_risk(P, np.zeros(7), cost=cost)
+    gaps = [true_risk(P[[i]], [1], cost=cost) - true_risk(P[[i]], [0], cost=cost) for i in range(7)]
+    expected = d0 + prior * (share @ gaps) / share.sum()
+    found = propensity_weighted_risk(P, S, E, cost=cost, estimator="self-normalised", class_prior=prior)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@COSTS
+def test_self_normalised_is_exact_when_the_gap_is_constant(cost):
+    """With one prediction for all rows the Hajek form has no variance, whatever is labelled."""
+    p = np.full(7, 0.3)
+    risk = true_risk(p, Y, cost=cost)
+    for s in np.eye(7)[Y == 1]:
+        found = propensity_weighted_risk(
+            p, s, E, cost=cost, estimator="self-normalised", class_prior=Y.mean()
+        )
+        assert found == pytest.approx(risk, abs=1e-12)
+
+
+def test_self_normalised_without_prior_caps_the_implied_one():
+    few = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])  # mean(s/e) = 1/6.3
+    same = propensity_weighted_risk(P, few, E, estimator="self-normalised")
+    assert same == propensity_weighted_risk(P, few, E)
+    assert (S / E).mean() > 1
+    capped = propensity_weighted_risk(P, S, E, estimator="self-normalised")
+    prior_one = propensity_weighted_risk(P, S, E, estimator="self-normalised", class_prior=1.0)
+    assert capped == pytest.approx(prior_one, abs=1e-12)
+    # a negative log loss is impossible and an artefact of a prior above 1
+    assert propensity_weighted_risk(P, S, E) < 0
+
+
+def test_self_normalised_without_labels_and_prior_is_the_normal_form():
+    none = np.zeros(7)
+    assert propensity_weighted_risk(P, none, E, estimator="self-normalised") == true_risk(P, none)
+
+
+@COSTS
+def test_risk_variance_is_unbiased_for_the_variance(cost):
+    _, variance = _enumerate(Y, E, lambda s: propensity_weighted_risk(P, s, E, cost=cost))
+    mean, _ = _enumerate(Y, E, lambda s: risk_variance(P, s, E, cost=cost))
+    assert mean == pytest.approx(variance, rel=1e-12)
+
+
+@COSTS
+def test_always_positive_has_expected_risk_zero(cost):
+    for e in (1e-6, 0.3, 1.0, E):
+        assert expected_risk(np.ones(7), S, e, cost=cost) == 0.0
+
+
+@COSTS
+def test_expected_risk_of_the_true_probabilities_is_right_on_average(cost):
+    """Over classes and labels, with y_pred = Pr(y=1|x): enumerate the class and the label of one row."""
+    for p, e in ((0.3, 0.4), (0.9, 0.2)):
+        y_is_1 = true_risk([p], [1], cost=cost)
+        risk = p * y_is_1 + (1 - p) * true_risk([p], [0], cost=cost)
+        labelled, unlabelled = (expected_risk([p], [s], e, cost=cost) for s in (1, 0))
+        assert p * e * labelled + (1 - p * e) * unlabelled == pytest.approx(risk, abs=1e-12)
+
+
+@COSTS
+def test_full_propensity_reduces_to_the_true_risk(cost):
+    risk = true_risk(P, S, cost=cost)
+    assert propensity_weighted_risk(P, S, 1.0, cost=cost) == risk
+    assert risk_variance(P, S, 1.0, cost=cost) == 0.0
+
+
+def test_true_risk_agrees_with_scikit_learn():
+    assert true_risk(P, Y) == pytest.approx(log_loss(Y, P), abs=1e-14)
+    assert true_risk(P, Y, cost="squared") == pytest.approx(brier_score_loss(Y, P), abs=1e-14)
+    weighted = log_loss(Y, P, sample_weight=WEIGHT)
+    assert true_risk(P, Y, sample_weight=WEIGHT) == pytest.approx(weighted, abs=1e-14)
+
+
+RISKS = {
+    "true": lambda i, w: true_risk(P[i], S[i], sample_weight=w),
+    "normal": lambda i, w: propensity_weighted_risk(P[i], S[i], E[i], sample_weight=w),
+    "clipped": lambda i, w: propensity_weighted_risk(
+        P[i], S[i], E[i], sample_weight=w, estimator="clipped", clip=3
+    ),
+    "self-normalised": lambda i, w: propensity_weighted_risk(
+        P[i], S[i], E[i], sample_weight=w, estimator="self-normalised", class_prior=0.4
+    ),
+    "implied-prior": lambda i, w: propensity_weighted_risk(
+        P[i], S[i], E[i], sample_weight=w, estimator="self-normalised"
+    ),
+    "expected": lambda i, w: expected_risk(P[i], S[i], E[i], sample_weight=w),
+    "bias": lambda i, w: risk_bias(P[i], Y[i], E[i], WRONG_E[i], sample_weight=w),
+}
+
+
+@pytest.mark.parametrize("risk", RISKS.values(), ids=list(RISKS))
+@settings(deadline=None)
+@given(data=st.data())
+def test_duplicates_are_weights_and_order_does_not_matter(risk, data):
+    times = np.array(data.draw(st.lists(st.integers(0, 3), min_size=7, max_size=7)))
+    times[0] += 1  # one labelled row at least
+    order = np.array(data.draw(st.permutations(range(times.sum()))))
+    copies = np.repeat(np.arange(7), times)[order]
+    assert risk(copies, None) == pytest.approx(risk(np.arange(7), times), abs=1e-12)
+
+
+def test_cost_may_be_an_object_and_labels_may_be_signed():
+    assert propensity_weighted_risk(P, 2 * S - 1, E, cost=LOG) == propensity_weighted_risk(P, S, E)
+    assert true_risk(P, Y == 1) == true_risk(P, Y)
+
+
+def test_effective_sample_size():
+    assert effective_sample_size(S, 0.3) == pytest.approx(3)
+    assert effective_sample_size(S, [1, 1, 1, 1, 1, 1e-300, 1]) == pytest.approx(1)
+    assert effective_sample_size(np.zeros(3), 0.5) == 0.0
+    by_hand = (10 + 1 / 0.9 + 1) ** 2 / (100 + 1 / 0.81 + 1)
+    assert effective_sample_size(S, E) == pytest.approx(by_hand)
+    dropped = effective_sample_size(S, E, sample_weight=[1, 1, 1, 1, 1, 0, 1])
+    assert dropped == pytest.approx((10 + 1 / 0.9) ** 2 / (100 + 1 / 0.81))
+
+
+@settings(deadline=None)
+@given(e=st.lists(st.floats(0.01, 1), min_size=7, max_size=7))
+def test_effective_sample_size_lies_between_one_and_the_number_of_labels(e):
+    assert 1 - 1e-9 <= effective_sample_size(S, e) <= S.sum() + 1e-9
+
+
+def test_infinite_risks():
+    assert true_risk([0.0, 0.5], [1, 0]) == np.inf
+    assert true_risk([0.0, 1.0], [0, 1]) == 0.0
+    assert true_risk([0.0, 0.5], [1, 0], sample_weight=[0, 1]) == pytest.approx(np.log(2))
+    assert propensity_weighted_risk([0.0, 0.5], [1, 0], 0.5) == np.inf
+    assert propensity_weighted_risk([1.0, 0.5], [1, 0], 1.0) == pytest.approx(np.log(2) / 2)
+
+
+def test_minus_infinity_is_refused():
+    with pytest.raises(
+        ValueError, match=r"1 labelled rows with a prediction of exactly 1.*first: row 0.*np\.clip"
+    ):
+        propensity_weighted_risk([1.0, 0.5], [1, 0], 0.5)
+    without_it = propensity_weighted_risk([1.0, 0.5], [1, 0], 0.5, sample_weight=[0, 1])
+    assert without_it == pytest.approx(np.log(2))
+
+
+def test_infinity_minus_infinity_is_refused():
+    with pytest.raises(ValueError, match=r"some rows cost inf and others -inf.*np\.clip"):
+        risk_bias([0.0, 1.0], [1, 1], 0.5, 0.6)
+
+
+FUNCTIONS = {
+    "propensity_weighted_risk": propensity_weighted_risk,
+    "expected_risk": expected_risk,
+    "risk_variance": risk_variance,
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+class TestInputErrors:
+    def test_labels(self, function):
+        with pytest.raises(ValueError, match="s must be binary, coded 0/1"):
+            function(P, S + 1, E)
+        with pytest.raises(ValueError, match="s must be binary"):
+            function(P, np.full(7, np.nan), E)
+
+    @pytest.mark.parametrize("bad", [0.0, 1.5, np.nan, -0.1])
+    def test_propensity(self, function, bad):
+        with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]; 1 of 7"):
+            function(P, S, np.where(np.arange(7) == 3, bad, E))
+
+    @pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan])
+    def test_predictions(self, function, bad):
+        with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
+            function(np.where(np.arange(7) == 3, bad, P), S, E)
+
+    def test_lengths(self, function):
+        with pytest.raises(ValueError, match="s has 6 values for 7 rows"):
+            function(P, S[:6], E)
+        with pytest.raises(ValueError, match="propensity has 6 values for 7 rows"):
+            function(P, S, E[:6])
+
+    def test_no_rows(self, function):
+        with pytest.raises(ValueError, match="y_pred has no rows"):
+            function([], [], [])
+
+    def test_cost(self, function):
+        with pytest.raises(ValueError, match="cost must be one of 'absolute', 'log', 'squared'"):
+            function(P, S, E, cost="hinge")
+
+
+def test_errors_of_true_risk_and_bias():
+    with pytest.raises(ValueError, match="y must be binary"):
+        true_risk(P, 2 + Y)
+    with pytest.raises(ValueError, match="y has 6 values for 7 rows"):
+        true_risk(P, Y[:6])
+    with pytest.raises(ValueError, match="y_pred has no rows"):
+        true_risk([], [])
+    with pytest.raises(ValueError, match="sample_weight has 6 values"):
+        true_risk(P, Y, sample_weight=np.ones(6))
+    with pytest.raises(ValueError, match=r"estimated_propensity must lie in \(0, 1\]"):
+        risk_bias(P, Y, E, np.zeros(7))
+    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
+        risk_bias(P, Y, 2.0, E)
+
+
+def test_errors_of_the_estimators():
+    with pytest.raises(
+        ValueError, match="estimator must be one of 'normal', 'self-normalised', 'clipped'; got 'hajek'"
+    ):
+        propensity_weighted_risk(P, S, E, estimator="hajek")
+    for clip in (None, 0.5, np.nan):
+        with pytest.raises(ValueError, match="needs clip, the largest weight"):
+            propensity_weighted_risk(P, S, E, estimator="clipped", clip=clip)
+    with pytest.raises(ValueError, match="clip is for estimator='clipped' only; estimator is 'normal'"):
+        propensity_weighted_risk(P, S, E, clip=3)
+    with pytest.raises(ValueError, match="class_prior is for estimator='self-normalised' only"):
+        propensity_weighted_risk(P, S, E, class_prior=0.3)
+    for prior in (0.0, 1.2, np.nan):
+        with pytest.raises(ValueError, match=r"class_prior must lie in \(0, 1\]"):
+            propensity_weighted_risk(P, S, E, estimator="self-normalised", class_prior=prior)
+    with pytest.raises(ValueError, match="needs at least one labelled row that counts"):
+        propensity_weighted_risk(P, 0 * S, E, estimator="self-normalised", class_prior=0.3)
+
+
+def test_errors_of_effective_sample_size():
+    with pytest.raises(ValueError, match="s has no rows"):
+        effective_sample_size([], [])
+    with pytest.raises(ValueError, match="s must be binary"):
+        effective_sample_size([0.5], 0.5)
+    with pytest.raises(ValueError, match="propensity must lie in"):
+        effective_sample_size([1], 0.0)

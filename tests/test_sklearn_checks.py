@@ -1,0 +1,32 @@
+"""Every estimator passes scikit-learn's whole battery, with no expected failures."""
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+
+ESTIMATORS = [
+    NaiveClassifier(),
+    PropensityWeightedClassifier(),
+    PropensityWeightedClassifier(method="likelihood"),
+    SAREMClassifier(),
+    SAREMClassifier(propensity_attributes=[0]),
+    SAREMClassifier(solver="em"),
+    SCARClassifier(),
+    SCARClassifier(label_frequency=0.9),
+    SCARClassifier(label_frequency=0.9, method="likelihood"),
+    NaiveClassifier(DecisionTreeClassifier(random_state=0)),
+    PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
+]
+
+
+# The warnings are ours and meant: the checks fit strings without pos_label and give no propensity.
+@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_estimator_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
