@@ -175,9 +175,7 @@ def parse_adult(train: bytes, test: bytes) -> Parsed:
 
 def parse_breastcancer(data: bytes) -> Parsed:
     """Breast Cancer Wisconsin (Original); rows with a missing value dropped; positive: malignant."""
-    table = pd.read_csv(
-        io.BytesIO(data), names=["id", *BREASTCANCER_COLUMNS, "class"], na_values="?"
-    ).dropna()
+    table = pd.read_csv(io.BytesIO(data), names=["id", *BREASTCANCER_COLUMNS, "class"], na_values="?").dropna()
     y = table["class"].eq(4).to_numpy(dtype=np.int64)
     return table[BREASTCANCER_COLUMNS].to_numpy(dtype=np.float64), y, list(BREASTCANCER_COLUMNS)
 
@@ -227,9 +225,7 @@ def parse_imagesegmentation(train: bytes, test: bytes) -> Parsed:
 
 def parse_mushroom(data: bytes) -> Parsed:
     """UCI Mushroom; ``?`` is a value like any other; positive: poisonous."""
-    table = pd.read_csv(
-        io.BytesIO(data), names=["class", *MUSHROOM_COLUMNS], keep_default_na=False, dtype=str
-    )
+    table = pd.read_csv(io.BytesIO(data), names=["class", *MUSHROOM_COLUMNS], keep_default_na=False, dtype=str)
     y = table.pop("class").eq("p").to_numpy(dtype=np.int64)
     X, names = binarise(table.drop(columns="veil-type"))  # one value only
     return X, y, names
@@ -335,9 +331,7 @@ def load(name: str, data_home: str | Path | None = None) -> Parsed:
     source = SOURCES[name]
     missing = [file for file in source.files if not (home / file).is_file()]
     if missing:
-        raise FileNotFoundError(
-            f"dataset {name!r} needs {missing} under {home}. Set SCARLESS_DATA or pass data_home."
-        )
+        raise FileNotFoundError(f"dataset {name!r} needs {missing} under {home}. Set SCARLESS_DATA or pass data_home.")
     X, y, names = source.parse(*(read_unpacked(home / file) for file in source.files))
     return scale(X, names), y, names
 
@@ -398,9 +392,7 @@ def paper_setting(name: str, k: int = 4, seed: int = 0, data_home: str | Path | 
     X = np.hstack([X, extra])
     e = geometric_mean_propensity(extra[:, :k])
     s = y * (rng.random(n) < e)
-    train, test = train_test_split(
-        np.arange(n), test_size=0.2, stratify=y, random_state=int(rng.integers(2**31))
-    )
+    train, test = train_test_split(np.arange(n), test_size=0.2, stratify=y, random_state=int(rng.integers(2**31)))
     return PaperSetting(
         X_train=X[train],
         y_train=y[train],

@@ -71,7 +71,7 @@ def observed_log_likelihood(u: np.ndarray, v: np.ndarray, s: np.ndarray) -> floa
     return float(total + np.logaddexp(log_expit(-u), log_expit(u) + log_expit(-v)).sum())
 
 
-def penalised_objective(  # noqa: PLR0917 - two models, each with its data, parameters and penalty
+def penalised_objective(
     X_f: np.ndarray,
     X_e: np.ndarray,
     s: np.ndarray,

@@ -37,9 +37,7 @@ def test_dtypes(form, dtype):
 
 def test_integer_names_of_a_frame_are_names():
     X = pd.DataFrame(VALUES, columns=[2, 0, 1])
-    np.testing.assert_array_equal(
-        LogisticSAR([2], [1.0]).propensity(X), LogisticSAR([0], [1.0]).propensity(VALUES)
-    )
+    np.testing.assert_array_equal(LogisticSAR([2], [1.0]).propensity(X), LogisticSAR([0], [1.0]).propensity(VALUES))
     with pytest.raises(ValueError, match=r"X has no attribute 3. Its columns are 2, 0, 1"):
         LogisticSAR([3], [1.0]).propensity(X)
 
@@ -70,9 +68,7 @@ def test_unknown_name_suggests_the_nearest(form, wrong, right):
 
 @pytest.mark.parametrize("form", BY_NAME)
 def test_unknown_name_with_nothing_near_lists_the_columns(form):
-    with pytest.raises(
-        ValueError, match=r"X has no attribute 'zzz'. Its columns are 'age', 'visits', 'Income'"
-    ):
+    with pytest.raises(ValueError, match=r"X has no attribute 'zzz'. Its columns are 'age', 'visits', 'Income'"):
         GeometricMeanSAR(["zzz"]).propensity(form(VALUES))
 
 
@@ -99,9 +95,7 @@ def test_name_of_two_columns():
 def test_values_that_are_not_finite(form, bad, shown):
     values = VALUES.copy()
     values[2, 1] = bad
-    with pytest.raises(
-        ValueError, match=rf"must hold finite numbers; 1 of 4 values do not \(first: row 2 = {shown}\)"
-    ):
+    with pytest.raises(ValueError, match=rf"must hold finite numbers; 1 of 4 values do not \(first: row 2 = {shown}\)"):
         GeometricMeanSAR([0, 1]).propensity(form(values))
 
 

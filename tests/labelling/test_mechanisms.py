@@ -65,9 +65,7 @@ def test_rows_do_not_influence_each_other(mechanism):
     e = mechanism.fitted(X).propensity(X, class_probability=p)
     assert e.dtype == np.float64
     order = [2, 0, 3, 1]
-    np.testing.assert_array_equal(
-        mechanism.fitted(X).propensity(X[order], class_probability=p[order]), e[order]
-    )
+    np.testing.assert_array_equal(mechanism.fitted(X).propensity(X[order], class_probability=p[order]), e[order])
     one_by_one = [mechanism.fitted(X).propensity(X[[i]], class_probability=p[[i]])[0] for i in range(4)]
     np.testing.assert_array_equal(one_by_one, e)
 
@@ -180,9 +178,7 @@ def test_opposite_signs_multiply_to_low_times_high(X, signs):
 def test_geometric_mean_does_not_care_for_units_or_column_order():
     X = np.random.default_rng(3).normal(size=(50, 3))
     e = GeometricMeanSAR([0, 2], signs=[1, -1]).propensity(X)
-    np.testing.assert_allclose(
-        GeometricMeanSAR([0, 2], signs=[1, -1]).propensity(32 + 1.8 * X), e, rtol=1e-12
-    )
+    np.testing.assert_allclose(GeometricMeanSAR([0, 2], signs=[1, -1]).propensity(32 + 1.8 * X), e, rtol=1e-12)
     np.testing.assert_allclose(GeometricMeanSAR([2, 0], signs=[-1, 1]).propensity(X), e, rtol=1e-12)
 
 
@@ -326,15 +322,15 @@ def test_gap_closed_form(p, low_high, power, absolute):
 def test_gap_direction(p, power):
     p = np.sort(p)
     X = np.zeros((len(p), 1))
-    falling = ProbabilisticGap(power=power).propensity(X, class_probability=p)
-    rising = ProbabilisticGap(power=power, direction="increasing").propensity(X, class_probability=p)
+    falling = ProbabilisticGap(power=power, direction="decreasing").propensity(X, class_probability=p)
+    rising = ProbabilisticGap(power=power).propensity(X, class_probability=p)
     assert (np.diff(falling) <= 0).all()
     assert (np.diff(rising) >= 0).all()
 
 
 def test_the_absolute_gap_treats_both_classes_alike():
     p = np.linspace(0, 1, 9)
-    e = ProbabilisticGap(absolute=True).propensity(np.zeros((9, 1)), class_probability=p)
+    e = ProbabilisticGap(absolute=True, direction="decreasing").propensity(np.zeros((9, 1)), class_probability=p)
     np.testing.assert_allclose(e, e[::-1])
     assert e.argmax() == 4
 
@@ -347,9 +343,7 @@ def test_with_separable_classes_every_positive_has_the_same_propensity(direction
 
 
 def test_gap_needs_the_class_probability():
-    with pytest.raises(
-        ValueError, match=r"ProbabilisticGap needs the true class probability .*class_probability=p"
-    ):
+    with pytest.raises(ValueError, match=r"ProbabilisticGap needs the true class probability .*class_probability=p"):
         ProbabilisticGap().propensity([[0.0]])
 
 

@@ -124,9 +124,7 @@ def test_a_seed_sequence_is_left_as_it_was():
     first = simulate_many_labels(y, 0.5, 2, random_state=seed)
     np.testing.assert_array_equal(simulate_many_labels(y, 0.5, 2, random_state=seed), first)
     np.testing.assert_array_equal(simulate_many_labels(y, 0.5, 2, random_state=3), first)
-    np.testing.assert_array_equal(
-        simulate_labels(y, 0.5, random_state=seed), simulate_labels(y, 0.5, random_state=3)
-    )
+    np.testing.assert_array_equal(simulate_labels(y, 0.5, random_state=seed), simulate_labels(y, 0.5, random_state=3))
     assert seed.n_children_spawned == 0
 
 
@@ -173,9 +171,7 @@ def test_propensity_out_of_range(e):
 
 
 def test_a_mechanism_is_not_its_propensities():
-    with pytest.raises(
-        ValueError, match=r"propensity is the mechanism SCAR; give its values, mechanism.propensity"
-    ):
+    with pytest.raises(ValueError, match=r"propensity is the mechanism SCAR; give its values, mechanism.propensity"):
         simulate_labels([0, 1], SCAR(0.5))
 
 

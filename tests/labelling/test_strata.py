@@ -30,9 +30,7 @@ def test_numbers_are_compared_by_value(dtype):
 
 def test_a_categorical_column():
     X = pd.DataFrame({"region": pd.Categorical(["south", "north"])})
-    np.testing.assert_array_equal(
-        StratifiedSAR("region", {"north": 0.1, "south": 0.9}).propensity(X), [0.9, 0.1]
-    )
+    np.testing.assert_array_equal(StratifiedSAR("region", {"north": 0.1, "south": 0.9}).propensity(X), [0.9, 0.1])
 
 
 def test_the_table_is_a_copy_and_its_order_does_not_count():

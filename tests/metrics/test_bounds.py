@@ -98,9 +98,7 @@ def test_union_bound_covers_the_best_of_several_predictors():
     y = (rng.random(n) < 0.5).astype(float)
     predictors = rng.uniform(size=(n_hypotheses, n))
     risks = np.array([true_risk(p, y, cost="squared") for p in predictors])
-    bounds = np.array(
-        [corrected_bound(p, e, y=y, cost="squared", n_hypotheses=n_hypotheses) for p in predictors]
-    )
+    bounds = np.array([corrected_bound(p, e, y=y, cost="squared", n_hypotheses=n_hypotheses) for p in predictors])
     covered = []
     for _ in range(200):
         s = (rng.random(n) < e) * y

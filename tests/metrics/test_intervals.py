@@ -88,7 +88,7 @@ def test_formulas_by_hand():
     normal = risk_interval(f, s, e, cost="squared", method="normal", level=0.9)
     low, high = stats.norm.interval(0.9, loc=costs.mean(), scale=stats.sem(costs))
     assert (normal.low, normal.high) == pytest.approx((low, high), abs=1e-12)
-    bernstein = risk_interval(f, s, e, cost="squared", level=0.9, cost_range=(-4, 5))
+    bernstein = risk_interval(f, s, e, cost="squared", level=0.9, cost_range=(-4, 5), method="empirical-bernstein")
     half = math.sqrt(2 * costs.var(ddof=1) * math.log(30) / 50) + 7 * 9 * math.log(30) / (3 * 49)
     ends = (costs.mean() - half, costs.mean() + half)
     assert (bernstein.low, bernstein.high) == pytest.approx(ends, abs=1e-12)
@@ -98,8 +98,8 @@ def test_default_range_is_what_the_rows_can_cost():
     f, s, e = _draw(np.random.default_rng(2), 50)
     without, with_label = _costs(f, 0 * s, e), _costs(f, 0 * s + 1, e)
     attainable = (min(without.min(), with_label.min()), max(without.max(), with_label.max()))
-    default = risk_interval(f, s, e, cost="squared")
-    explicit = risk_interval(f, s, e, cost="squared", cost_range=attainable)
+    default = risk_interval(f, s, e, cost="squared", method="empirical-bernstein")
+    explicit = risk_interval(f, s, e, cost="squared", cost_range=attainable, method="empirical-bernstein")
     assert (default.low, default.high) == pytest.approx((explicit.low, explicit.high), abs=1e-12)
     assert attainable[0] >= 1 - 1 / 0.2
     assert attainable[1] <= 1 / 0.2
@@ -161,7 +161,7 @@ def test_order_does_not_matter():
 
 def test_without_labels():
     f = np.linspace(0.1, 0.9, 20)
-    assert risk_interval(f, np.zeros(20), 0.5).effective_sample_size == 0.0
+    assert risk_interval(f, np.zeros(20), 0.5, method="empirical-bernstein").effective_sample_size == 0.0
     for method in ("normal", "bootstrap"):
         with pytest.raises(ValueError, match=f"method='{method}' needs at least one labelled row"):
             risk_interval(f, np.zeros(20), 0.5, method=method)
@@ -175,21 +175,15 @@ def test_level_out_of_range(level):
 
 def test_input_errors():
     f, s = np.array([0.3, 0.6]), np.array([0, 1])
-    with pytest.raises(
-        ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got 't'"
-    ):
+    with pytest.raises(ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got 't'"):
         risk_interval(f, s, 0.5, method="t")
-    with pytest.raises(
-        ValueError, match="cost_range is for method='empirical-bernstein' only; method is 'normal'"
-    ):
+    with pytest.raises(ValueError, match="cost_range is for method='empirical-bernstein' only; method is 'normal'"):
         risk_interval(f, s, 0.5, method="normal", cost_range=(0, 1))
     for wrong in ((1, 0), (0, np.inf), (np.nan, 1)):
         with pytest.raises(ValueError, match="cost_range must be two finite numbers"):
-            risk_interval(f, s, 0.5, cost_range=wrong)
-    with pytest.raises(
-        ValueError, match=r"cost_range is \(0, 1\), but the rows' weighted costs reach from -0.04 to"
-    ):
-        risk_interval(f, s, 0.5, cost="squared", cost_range=(0, 1))
+            risk_interval(f, s, 0.5, cost_range=wrong, method="empirical-bernstein")
+    with pytest.raises(ValueError, match=r"cost_range is \(0, 1\), but the rows' weighted costs reach from -0.04 to"):
+        risk_interval(f, s, 0.5, cost="squared", cost_range=(0, 1), method="empirical-bernstein")
     with pytest.raises(ValueError, match="n_resamples must be at least 100"):
         risk_interval(f, s, 0.5, method="bootstrap", n_resamples=10)
     with pytest.raises(ValueError, match="at least 2 rows to see how costs vary; got 1"):

@@ -45,9 +45,7 @@ def test_weighted_risk_is_unbiased_over_all_labelings(cost, weight):
 @COSTS
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
 def test_risk_bias_is_true_risk_minus_mean_estimate(cost, weight):
-    mean, _ = _enumerate(
-        Y, E, lambda s: propensity_weighted_risk(P, s, WRONG_E, cost=cost, sample_weight=weight)
-    )
+    mean, _ = _enumerate(Y, E, lambda s: propensity_weighted_risk(P, s, WRONG_E, cost=cost, sample_weight=weight))
     bias = risk_bias(P, Y, E, WRONG_E, cost=cost, sample_weight=weight)
     assert abs(bias) > 0.01
     assert bias == pytest.approx(true_risk(P, Y, cost=cost, sample_weight=weight) - mean, abs=1e-12)
@@ -97,9 +95,7 @@ def test_self_normalised_is_exact_when_the_gap_is_constant(cost):
     p = np.full(7, 0.3)
     risk = true_risk(p, Y, cost=cost)
     for s in np.eye(7)[Y == 1]:
-        found = propensity_weighted_risk(
-            p, s, E, cost=cost, estimator="self-normalised", class_prior=Y.mean()
-        )
+        found = propensity_weighted_risk(p, s, E, cost=cost, estimator="self-normalised", class_prior=Y.mean())
         assert found == pytest.approx(risk, abs=1e-12)
 
 
@@ -160,9 +156,7 @@ def test_true_risk_agrees_with_scikit_learn():
 RISKS = {
     "true": lambda i, w: true_risk(P[i], S[i], sample_weight=w),
     "normal": lambda i, w: propensity_weighted_risk(P[i], S[i], E[i], sample_weight=w),
-    "clipped": lambda i, w: propensity_weighted_risk(
-        P[i], S[i], E[i], sample_weight=w, estimator="clipped", clip=3
-    ),
+    "clipped": lambda i, w: propensity_weighted_risk(P[i], S[i], E[i], sample_weight=w, estimator="clipped", clip=3),
     "self-normalised": lambda i, w: propensity_weighted_risk(
         P[i], S[i], E[i], sample_weight=w, estimator="self-normalised", class_prior=0.4
     ),
@@ -215,9 +209,7 @@ def test_infinite_risks():
 
 
 def test_minus_infinity_is_refused():
-    with pytest.raises(
-        ValueError, match=r"1 labelled rows with a prediction of exactly 1.*first: row 0.*np\.clip"
-    ):
+    with pytest.raises(ValueError, match=r"1 labelled rows with a prediction of exactly 1.*first: row 0.*np\.clip"):
         propensity_weighted_risk([1.0, 0.5], [1, 0], 0.5)
     without_it = propensity_weighted_risk([1.0, 0.5], [1, 0], 0.5, sample_weight=[0, 1])
     assert without_it == pytest.approx(np.log(2))

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scarless.numerics.costs import COSTS, LOG
+from scarless.numerics.likelihood import posterior
 from scarless.numerics.risk import (
     expected_cost,
     labelling_variance,
     mixed_cost,
-    positive_posterior,
     times,
     true_cost,
     weighted_cost,
@@ -68,14 +68,14 @@ def test_posterior_is_bayes_rule(cost):
 def test_posterior_keeps_its_digits(p, e):
     with mpmath.workdps(60):
         exact = float(mpmath.mpf(p) * (1 - mpmath.mpf(e)) / (1 - mpmath.mpf(p) * mpmath.mpf(e)))
-    found = positive_posterior(np.array([p]), np.array([0.0]), np.array([e]))[0]
+    found = posterior(np.array([p]), np.array([e]), np.array([0.0]))[0]
     assert found == pytest.approx(exact, rel=1e-15, abs=0)
 
 
 def test_posterior_of_the_impossible_row_is_one():
     one = np.ones(1)
-    assert positive_posterior(one, np.zeros(1), one)[0] == 1.0
-    assert positive_posterior(one, one, one)[0] == 1.0
+    assert posterior(one, one, np.zeros(1))[0] == 1.0
+    assert posterior(one, one, one)[0] == 1.0
 
 
 @ALL

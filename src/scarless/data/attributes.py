@@ -1,5 +1,6 @@
 """Columns by name, index, slice, mask or callable, as scikit-learn's ``ColumnTransformer`` takes them."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,6 +49,23 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     return columns.astype(np.intp)
 
 
+def nearest_name(name: Any, names: Sequence[Any]) -> str:
+    """Return what to tell someone who named a column that is not there.
+
+    Examples
+    --------
+    >>> nearest_name("Agge", ["age", "visits"])
+    "Did you mean 'age'?"
+    >>> nearest_name("income", ["age", "visits"])
+    "Its columns are 'age', 'visits'."
+    """
+    by_lower_case = {str(known).lower(): known for known in names}
+    nearest = get_close_matches(str(name).lower(), by_lower_case, n=1)
+    if nearest:
+        return f"Did you mean {by_lower_case[nearest[0]]!r}?"
+    return f"Its columns are {', '.join(repr(known) for known in names[:8])}{', ...' if len(names) > 8 else ''}."
+
+
 def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Indices:
     scalar = isinstance(attributes, str) or np.isscalar(attributes)
     values = [attributes] if scalar else list(attributes)
@@ -76,14 +94,10 @@ def _index_of_name(name: str, names: Any, parameter: str) -> int:
         raise ValueError(
             f"{parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column numbers."
         )
-    known = [str(column) for column in names]
+    known = list(names)
     if name in known:
         return known.index(name)
-    nearest = get_close_matches(name, known, n=1, cutoff=0.0)
-    raise ValueError(
-        f"{parameter} names {name!r}, which is not a column of X; the nearest is {nearest[0]!r}. "
-        f"X has {len(known)} columns: {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}."
-    )
+    raise ValueError(f"{parameter} names {name!r}, which is not a column of X. {nearest_name(name, known)}")
 
 
 def _positional(columns: slice, names: Any, parameter: str) -> slice:

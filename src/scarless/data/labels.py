@@ -78,7 +78,7 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
         return classes.dtype.type(1)
     if classes.size == 2:
         warnings.warn(
-            f"Labels are {classes.tolist()} and pos_label is not given: taking {classes[-1].item()!r}, the last in "
+            f"Labels are {classes.tolist()} and pos_label is not given: taking {classes.tolist()[-1]!r}, the last in "
             "sorted order, as the labelled positives. Pass pos_label= to choose.",
             UserWarning,
             stacklevel=2,

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
 
 _CHUNK_ROWS = 8192
@@ -30,6 +31,27 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
         X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
     _check_finite(X, getattr(estimator, "feature_names_in_", None))
     return X if y is None else (X, y)
+
+
+def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, reset: bool) -> Any:
+    """Check a table that another estimator will read: as little as that estimator leaves to us.
+
+    A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
+    may hold NaN where the inner estimator says that it copes.
+    """
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    else:
+        finite = "allow-nan" if get_tags(inner).input_tags.allow_nan else True
+        options: dict[str, Any] = {"reset": reset, "accept_sparse": "csr", "ensure_all_finite": finite}
+        X = validate_data(estimator, X, ensure_min_samples=1 if y is None else 2, **options)
+    if y is None:
+        return X
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    if y.size != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y has {y.size} labels; give one label per row.")
+    return X, y
 
 
 def _refuse_text(X: Any) -> None:
@@ -96,5 +118,3 @@ def take_columns(X: Any, columns: Any) -> Any:
     if hasattr(X, "columns"):  # polars
         return X[:, [int(column) for column in columns]]
     return np.asarray(X)[:, columns] if not sparse.issparse(X) else X[:, columns]
-
-

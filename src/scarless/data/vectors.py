@@ -37,9 +37,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     return vector
 
 
-def check_propensity(
-    propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity"
-) -> FloatVector:
+def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> FloatVector:
     """Return propensities as float64 in (0, 1], or say which value is not.
 
     Examples
@@ -62,9 +60,7 @@ def check_propensity(
     return e
 
 
-def check_probability(
-    probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred"
-) -> FloatVector:
+def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> FloatVector:
     """Return probabilities as float64 in [0, 1], or say which value is not.
 
     Examples
@@ -120,7 +116,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
             f"(first: sample_weight[{bad[0]}] = {weight[bad[0]]:g})."
         )
     if not weight.any():
-        raise ValueError("sample_weight is 0 for every row; at least one row must count.")
+        raise ValueError("sample_weight is zero for every row; at least one row must count.")
     return weight
 
 

@@ -37,9 +37,7 @@ class Engine(Protocol):
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
         ...
 
-    def collect(
-        self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any
-    ) -> NDArray[np.float64]:
+    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
         ...
 

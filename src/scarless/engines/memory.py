@@ -79,9 +79,7 @@ class InMemoryEngine:
 
         return _add_up(self._map(lane_sum, self._lanes()))
 
-    def collect(
-        self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any
-    ) -> NDArray[np.float64]:
+    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
 
         def lane_values(blocks: list[slice]) -> NDArray[np.float64]:
@@ -115,7 +113,7 @@ def _add_up(parts: Any) -> Any:
     sums = [np.array(field, dtype=np.float64) for field in first]
     for part in iterator:
         for total, field in zip(sums, part, strict=True):
-            total += field
+            np.add(total, field, out=total)
     return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
 
 

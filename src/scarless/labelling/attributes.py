@@ -4,7 +4,6 @@ Only the columns that are asked for are touched: a sparse X is never made dense 
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from scarless.data.attributes import nearest_name
 from scarless.data.vectors import FloatVector, check_vector
 
 Attribute: TypeAlias = str | int
@@ -72,8 +72,7 @@ def count_rows(X: Any) -> int:
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
     if len(shape) != 2:
         raise ValueError(
-            f"X must be a table with rows and columns; its shape is {shape}. "
-            "A single attribute is X.reshape(-1, 1)."
+            f"X must be a table with rows and columns; its shape is {shape}. A single attribute is X.reshape(-1, 1)."
         )
     return int(shape[0])
 
@@ -141,8 +140,7 @@ def _check_positions(attributes: Sequence[Attribute], n_columns: int) -> list[in
 def _check_position(position: int, n_columns: int) -> int:
     if position >= n_columns:
         raise ValueError(
-            f"{describe(position)} is out of range; X has {n_columns} columns, "
-            f"at positions 0 to {n_columns - 1}."
+            f"{describe(position)} is out of range; X has {n_columns} columns, at positions 0 to {n_columns - 1}."
         )
     return position
 
@@ -152,18 +150,8 @@ def _frame_column(X: Any, attribute: Attribute) -> NDArray[Any]:
     if attribute not in names:
         has_integer_names = any(isinstance(name, Integral) for name in names)
         if isinstance(attribute, str) or has_integer_names:
-            raise ValueError(_unknown_name(attribute, names))
+            raise ValueError(f"X has no {describe(attribute)}. {nearest_name(attribute, names)}")
         attribute = names[_check_position(attribute, len(names))]
     if names.count(attribute) > 1:
-        raise ValueError(
-            f"{describe(attribute)} names {names.count(attribute)} columns of X; names must differ."
-        )
+        raise ValueError(f"{describe(attribute)} names {names.count(attribute)} columns of X; names must differ.")
     return np.asarray(X[attribute])
-
-
-def _unknown_name(attribute: Attribute, names: list[Any]) -> str:
-    by_lower_case = {str(name).lower(): name for name in names}
-    nearest = get_close_matches(str(attribute).lower(), by_lower_case, n=1)
-    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    hint = f"Did you mean {by_lower_case[nearest[0]]!r}?" if nearest else f"Its columns are {shown}."
-    return f"X has no {describe(attribute)}. {hint}"

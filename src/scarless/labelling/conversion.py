@@ -65,10 +65,7 @@ class CallableMechanism(LabellingMechanism):
     def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
         name = getattr(self.function, "__name__", type(self.function).__name__)
         x = X if self.attributes is None else attribute_matrix(X, self.attributes)
-        if self.uses_class_probability:
-            e = self.function(x, require_class_probability(p, name))
-        else:
-            e = self.function(x)
+        e = self.function(x, require_class_probability(p, name)) if self.uses_class_probability else self.function(x)
         return check_propensity(e, n_rows=count_rows(X), name=f"{name}(X)")
 
 

@@ -217,9 +217,9 @@ class ProbabilisticGap(LabellingMechanism):
     and with `absolute`, :math:`1 - |\Delta|` and :math:`|\Delta|` in their place. SNAR: it needs the true
     class probability, ``propensity(X, class_probability=p)``, and reads nothing else.
 
-    **Both directions are in use; say which one you mean.** ``"decreasing"``, the default, labels the clear
-    positives *least* often: the obvious case that nobody writes down. ``"increasing"`` labels them *most*
-    often, and is what He et al. assume: the higher ``Pr(y=1|x)``, the likelier a positive is labelled.
+    ``"increasing"``, the default, labels the clear positives *most* often, and is what He et al. assume: the
+    higher ``Pr(y=1|x)``, the likelier a positive is labelled (the probability that it is *missed* decreases with
+    the gap). ``"decreasing"`` labels them *least* often: the obvious case that nobody writes down.
     Gong et al. have labels drawn to simple or to critical examples; with ``absolute=True``,
     ``"decreasing"`` draws them to the decision boundary and ``"increasing"`` away from it.
 
@@ -231,7 +231,7 @@ class ProbabilisticGap(LabellingMechanism):
         The range of propensities, ``0 < low < high <= 1``.
     power : float, default=1.0
         Above 0; 1 is a straight line in the gap.
-    direction : {"decreasing", "increasing"}, default="decreasing"
+    direction : {"increasing", "decreasing"}, default="increasing"
         How the propensity moves as the gap grows.
     absolute : bool, default=False
         Whether the gap counts without its sign.
@@ -248,25 +248,23 @@ class ProbabilisticGap(LabellingMechanism):
     --------
     >>> X, p = [[1.0], [2.0], [3.0]], [0.1, 0.5, 1.0]
     >>> ProbabilisticGap().propensity(X, class_probability=p)
-    array([0.74, 0.5 , 0.2 ])
-    >>> ProbabilisticGap(direction="increasing").propensity(X, class_probability=p)
     array([0.26, 0.5 , 0.8 ])
+    >>> ProbabilisticGap(direction="decreasing").propensity(X, class_probability=p)
+    array([0.74, 0.5 , 0.2 ])
     """
 
     low: float = 0.2
     high: float = 0.8
     _: KW_ONLY
     power: float = 1.0
-    direction: Literal["decreasing", "increasing"] = "decreasing"
+    direction: Literal["increasing", "decreasing"] = "increasing"
     absolute: bool = False
 
     def __post_init__(self) -> None:
         low, high = check_range(self.low, self.high)
         power = check_number(self.power, "power")
         if power <= 0.0:
-            raise ValueError(
-                f"power must be above 0; it is {power:g}. Turn the curve around with direction=."
-            )
+            raise ValueError(f"power must be above 0; it is {power:g}. Turn the curve around with direction=.")
         if self.direction not in ("decreasing", "increasing"):
             raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {self.direction!r}.")
         _set(self, low=low, high=high, power=power)
@@ -289,9 +287,7 @@ def _set(mechanism: LabellingMechanism, **checked: Any) -> None:
 
 def _check_count(values: Sequence[Any], name: str, n_attributes: int) -> None:
     if len(values) != n_attributes:
-        raise ValueError(
-            f"{name} has {len(values)} values for {n_attributes} attributes; give one per attribute."
-        )
+        raise ValueError(f"{name} has {len(values)} values for {n_attributes} attributes; give one per attribute.")
 
 
 def _check_signs(signs: Sequence[int] | None, n_attributes: int) -> tuple[int, ...]:
@@ -333,9 +329,7 @@ def _find_ranges(values: NDArray[np.float64], attributes: Sequence[Attribute]) -
     return found
 
 
-def _check_inside(
-    values: NDArray[np.float64], ranges: Sequence[Range], attributes: Sequence[Attribute]
-) -> None:
+def _check_inside(values: NDArray[np.float64], ranges: Sequence[Range], attributes: Sequence[Attribute]) -> None:
     for attribute, column, (bottom, top) in zip(attributes, values.T, ranges, strict=True):
         bad = np.flatnonzero((column < bottom) | (column > top))
         if bad.size:

@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scarless.data.vectors import check_indicator, check_propensity, check_random_stream
 from scarless.labelling.base import LabellingMechanism
 
-_LABEL_STREAM = (
-    0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label
-)
+_LABEL_STREAM = 0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label
 
 
 def simulate_labels(y: ArrayLike, propensity: ArrayLike, *, random_state: Any = None) -> NDArray[np.int64]:
@@ -56,8 +54,7 @@ def simulate_labels(y: ArrayLike, propensity: ArrayLike, *, random_state: Any = 
     positive = check_indicator(y, "y") == 1.0
     if isinstance(propensity, LabellingMechanism):
         raise ValueError(
-            f"propensity is the mechanism {type(propensity).__name__}; "
-            "give its values, mechanism.propensity(X)."
+            f"propensity is the mechanism {type(propensity).__name__}; give its values, mechanism.propensity(X)."
         )
     e = check_propensity(propensity, n_rows=positive.size)
     u = _label_generator(random_state).random(positive.size)

@@ -108,15 +108,12 @@ class StepSAR(LabellingMechanism):
     def __post_init__(self) -> None:
         chosen = check_attributes(self.attribute)
         if len(chosen) != 1:
-            raise ValueError(
-                f"StepSAR has steps along one attribute; {len(chosen)} are given. See StratifiedSAR."
-            )
+            raise ValueError(f"StepSAR has steps along one attribute; {len(chosen)} are given. See StratifiedSAR.")
         thresholds = tuple(
             check_number(t, f"thresholds[{i}]") for i, t in enumerate(np.ravel(self.thresholds).tolist())
         )
         propensities = tuple(
-            check_one_propensity(c, f"propensities[{i}]")
-            for i, c in enumerate(np.ravel(self.propensities).tolist())
+            check_one_propensity(c, f"propensities[{i}]") for i, c in enumerate(np.ravel(self.propensities).tolist())
         )
         if any(right <= left for left, right in pairwise(thresholds)):
             raise ValueError(f"thresholds must increase; they are {thresholds}.")
@@ -168,11 +165,7 @@ def _check_nothing_missing(column: list[Any], name: str) -> None:
 
 def _is_missing(value: Any) -> bool:
     # pandas.NA and NaT are known by their type's name: pandas is optional, and NA == NA is not a boolean.
-    return (
-        value is None
-        or (isinstance(value, float) and isnan(value))
-        or type(value).__name__ in ("NAType", "NaTType")
-    )
+    return value is None or (isinstance(value, float) and isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _check_known(strata: list[Stratum], table: Mapping[Any, float], attributes: Sequence[Attribute]) -> None:

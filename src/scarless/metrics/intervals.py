@@ -63,7 +63,7 @@ def risk_interval(
     *,
     cost: str | Cost = "log",
     level: float = 0.95,
-    method: str = "empirical-bernstein",
+    method: str = "bootstrap",
     cost_range: tuple[float, float] | None = None,
     n_resamples: int = 2000,
     random_state: Any = None,
@@ -94,7 +94,7 @@ def risk_interval(
         As in `propensity_weighted_risk`. Costs must be finite.
     level : float in (0, 1)
         Wanted probability of covering the true risk.
-    method : {"empirical-bernstein", "bootstrap", "normal"}
+    method : {"bootstrap", "normal", "empirical-bernstein"}, default="bootstrap"
         See above.
     cost_range : (low, high), optional
         Values between which the weighted cost of every row of the *population* lies; for
@@ -174,9 +174,7 @@ def _standard_error(costs: FloatVector) -> float:
     return float(costs.std(ddof=1)) / math.sqrt(costs.size)
 
 
-def _range_length(
-    costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None
-) -> float:
+def _range_length(costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None) -> float:
     if cost_range is None:
         return float(np.ptp(attainable))
     low, high = cost_range

@@ -267,9 +267,7 @@ def risk_bias(
     return weighted_mean(times(positive * (1.0 - e / e_hat), cost_pos - cost_neg), weight)
 
 
-def risk_variance(
-    y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log"
-) -> float:
+def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log") -> float:
     r"""Estimate how much the propensity-weighted risk varies over labelings of these very rows.
 
     .. math:: \widehat{\mathrm{Var}}_s[\hat R] = \frac1{n^2} \sum_i \frac{s_i}{e_i}\,\frac{1-e_i}{e_i}
@@ -302,9 +300,7 @@ def risk_variance(
     return float(labelling_variance(cost_pos, cost_neg, labels / e, e).sum() / p.size**2)
 
 
-def effective_sample_size(
-    s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     r"""Return the number of equally weighted positives that the labelled rows are worth (Kish).
 
     .. math:: \frac{\bigl(\sum_i s_i/e_i\bigr)^2}{\sum_i (s_i/e_i)^2}

@@ -9,10 +9,11 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.labels import LabelCoding, check_labels
-from scarless.data.tables import check_table
+from scarless.data.tables import check_foreign_table, check_table
 from scarless.data.vectors import check_vector, check_weight
 from scarless.engines import InMemoryEngine
 from scarless.numerics.likelihood import posterior
@@ -38,8 +39,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
+        inner = self._inner()
+        inner_tags = None if inner is None or isinstance(inner, type) else get_tags(inner).input_tags
+        tags.input_tags.sparse = inner_tags is None or inner_tags.sparse
+        tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
         return tags
+
+    def _inner(self) -> Any:
+        """Return the user's estimator that reads the table, if there is one."""
+        return getattr(self, "estimator", None)
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class, one column per entry of ``classes_``.
@@ -52,6 +60,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         -------
         array of shape (n_rows, 2)
         """
+        check_is_fitted(self)
         return self._coding.columns(self._class_probability(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -65,6 +74,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         -------
         array of shape (n_rows,)
         """
+        check_is_fitted(self)
         return self._coding.decode(self._class_probability(X) > 0.5)
 
     def _class_probability(self, X: Any) -> Vector:
@@ -76,14 +86,17 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         check_vector(coded, "s", n_rows=f.size)
         return posterior(f, propensity, coded)
 
-    def _check_training(self, X: Any, y: Any, sample_weight: Any, *, numeric: bool) -> Training:
-        """Check everything a fit gets. A table for other estimators is handed on as it came."""
-        if numeric:
+    def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        """Check everything a fit gets."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. "
+                "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
+            )
+        if self._inner() is None:
             X, y = check_table(self, X, y, reset=True)
         else:
-            _, y = validate_data(self, X, y, reset=True, skip_check_array=True), np.asarray(y).reshape(-1)
-            if len(y) != np.shape(X)[0]:
-                raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)} labels; they must be equal.")
+            X, y = check_foreign_table(self, X, y, inner=self._inner(), reset=True)
         self._coding: LabelCoding = check_labels(y, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
         s = self._coding.encode(y)

@@ -170,11 +170,10 @@ def fit_weighted(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Non
     while isinstance(inner, Pipeline):
         step, inner = inner.steps[-1]
         key = f"{step}__{key}"
-    if estimator is not inner:
-        # Under metadata routing a pipeline takes the plain name, if the last step asks for it.
-        if get_config()["enable_metadata_routing"]:
-            inner.set_fit_request(sample_weight=True)
-            key = "sample_weight"
+    if estimator is not inner and get_config()["enable_metadata_routing"]:
+        # A pipeline then takes the plain name, if its last step asks for it.
+        inner.set_fit_request(sample_weight=True)
+        key = "sample_weight"
     estimator.fit(X, y, **{key: weight})
 
 

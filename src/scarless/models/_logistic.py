@@ -116,9 +116,7 @@ def balanced_start(engine: Engine, design: Design, s: Vector, w: Vector, *, C: f
     return fit_targets(engine, design, s, balanced, C=C, tol=_ROUGH, max_iter=50).parameters
 
 
-def propensity_start(
-    engine: Engine, design: Design, s: Vector, w: Vector, f: Vector, *, C: float
-) -> Vector:
+def propensity_start(engine: Engine, design: Design, s: Vector, w: Vector, f: Vector, *, C: float) -> Vector:
     """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``."""
     weight = w * np.where(s == 1, 1.0, f)
     return fit_targets(engine, design, s, weight, C=C, tol=_ROUGH, max_iter=50).parameters

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
     LogisticMixin,
@@ -35,7 +36,7 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
         else:
             self._fit_estimator(training, e, method)
         X, _, w = training
-        p = self._class_probability(X)
+        p = self._learner.probability(X) if self.estimator is not None else self._linear_probability(X)
         self.class_prior_ = float(w @ p) / float(w.sum())
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
 
@@ -65,7 +66,8 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
             if not result.converged:
                 warnings.warn(
                     f"{type(self).__name__} (EM) did not converge in max_iter={self.max_iter} iterations: the last 3 "
-                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {self.tol:.1e}. Raise max_iter or tol.",
+                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {self.tol:.1e}. "
+                    "Raise max_iter or tol.",
                     ConvergenceWarning,
                     stacklevel=4,
                 )
@@ -76,8 +78,7 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
         check_is_fitted(self)
         if hasattr(self, "coef_"):
             return self._linear_probability(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self._learner.probability(X)
+        return self._learner.probability(check_foreign_table(self, X, inner=self._inner(), reset=False))
 
 
 class PropensityWeightedClassifier(KnownPropensityMixin):
@@ -140,7 +141,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
     >>> s = y & (rng.random(4000) < e)
     >>> model = PropensityWeightedClassifier().fit(X, s, propensity=e)
     >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
-    0.50 true, 0.51 estimated, 0.25 labelled
+    0.50 true, 0.50 estimated, 0.25 labelled
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         propensity: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit the classifier.
+        r"""Fit the classifier.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         y : array of shape (n_rows,)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
         propensity : array of shape (n_rows,) or float
-            :math:`\\Pr(s=1|y=1,x)` of every row, in (0, 1]. Without it every positive is taken as labelled, with a
+            :math:`\Pr(s=1|y=1,x)` of every row, in (0, 1]. Without it every positive is taken as labelled, with a
             warning. Can be routed as metadata: ``set_fit_request(propensity=True)``.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
@@ -187,7 +188,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         for name in ("C", "tol", "max_iter"):
             check_positive(getattr(self, name), name)
-        training = self._check_training(X, y, sample_weight, numeric=self.estimator is None)
+        training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warnings.warn(
                 "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
@@ -201,7 +202,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         return self
 
     def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike) -> Vector:
-        """Return :math:`\\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
         ----------

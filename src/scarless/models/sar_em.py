@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.attributes import check_attributes
-from scarless.data.tables import take_columns
+from scarless.data.tables import check_foreign_table, take_columns
 from scarless.models._base import (
     LogisticMixin,
     PUClassifier,
@@ -129,7 +129,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     >>> s = simulate_labels(y, e, random_state=1)
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> print(f"positives: {y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
-    positives: 0.50 true, 0.49 estimated, 0.25 labelled
+    positives: 0.50 true, 0.53 estimated, 0.25 labelled
     >>> round(float(np.abs(model.predict_propensity(X) - e).mean()), 2)
     0.02
     """
@@ -183,8 +183,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         self
         """
         solver = self._check_parameters()
-        numeric = self.classifier is None and self.propensity_model is None
-        training = self._check_training(X, y, sample_weight, numeric=numeric)
+        training = self._check_training(X, y, sample_weight)
         self._f_columns = self._columns(X, "classification_attributes")
         self._e_columns = self._columns(X, "propensity_attributes")
         if solver == "newton":
@@ -194,7 +193,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         return self
 
     def predict_propensity(self, X: Any) -> Vector:
-        """Return the labelling propensity :math:`e(x) = \\Pr(s=1|y=1,x)` of each row.
+        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
 
         Parameters
         ----------
@@ -210,7 +209,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         return self._learner_probability(self._e_learner, X, self._e_columns)
 
     def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
-        """Return :math:`\\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
         ----------
@@ -232,8 +231,12 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         return self._learner_probability(self._f_learner, X, self._f_columns)
 
     def _learner_probability(self, learner: Learner, X: Any, columns: NDArray[np.intp]) -> Vector:
-        validate_data(self, X, reset=False, skip_check_array=True)
+        X = check_foreign_table(self, X, inner=self._inner(), reset=False)
         return learner.probability(take_columns(X, columns))
+
+    def _inner(self) -> Any:
+        """Return the user's estimator that reads the table, if there is one."""
+        return self.propensity_model if self.classifier is None else self.classifier
 
     def _check_parameters(self) -> str:
         solver = check_choice(self.solver, "solver", ("auto", "newton", "em"))
@@ -267,9 +270,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         X, s, w = training
         tol = 1e-10 if self.tol is None else self.tol
         engine, f, e = engine_of(X), Design.of(self._f_columns), Design.of(self._e_columns)
-        fit = fit_pair(
-            engine, f, e, s, w, C=self.C, propensity_C=self.propensity_C, tol=tol, max_iter=self.max_iter
-        )
+        fit = fit_pair(engine, f, e, s, w, C=self.C, propensity_C=self.propensity_C, tol=tol, max_iter=self.max_iter)
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
         beta_f = fit.f
         if self.refit:
@@ -313,8 +314,9 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         if not result.converged:
             warnings.warn(
                 f"SAREMClassifier (EM) did not converge in max_iter={self.max_iter} iterations: the last "
-                f"{self.window} gained {result.gain:.1e} in log-likelihood per row (tol {tol:.1e}) and the propensities' "
-                f"slope is {result.history[-1].slope:.1e} (slope_tol {self.slope_tol:.1e}). Raise max_iter or tol.",
+                f"{self.window} gained {result.gain:.1e} in log-likelihood per row (tol {tol:.1e}) and the "
+                f"propensities' slope is {result.history[-1].slope:.1e} (slope_tol {self.slope_tol:.1e}). "
+                "Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from scarless.numerics.sigmoid import softplus
+
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
@@ -107,18 +109,6 @@ def _neg_inverse(p: Array) -> Array:
 def _inverse1m(p: Array) -> Array:
     with np.errstate(divide="ignore"):
         return 1.0 / (1.0 - p)
-
-
-def softplus(z: Array) -> Array:
-    r"""Return :math:`\log(1 + e^z)` with full relative precision; it neither overflows nor cancels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> softplus(np.array([-40.0, 0.0, 700.0]))
-    array([4.24835426e-18, 6.93147181e-01, 7.00000000e+02])
-    """
-    return np.logaddexp(0.0, z)
 
 
 LOG = Cost(

@@ -136,17 +136,17 @@ def observed_information(s: Vector, terms: PairTerms) -> tuple[Vector, Vector, V
 def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
     r"""The E-step: :math:`\Pr(y=1|x,s) = s + (1-s)\,f(1-e)/(1-fe)` from probabilities.
 
-    An unlabelled row with ``f = e = 1`` contradicts both models; it gets 1/2, the limit along ``f = e``.
+    An unlabelled row with ``f = e = 1`` contradicts both models. It gets 1, as for ``f = 1`` and every ``e < 1``: a
+    missing label is put down to the labelling.
 
     Examples
     --------
     >>> posterior(np.array([0.5, 0.5, 1.0]), np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.0, 0.0]))
-    array([1.        , 0.33333333, 0.5       ])
+    array([1.        , 0.33333333, 1.        ])
     """
     missed = f * (1.0 - e)
     unlabelled = (1.0 - f) + missed
-    impossible = unlabelled == 0
-    q = np.where(impossible, 0.5, missed / np.where(impossible, 1.0, unlabelled))
+    q = np.divide(missed, unlabelled, out=np.ones_like(unlabelled), where=unlabelled > 0)
     return np.where(s == 1, 1.0, q)
 
 

@@ -147,9 +147,7 @@ class _Search:
 
     last = Curvature.EXPECTED
 
-    def line_search(
-        self, beta: Vector, step: Vector, now: Sums, gain: float
-    ) -> tuple[float, Sums | None]:
+    def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
         """Halve the step until the objective falls enough (Armijo), up to rounding."""
         close = gain < self.observed_below * self.options.scale
         if not self.options.matrix_free:
@@ -209,5 +207,3 @@ def _final_status(beta: Vector, step: Vector, options: NewtonOptions) -> Status:
     """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
     growing = np.linalg.norm(step) > 1e-2 * (1.0 + np.linalg.norm(beta)) and beta @ step > 0
     return Status.AT_INFINITY if options.may_diverge and growing else Status.CONVERGED
-
-

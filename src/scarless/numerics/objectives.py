@@ -152,9 +152,7 @@ class LogisticPair:
         terms = likelihood.pair_terms(u, v)
         value = -(w @ likelihood.log_likelihood(u, v, s, terms))
         du, dv = likelihood.score(s, terms)
-        gradient = np.concatenate(
-            [linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)]
-        )
+        gradient = np.concatenate([linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)])
         if curvature is Curvature.OBSERVED:
             uu, uv, vv = likelihood.observed_information(s, terms)
             ff = linear.cross_product(X_f, w * uu, X_f)
@@ -178,9 +176,7 @@ class LogisticPair:
         a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
         along_f, along_e = self.split(direction)
         along = rows["w"] * (a * linear.logits(X_f, along_f) + b * linear.logits(X_e, along_e))
-        return (
-            np.append(linear.transposed_product(X_f, a * along), linear.transposed_product(X_e, b * along)),
-        )
+        return (np.append(linear.transposed_product(X_f, a * along), linear.transposed_product(X_e, b * along)),)
 
     def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         X_f, X_e = self.f.take(X), self.e.take(X)

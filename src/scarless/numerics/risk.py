@@ -11,6 +11,8 @@ not count, so ``0 * inf`` is 0 here. The two curves of a cost are never infinite
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.likelihood import posterior
+
 Array = NDArray[np.float64]
 
 
@@ -73,32 +75,11 @@ def weighted_cost(cost_pos: Array, cost_neg: Array, s: Array, e: Array) -> Array
     return mixed_cost(s / e, cost_pos, cost_neg)
 
 
-def positive_posterior(p: Array, s: Array, e: Array) -> Array:
-    r"""Probability that a row is positive, given its label.
-
-    .. math:: q = \Pr(y=1 \mid x, s) = s + (1-s)\,\frac{p\,(1-e)}{1 - p\,e}
-
-    where ``p`` is taken for ``Pr(y=1|x)``. The denominator is computed as ``(1-p) + p (1-e)``, which does not
-    cancel. A row that is surely positive and surely labelled (``p = e = 1``) and yet has no label cannot
-    exist; its ``q`` is set to 1, the value for ``p = 1`` and every ``e < 1``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> positive_posterior(np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.0, 0.0]), np.full(3, 0.5))
-    array([1.        , 0.33333333, 1.        ])
-    """
-    still_positive = p * (1.0 - e)
-    unlabelled = (1.0 - p) + still_positive
-    q = np.divide(still_positive, unlabelled, out=np.ones_like(unlabelled), where=unlabelled > 0)
-    return np.where(s == 1, 1.0, q)
-
-
 def expected_cost(cost_pos: Array, cost_neg: Array, p: Array, s: Array, e: Array) -> Array:
     r"""Per-row cost expected under the prediction itself: :math:`q\,\delta_1 + (1-q)\,\delta_0`.
 
-    ``q`` is `positive_posterior` with the prediction `p` in the place of ``Pr(y=1|x)``, so a model marks its
-    own work: with ``p = 1`` everywhere ``q = 1`` and the cost is 0, whatever the classes are.
+    ``q`` is the posterior of `scarless.numerics.likelihood` with the prediction `p` in the place of ``Pr(y=1|x)``, so
+    a model marks its own work: with ``p = 1`` everywhere ``q = 1`` and the cost is 0, whatever the classes are.
 
     Examples
     --------
@@ -107,7 +88,7 @@ def expected_cost(cost_pos: Array, cost_neg: Array, p: Array, s: Array, e: Array
     >>> expected_cost(1.0 - p, p, p, s, e)
     array([0. , 0.5])
     """
-    return mixed_cost(positive_posterior(p, s, e), cost_pos, cost_neg)
+    return mixed_cost(posterior(p, e, s), cost_pos, cost_neg)
 
 
 def labelling_variance(cost_pos: Array, cost_neg: Array, y: Array, e: Array) -> Array:

@@ -1,0 +1,75 @@
+"""The import direction of the house, read from the source: data flows one way."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import scarless
+
+ROOT = Path(scarless.__file__).parent
+# A package may import from those on lower floors, and from itself; rooms on one floor do not see each other.
+FLOORS = [
+    {"numerics"},
+    {"engines"},
+    {"data"},
+    {"labelling"},
+    {"label_frequency", "models", "metrics"},
+    {"diagnostics"},
+    {"experiments"},
+    {"report"},
+    {"cli"},
+]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+OPTIONAL = {"pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(tree: ast.AST) -> list[str]:
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def wrong_edges(room: str, imported: list[str]) -> list[str]:
+    rooms = [name.split(".")[1] for name in imported if name.startswith("scarless.")]
+    return [other for other in rooms if other != room and FLOOR_OF[other] >= FLOOR_OF[room]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down_only(path):
+    room = room_of(path)
+    if room != "__init__":
+        assert room in FLOOR_OF, f"{room} has no floor in DESIGN section 4"
+        assert wrong_edges(room, imports_of(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_optional_packages_are_imported_inside_functions_only(path):
+    top_level = ast.Module([node for node in ast.parse(path.read_text()).body if not _is_definition(node)], [])
+    assert not OPTIONAL & {name.split(".")[0] for name in imports_of(top_level)}
+
+
+def _is_definition(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.ClassDef)
+
+
+def test_the_test_itself_sees_a_wrong_edge():
+    assert wrong_edges("numerics", ["scarless.models.sar_em"]) == ["models"]
+    assert wrong_edges("metrics", ["scarless.models"]) == ["models"]
+    assert wrong_edges("models", ["scarless.numerics.newton", "numpy"]) == []
+
+
+def test_numerics_have_no_checks_no_output_and_no_randomness():
+    for path in (ROOT / "numerics").glob("*.py"):
+        imported = imports_of(ast.parse(path.read_text()))
+        assert not [name for name in imported if name.startswith(("sklearn", "random", "numpy.random", "warnings", "os"))]
