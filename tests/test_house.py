@@ -72,4 +72,6 @@ def test_the_test_itself_sees_a_wrong_edge():
 def test_numerics_have_no_checks_no_output_and_no_randomness():
     for path in (ROOT / "numerics").glob("*.py"):
         imported = imports_of(ast.parse(path.read_text()))
-        assert not [name for name in imported if name.startswith(("sklearn", "random", "numpy.random", "warnings", "os"))]
+        assert not [
+            name for name in imported if name.startswith(("sklearn", "random", "numpy.random", "warnings", "os"))
+        ]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
@@ -31,6 +31,17 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
         X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
     _check_finite(X, getattr(estimator, "feature_names_in_", None))
     return X if y is None else (X, y)
+
+
+def check_numeric(X: Any) -> Any:
+    """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype in _LARGEST):
+        return X
+    _refuse_text(X)
+    names = getattr(X, "columns", None)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
+    _check_finite(X, names)
+    return X
 
 
 def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, reset: bool) -> Any:

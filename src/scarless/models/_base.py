@@ -143,6 +143,14 @@ def check_positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def check_solver_options(estimator: Any) -> None:
+    """Check the parameters that all solvers share."""
+    check_positive(estimator.C, "C")
+    check_positive(estimator.max_iter, "max_iter")
+    if estimator.tol is not None:
+        check_positive(estimator.tol, "tol")
+
+
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return the value if it is one of the choices, or raise."""
     if value not in choices:
@@ -155,8 +163,8 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     gain = solution.gain / total_weight
     if solution.status is Status.AT_INFINITY:
         message = (
-            f"{name}: the classes are separable and there is no penalty, so the optimum is at infinity; the "
-            f"coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
+            f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable (or every "
+            f"positive seems labelled). The coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
         )
     elif solution.status is Status.MAX_ITER:
         message = (

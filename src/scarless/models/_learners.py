@@ -14,14 +14,15 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_array, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
+from scarless.data.tables import check_numeric
 from scarless.models._base import all_columns, engine_of
 from scarless.models._logistic import fit_targets, predict
 
@@ -77,14 +78,14 @@ class LogisticLearner:
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit targets by Newton's method."""
-        X = _numeric(X)
+        X = check_numeric(X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
         solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
         self.beta = solution.parameters
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
-        X = _numeric(X)
+        X = check_numeric(X)
         assert self.beta is not None
         return predict(engine_of(X), all_columns(X), self.beta)
 
@@ -192,6 +193,41 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     return p
 
 
+def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
+    """Return ``s/e``, scaled down where it would mean more positives than rows.
+
+    The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
+    of ``s/e``, its estimate of the class prior, is below 1.
+    """
+    share = s / e
+    prior = float(w @ share) / float(w.sum())
+    if prior < 1.0:
+        return share
+    warnings.warn(
+        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
+        "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
+        "Check the propensities, or use method='likelihood'.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
+    return share * (1.0 - 0.5 / s.size) / prior
+
+
+def refuse_unless_negative_weights(learner: Learner) -> None:
+    """Raise if the learner works by copies and a trial fit shows that its estimator misreads negative weights."""
+    if not isinstance(learner, CopiesLearner):
+        return
+    estimator = final_step(learner.model)
+    trouble = negative_weight_trouble(estimator)
+    if trouble is not None:
+        raise ValueError(
+            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
+            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
+            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, RandomForestClassifier, "
+            "naive Bayes, LGBMClassifier."
+        )
+
+
 def negative_weight_trouble(estimator: Any) -> str | None:
     """Find out by three small fits whether negative row weights do what they should; return what is wrong.
 
@@ -199,7 +235,6 @@ def negative_weight_trouble(estimator: Any) -> str | None:
     of -1, at the other 500 positives. An honest learner predicts the same as from the 600 and 100 that are left
     over. One that drops rows of negative weight sees 600 against 600 instead.
     """
-    classifier = final_step(estimator)
     place, y, weight = _probe_rows()
     X = np.column_stack([place, 1 - place]).astype(np.float64)
     kept = weight > 0
@@ -207,11 +242,11 @@ def negative_weight_trouble(estimator: Any) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            signed = _probe(classifier, X, y, weight)
+            signed = _probe(estimator, X, y, weight)
         except (ValueError, TypeError) as error:
             return f"it refuses them ({str(error).splitlines()[0]})"
-        honest = _probe(classifier, X[kept], y[kept], left_over[kept])
-        dropped = _probe(classifier, X[kept], y[kept], weight[kept])
+        honest = _probe(estimator, X[kept], y[kept], left_over[kept])
+        dropped = _probe(estimator, X[kept], y[kept], weight[kept])
     if np.abs(signed - honest).max() < 0.25 * np.abs(dropped - honest).max():  # False for NaN
         return None
     return "a trial fit came out wrong, as if it dropped or misread rows of negative weight"
@@ -225,8 +260,8 @@ def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
     return place, y, weight
 
 
-def _probe(classifier: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
-    model = clone(classifier)
+def _probe(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
+    model = clone(estimator)
     fit_weighted(model, X, y, weight)
     return np.asarray(model.predict_proba(np.array([[0.0, 1.0], [1.0, 0.0]])))[:, 1]
 
@@ -234,9 +269,3 @@ def _probe(classifier: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     """Return rows of an array, a sparse matrix or a data frame, as the same kind of table."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-
-
-def _numeric(X: Any) -> Any:
-    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)):
-        return X
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])

@@ -16,12 +16,12 @@ from scarless.models._base import (
     Training,
     all_columns,
     check_choice,
-    check_positive,
+    check_solver_options,
     engine_of,
     warn_unless_converged,
 )
 from scarless.models._em import em_known_propensity
-from scarless.models._learners import CopiesLearner, as_learner, negative_weight_trouble
+from scarless.models._learners import as_learner, possible_shares, refuse_unless_negative_weights
 from scarless.models._logistic import fit_known_propensity, fit_targets
 
 Vector = NDArray[np.float64]
@@ -43,12 +43,13 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
     def _fit_logistic(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
         engine, design = engine_of(X), all_columns(X)
-        options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
+        tol = 1e-8 if self.tol is None else self.tol
+        options: dict[str, Any] = {"C": self.C, "tol": tol, "max_iter": self.max_iter}
         if method == "risk":
             solution = fit_targets(engine, design, possible_shares(s, e, w), w, **options)
         else:
             solution = fit_known_propensity(engine, design, s, e, w, **options)
-        warn_unless_converged(solution, type(self).__name__, total_weight=w.sum(), tol=self.tol)
+        warn_unless_converged(solution, type(self).__name__, total_weight=w.sum(), tol=tol)
         self._store_linear(solution.parameters, design)
         self.n_iter_ = solution.n_iter
 
@@ -56,17 +57,18 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
         X, s, w = training
         learner = as_learner(self.estimator, name="estimator", C=self.C)
         if method == "risk":
-            if isinstance(learner, CopiesLearner) and (e[s == 1] < 1).any():
-                refuse_positive_weights_only(self.estimator)
+            if (e[s == 1] < 1).any():
+                refuse_unless_negative_weights(learner)
             learner.fit(X, possible_shares(s, e, w), w)
             self.n_iter_ = 1
         else:
-            result = em_known_propensity(X, s, e, w, learner, tol=self.tol, window=3, max_iter=self.max_iter)
+            tol = 1e-4 if self.tol is None else self.tol
+            result = em_known_propensity(X, s, e, w, learner, tol=tol, window=3, max_iter=self.max_iter)
             self.n_iter_ = len(result.history) - 1
             if not result.converged:
                 warnings.warn(
                     f"{type(self).__name__} (EM) did not converge in max_iter={self.max_iter} iterations: the last 3 "
-                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {self.tol:.1e}. "
+                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. "
                     "Raise max_iter or tol.",
                     ConvergenceWarning,
                     stacklevel=4,
@@ -105,9 +107,9 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
     method : {"risk", "likelihood"}, default="risk"
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.
-    tol : float, default=1e-8
-        Logistic: stop when one more step is predicted to gain less than this per row. EM (another estimator with
-        ``method="likelihood"``): stop when three iterations together gained less.
+    tol : float, optional
+        Logistic: stop when one more step is predicted to gain less than this per row (default 1e-8). EM (another
+        estimator with ``method="likelihood"``): stop when three iterations together gained less (default 1e-4).
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -150,7 +152,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         *,
         method: str = "risk",
         C: float = 1.0,
-        tol: float = 1e-8,
+        tol: float | None = None,
         max_iter: int = 200,
         pos_label: Any = None,
     ) -> None:
@@ -186,8 +188,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         self
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
-        for name in ("C", "tol", "max_iter"):
-            check_positive(getattr(self, name), name)
+        check_solver_options(self)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warnings.warn(
@@ -217,35 +218,3 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         """
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
         return self._posterior(X, s, e)
-
-
-def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
-    """Return ``s/e``, scaled down where it would mean more positives than rows.
-
-    The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
-    of ``s/e``, its estimate of the class prior, is below 1.
-    """
-    share = s / e
-    prior = float(w @ share) / float(w.sum())
-    if prior < 1.0:
-        return share
-    warnings.warn(
-        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
-        "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
-        "Check the propensities, or use method='likelihood'.",
-        ConvergenceWarning,
-        stacklevel=5,
-    )
-    return share * (1.0 - 0.5 / s.size) / prior
-
-
-def refuse_positive_weights_only(estimator: Any) -> None:
-    """Raise unless a trial fit shows that the estimator honours negative weights."""
-    trouble = negative_weight_trouble(estimator)
-    if trouble is not None:
-        raise ValueError(
-            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
-            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
-            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, RandomForestClassifier, "
-            "naive Bayes, LGBMClassifier."
-        )

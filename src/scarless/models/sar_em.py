@@ -16,11 +16,19 @@ from scarless.models._base import (
     Training,
     check_choice,
     check_positive,
+    check_solver_options,
     engine_of,
     warn_unless_converged,
 )
 from scarless.models._em import EMStep, em
-from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner
+from scarless.models._learners import (
+    ConstantLearner,
+    Learner,
+    LogisticLearner,
+    as_learner,
+    possible_shares,
+    refuse_unless_negative_weights,
+)
 from scarless.models._logistic import fit_pair, fit_targets, predict, summarise_pair
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -240,12 +248,11 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
 
     def _check_parameters(self) -> str:
         solver = check_choice(self.solver, "solver", ("auto", "newton", "em"))
-        for name in ("C", "propensity_C", "slope_tol", "window", "max_iter"):
-            check_positive(getattr(self, name), name)
-        if self.window < 2:
-            raise ValueError(f"window must be at least 2, to have a slope; got {self.window!r}.")
-        if self.tol is not None:
-            check_positive(self.tol, "tol")
+        check_solver_options(self)
+        check_positive(self.propensity_C, "propensity_C")
+        check_positive(self.slope_tol, "slope_tol")
+        if not isinstance(self.window, int | np.integer) or self.window < 2:
+            raise ValueError(f"window must be a whole number of at least 2, to have a slope; got {self.window!r}.")
         if self.propensity_model is not None and self.propensity_attributes is None:
             raise ValueError(
                 "propensity_model is given but propensity_attributes is not, which means a constant propensity. "
@@ -274,7 +281,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
         beta_f = fit.f
         if self.refit:
-            share = s / predict(engine, e, fit.e)
+            share = possible_shares(s, predict(engine, e, fit.e), w)
             solution = fit_targets(engine, f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
             warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
             beta_f = solution.parameters
@@ -295,6 +302,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         tol = 1e-4 if self.tol is None else self.tol
         X_f, X_e = take_columns(X, self._f_columns), take_columns(X, self._e_columns)
         f = as_learner(self.classifier, name="classifier", C=self.C)
+        if self.refit:
+            refuse_unless_negative_weights(f)
         e: Learner = ConstantLearner()
         if self._e_columns.size:
             e = as_learner(self.propensity_model, name="propensity_model", C=self.propensity_C)
@@ -322,7 +331,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
             )
         p_e = e.probability(X_e)
         if self.refit:
-            f.fit(X_f, s / p_e, w)
+            f.fit(X_f, possible_shares(s, p_e, w), w)
         p_f = f.probability(X_f)
         self._f_learner, self._e_learner = f, e
         self._store_learner(f, self._f_columns, "", "classifier_")

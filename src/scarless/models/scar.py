@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.vectors import check_propensity
-from scarless.models._base import check_choice, check_positive, engine_of, warn_unless_converged
+from scarless.models._base import check_choice, check_solver_options, engine_of, warn_unless_converged
 from scarless.models._logistic import fit_pair
 from scarless.models.propensity_weighted import KnownPropensityMixin
 from scarless.numerics.linear import Design
@@ -31,7 +31,8 @@ class SCARClassifier(KnownPropensityMixin):
         How to fit for a given `c`; see `PropensityWeightedClassifier`.
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``.
-    tol : float, default=1e-8
+    tol : float, optional
+        As in `PropensityWeightedClassifier`.
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -76,7 +77,7 @@ class SCARClassifier(KnownPropensityMixin):
         estimator: Any = None,
         method: str = "risk",
         C: float = 1.0,
-        tol: float = 1e-8,
+        tol: float | None = None,
         max_iter: int = 200,
         pos_label: Any = None,
     ) -> None:
@@ -104,8 +105,7 @@ class SCARClassifier(KnownPropensityMixin):
         self
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
-        for name in ("C", "tol", "max_iter"):
-            check_positive(getattr(self, name), name)
+        check_solver_options(self)
         if self.label_frequency is None and self.estimator is not None:
             raise ValueError(
                 "label_frequency must be given with an estimator of your own; maximum likelihood estimates it for the "
@@ -122,8 +122,9 @@ class SCARClassifier(KnownPropensityMixin):
 
     def _fit_jointly(self, X: Any, s: Vector, w: Vector) -> None:
         f, e = Design(slice(None), X.shape[1]), Design.of(np.arange(0))
-        fit = fit_pair(engine_of(X), f, e, s, w, C=self.C, propensity_C=1.0, tol=self.tol, max_iter=self.max_iter)
-        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=self.tol)
+        tol = 1e-8 if self.tol is None else self.tol
+        fit = fit_pair(engine_of(X), f, e, s, w, C=self.C, propensity_C=1.0, tol=tol, max_iter=self.max_iter)
+        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=tol)
         self._store_linear(fit.f, f)
         self.n_iter_ = fit.solution.n_iter
         self.label_frequency_ = float(1.0 / (1.0 + np.exp(-fit.e[0])))
@@ -170,7 +171,8 @@ class NaiveClassifier(KnownPropensityMixin):
         None: logistic regression.
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``.
-    tol : float, default=1e-8
+    tol : float, optional
+        As in `PropensityWeightedClassifier`.
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -205,7 +207,7 @@ class NaiveClassifier(KnownPropensityMixin):
         estimator: Any = None,
         *,
         C: float = 1.0,
-        tol: float = 1e-8,
+        tol: float | None = None,
         max_iter: int = 200,
         pos_label: Any = None,
     ) -> None:
@@ -230,8 +232,7 @@ class NaiveClassifier(KnownPropensityMixin):
         -------
         self
         """
-        for name in ("C", "tol", "max_iter"):
-            check_positive(getattr(self, name), name)
+        check_solver_options(self)
         training = self._check_training(X, y, sample_weight)
         self._fit_known(training, np.ones(training.s.size), "risk")
         return self
