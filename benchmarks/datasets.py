@@ -24,6 +24,8 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import train_test_split
 
+from scarless.labelling import GeometricMeanSAR, simulate_labels
+
 Parsed = tuple[np.ndarray, np.ndarray, list[str]]
 
 ADULT_COLUMNS = [
@@ -352,15 +354,6 @@ def propensity_attributes(X: np.ndarray, rng: np.random.Generator, n_attributes:
     return np.column_stack(columns)
 
 
-def geometric_mean_propensity(x_e: np.ndarray, low: float = 0.2, high: float = 0.8) -> np.ndarray:
-    r"""The paper's propensity for -1/+1 attributes, with ``b = (x_e + 1) / 2``.
-
-    .. math:: e(x_e) = \prod_{i=1}^k \bigl(low^{1-b_i}\, high^{b_i}\bigr)^{1/k}
-    """
-    share = ((x_e + 1.0) / 2.0).mean(axis=1)
-    return low ** (1.0 - share) * high**share
-
-
 @dataclass(frozen=True)
 class PaperSetting:
     """One labelled train/test split; X holds the dataset's attributes, then the four propensity ones.
@@ -390,8 +383,8 @@ def paper_setting(name: str, k: int = 4, seed: int = 0, data_home: str | Path | 
     n, d = X.shape
     extra = propensity_attributes(X, rng, n_attributes=4)
     X = np.hstack([X, extra])
-    e = geometric_mean_propensity(extra[:, :k])
-    s = y * (rng.random(n) < e)
+    e = GeometricMeanSAR(range(k), low=0.2, high=0.8, ranges=[(-1, 1)] * k).propensity(extra)
+    s = simulate_labels(y, e, random_state=seed)
     train, test = train_test_split(np.arange(n), test_size=0.2, stratify=y, random_state=int(rng.integers(2**31)))
     return PaperSetting(
         X_train=X[train],

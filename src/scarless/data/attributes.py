@@ -67,7 +67,7 @@ def nearest_name(name: Any, names: Sequence[Any]) -> str:
 
 
 def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Indices:
-    scalar = isinstance(attributes, str) or np.isscalar(attributes)
+    scalar = isinstance(attributes, str) or not np.iterable(attributes)
     values = [attributes] if scalar else list(attributes)
     if values and all(isinstance(value, bool | np.bool_) for value in values):
         if len(values) != n_columns:

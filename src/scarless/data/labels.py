@@ -21,9 +21,9 @@ class LabelCoding:
     def encode(self, y: Any) -> FloatVector:
         """Return 1.0 for labelled, 0.0 for unlabelled rows."""
         y = np.asarray(y)
-        unknown = np.setdiff1d(y, self.classes)
+        unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
-            raise ValueError(f"labels hold {unknown[0]!r}; the model was fitted on {self.classes.tolist()}.")
+            raise ValueError(f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.")
         return (y == self.classes[self.positive]).astype(np.float64)
 
     def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:

@@ -35,7 +35,7 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
 
 def check_numeric(X: Any) -> Any:
     """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
-    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype in _LARGEST):
+    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in _LARGEST:
         return X
     _refuse_text(X)
     names = getattr(X, "columns", None)

@@ -30,7 +30,7 @@ class PenalisedProblem:
             matrix = matrix + self.ridge
         elif curvature is not Curvature.NONE:
             matrix[np.diag_indices(beta.size)] += self.ridge
-        return Sums(value + 0.5 * (self.ridge @ beta**2), gradient + self.ridge * beta, matrix)
+        return Sums(value + 0.5 * ((self.ridge * beta) @ beta), gradient + self.ridge * beta, matrix)
 
     def product(self, beta: Vector, direction: Vector) -> Vector:
         """Return the expected information times a direction, penalty included."""

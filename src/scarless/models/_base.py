@@ -118,7 +118,9 @@ class LogisticMixin:
 
     def _linear_probability(self, X: Any, prefix: str = "") -> Vector:
         check_is_fitted(self)
-        X = check_table(self, X, reset=False)
+        return self._checked_probability(check_table(self, X, reset=False), prefix)
+
+    def _checked_probability(self, X: Any, prefix: str = "") -> Vector:
         coef = getattr(self, f"{prefix}coef_")[0]
         intercept = float(getattr(self, f"{prefix}intercept_")[0])
         return np.asarray(expit(np.asarray(X @ coef.astype(X.dtype), dtype=np.float64) + intercept))
@@ -164,7 +166,8 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     if solution.status is Status.AT_INFINITY:
         message = (
             f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable (or every "
-            f"positive seems labelled). The coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
+            f"positive seems labelled). The coefficients returned are where one more step gains {gain:.1e} per row. "
+            "Use a finite C."
         )
     elif solution.status is Status.MAX_ITER:
         message = (

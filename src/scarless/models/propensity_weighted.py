@@ -36,7 +36,7 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
         else:
             self._fit_estimator(training, e, method)
         X, _, w = training
-        p = self._learner.probability(X) if self.estimator is not None else self._linear_probability(X)
+        p = self._learner.probability(X) if self.estimator is not None else self._checked_probability(X)
         self.class_prior_ = float(w @ p) / float(w.sum())
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
 

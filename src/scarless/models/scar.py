@@ -128,7 +128,7 @@ class SCARClassifier(KnownPropensityMixin):
         self._store_linear(fit.f, f)
         self.n_iter_ = fit.solution.n_iter
         self.label_frequency_ = float(1.0 / (1.0 + np.exp(-fit.e[0])))
-        self.class_prior_ = float(w @ self._class_probability(X)) / float(w.sum())
+        self.class_prior_ = float(w @ self._checked_probability(X)) / float(w.sum())
 
     def predict_propensity(self, X: Any) -> Vector:
         """Return the label frequency for every row.

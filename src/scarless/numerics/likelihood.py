@@ -101,15 +101,16 @@ def fisher_roots(terms: PairTerms) -> tuple[Vector, Vector]:
     r"""Return ``a, b`` such that the expected information of a row is ``[a, b]' [a, b]``.
 
     :math:`a^2 = fe(1-f)(1-q)`, :math:`b^2 = e(1-e)q`: a row tells one number, whether it is labelled, so its
-    information has rank one and is never indefinite.
+    information has rank one and is never indefinite. A root is taken of each small factor: ``a^2`` may underflow
+    where ``a b`` does not.
 
     Examples
     --------
     >>> fisher_roots(pair_terms(np.zeros(1), np.zeros(1)))
     (array([0.28867513]), array([0.28867513]))
     """
-    a = np.sqrt(terms.f * terms.e * terms.not_f * terms.not_q)
-    b = np.sqrt(terms.e * terms.not_e * terms.q)
+    a = np.sqrt(terms.not_f) * np.sqrt(terms.f * terms.e * terms.not_q)
+    b = np.sqrt(terms.not_e) * np.sqrt(terms.e * terms.q)
     return a, b
 
 

@@ -160,6 +160,8 @@ class _Search:
             if np.isfinite(trial.value) and trial.value <= now.value - 2e-4 * share * gain + noise:
                 return share, trial
             share *= _shrink(now, trial, share, gain)
+            if share * gain <= noise:  # a step this short would pass as rounding, whatever its direction
+                break
         return 0.0, None
 
     def _conjugate_gradients(self, beta: Vector, now: Sums) -> Vector:

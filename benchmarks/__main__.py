@@ -1,0 +1,5 @@
+"""``python -m benchmarks``: all benchmarks."""
+
+from benchmarks.core import main
+
+main([])

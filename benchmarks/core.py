@@ -1,0 +1,283 @@
+"""The learning system's benchmark: speed, memory, growth, agreement, and what the right risk is worth.
+
+``python -m benchmarks.core`` runs all parts (about 40 minutes on 2 cores, most of it the slow side);
+``python -m benchmarks.core memory growth`` runs some. Each part appends its rows, as JSON lines, to
+``benchmarks/results/core.jsonl`` as soon as it has them. ``python -m benchmarks.core table`` prints the Markdown
+table from that file. Ratios are within one run; seconds are for orientation only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.datasets import SOURCES, PaperSetting, paper_setting
+from benchmarks.paper_em import fit_liblinear, paper_em, penalised_objective
+from scarless import PropensityWeightedClassifier, SAREMClassifier
+from scarless.labelling import LogisticSAR, simulate_labels
+from scarless.models._em import em
+from scarless.models._learners import LogisticLearner
+
+RESULTS = Path(__file__).parent / "results" / "core.jsonl"
+GAP = 1e-6  # in penalised log-likelihood per row: "the same optimum"
+Row = dict[str, Any]
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    value = function()
+    return time.perf_counter() - start, value
+
+
+def best_of(repeats: int, function: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the shortest of several times, which other work on the machine disturbs least."""
+    runs = [timed(function) for _ in range(repeats)]
+    return min(runs, key=lambda run: run[0])
+
+
+def objective(data: PaperSetting, f: np.ndarray, e: np.ndarray) -> float:
+    """Return the penalised objective at C = 1 of parameters (coefficients, then intercept)."""
+    X_e = data.X_train[:, data.propensity_columns]
+    return penalised_objective(data.X_train, X_e, data.s_train, f[:-1], f[-1], e[:-1], e[-1], 1.0, 1.0)
+
+
+def fit_ours(data: PaperSetting) -> SAREMClassifier:
+    return SAREMClassifier(propensity_attributes=data.propensity_columns).fit(data.X_train, data.s_train)
+
+
+def parameters(model: SAREMClassifier, data: PaperSetting) -> tuple[np.ndarray, np.ndarray]:
+    f = np.append(model.coef_[0], model.intercept_)
+    return f, np.append(model.propensity_coef_[0, data.propensity_columns], model.propensity_intercept_)
+
+
+def exact_em(data: PaperSetting, optimum: float, *, gap: float, max_iter: int) -> tuple[int, float]:
+    """Return the iterations of EM with exact M-steps until its objective is within `gap` per row, and the last gap.
+
+    The M-steps are ours (warm, unpenalised intercept); the sequence of models is EM's own.
+    """
+    f, e = LogisticLearner(C=1.0), LogisticLearner(C=1.0)
+    n = data.s_train.size
+    gaps: list[float] = []
+
+    class Reached(Exception):
+        pass
+
+    def look(step: Any) -> None:
+        gaps.append((objective(data, f.beta, e.beta) - optimum) / n)
+        if gaps[-1] < gap:
+            raise Reached
+
+    X_e = np.ascontiguousarray(data.X_train[:, data.propensity_columns])
+    s = data.s_train.astype(float)
+    never = {"tol": -np.inf, "slope_tol": -np.inf, "window": 10, "max_iter": max_iter}
+    with contextlib.suppress(Reached):
+        em(data.X_train, X_e, s, np.ones(n), f, e, progress=look, **never)
+    return len(gaps), gaps[-1]
+
+
+def speed(names: tuple[str, ...] = ("splice", "adult", "covtype")) -> Iterator[Row]:
+    """The paper's EM against `SAREMClassifier`: time to the same penalised log-likelihood."""
+    for name in names:
+        for coding in ("-1/+1", "0/1"):
+            data = recoded(paper_setting(name), coding)
+            seconds, model = best_of(3, lambda data=data: fit_ours(data))
+            optimum = objective(data, *parameters(model, data))
+            needed, gap = exact_em(data, optimum, gap=GAP, max_iter=3000)
+            X_e = np.ascontiguousarray(data.X_train[:, data.propensity_columns])
+            timed_iterations = needed if name == "splice" else 10 if name == "adult" else 3
+            slow = paper_em(data.X_train, X_e, data.s_train, max_iter=timed_iterations, stop=False)
+            per_iteration = float(np.mean(slow.iteration_seconds[1:]))
+            total = slow.iteration_seconds[0] + needed * per_iteration
+            yield {
+                "part": "speed",
+                "dataset": name,
+                "coding": coding,
+                "shape": list(data.X_train.shape),
+                "ours_seconds": seconds,
+                "em_iterations_needed": needed,
+                "em_gap_reached": gap,
+                "em_iterations_timed": timed_iterations,
+                "em_seconds_per_iteration": per_iteration,
+                "em_seconds": total,
+                "ratio": total / seconds,
+            }
+
+
+def recoded(data: PaperSetting, coding: str) -> PaperSetting:
+    """Return the same data with attributes in [0, 1] instead of the paper's [-1, 1], where asked for."""
+    if coding == "0/1":
+        data.X_train[...] = (data.X_train + 1.0) / 2.0
+    return data
+
+
+def supervised() -> Iterator[Row]:
+    """`SAREMClassifier` against one supervised logistic regression on the same X."""
+    data = paper_setting("covtype")
+    times = {}
+    for solver in ("newton-cholesky", "lbfgs"):  # the others take minutes here
+        model = LogisticRegression(solver=solver, max_iter=1000)
+        times[solver], _ = best_of(3, lambda model=model: model.fit(data.X_train, data.y_train))
+    seconds, model = best_of(3, lambda: fit_ours(data))
+    fastest = min(times, key=lambda solver: times[solver])
+    yield {
+        "part": "supervised",
+        "dataset": "covtype",
+        "ours_seconds": seconds,
+        "n_iter": model.n_iter_,
+        "logistic_seconds": times,
+        "fastest": fastest,
+        "ratio": seconds / times[fastest],
+    }
+
+
+def memory() -> Iterator[Row]:
+    """Peak memory that a fit needs beside X, in a process of its own that holds nothing else."""
+    data = paper_setting("covtype")
+    with TemporaryDirectory() as folder:
+        for dtype in ("float64", "float32"):
+            path = Path(folder) / f"{dtype}.npz"
+            np.savez(path, X=data.X_train.astype(dtype), s=data.s_train, columns=data.propensity_columns)
+            command = [sys.executable, "-m", "benchmarks.core", "memory-of-one-fit", str(path)]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            yield {"part": "memory", "dataset": "covtype", "dtype": dtype, **json.loads(out)}
+
+
+def memory_of_one_fit(path: str) -> None:
+    """Print the growth of the resident set's high-water mark over one fit (Linux)."""
+    stored = np.load(path)
+    X, s, columns = stored["X"], stored["s"], stored["columns"]
+    SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # loads what is loaded once
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+    before = resident("VmHWM")
+    model = SAREMClassifier(propensity_attributes=columns).fit(X, s)
+    extra = resident("VmHWM") - before
+    print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": extra, "n_iter": model.n_iter_}))
+
+
+def resident(field: str) -> float:
+    """Return a field of the process status, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / 1e6
+
+
+def growth() -> Iterator[Row]:
+    """Time against rows, at 54 attributes."""
+    sizes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
+    X, s, _ = simulated(max(sizes), d=54, seed=0)
+    seconds = []
+    for n in sizes:
+        model = SAREMClassifier(propensity_attributes=[0, 1])
+        best, fitted = best_of(5 if n < 200_000 else 3, lambda n=n, model=model: model.fit(X[:n], s[:n]))
+        seconds.append(best)
+        yield {"part": "growth", "rows": n, "seconds": best, "n_iter": fitted.n_iter_}
+    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    yield {"part": "growth", "exponent": slope}
+
+
+def simulated(n: int, *, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return attributes, labels, and the truth: class probabilities, classes and propensities."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    coefficients = rng.normal(size=d) * np.sqrt(4.0 / d)
+    f = expit(X @ coefficients - 0.5)
+    y = rng.random(n) < f
+    e = LogisticSAR([0, 1], [2.0, -2.0], low=0.2, high=0.8).propensity(X)
+    return X, simulate_labels(y, e, random_state=seed), {"f": f, "y": y, "e": e}
+
+
+def known_propensity(n_seeds: int = 10) -> Iterator[Row]:
+    """True propensities given: the convex risk against the version whose solver drops negative weights."""
+    errors = {"convex": [], "likelihood": [], "dropped": []}
+    for seed in range(n_seeds):
+        X, s, truth = simulated(20_000, d=10, seed=seed)
+        for name, method in (("convex", "risk"), ("likelihood", "likelihood")):
+            model = PropensityWeightedClassifier(method=method).fit(X, s, propensity=truth["e"])
+            errors[name].append(np.mean((model.predict_proba(X)[:, 1] - truth["f"]) ** 2))
+        errors["dropped"].append(np.mean((dropped_rows(X, s, truth["e"]) - truth["f"]) ** 2))
+    means = {name: float(np.mean(values)) for name, values in errors.items()}
+    yield {"part": "known_propensity", "seeds": n_seeds, **means, "ratio": means["dropped"] / means["convex"]}
+
+
+def dropped_rows(X: np.ndarray, s: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """Fit the paper's weighted copies with liblinear, which ignores all rows of negative weight."""
+    X2, label = np.vstack([X, X]), np.repeat([1, 0], s.size)
+    coef, intercept = fit_liblinear(X2, label, np.concatenate([s / e, 1.0 - s / e]), 1.0)
+    return np.asarray(expit(X @ coef + intercept))
+
+
+def agreement() -> Iterator[Row]:
+    """Newton against EM run to full convergence, on all eight datasets."""
+    for name in SOURCES:
+        data = paper_setting(name)
+        seconds, model = timed(lambda data=data: fit_ours(data))
+        optimum = objective(data, *parameters(model, data))
+        iterations, gap = exact_em(data, optimum, gap=1e-8, max_iter=6000)
+        yield {
+            "part": "agreement",
+            "dataset": name,
+            "newton_passes": model.n_iter_,
+            "newton_seconds": seconds,
+            "em_iterations": iterations,
+            "gap_per_row": gap,
+        }
+
+
+PARTS = {
+    "known_propensity": known_propensity,
+    "memory": memory,
+    "supervised": supervised,
+    "growth": growth,
+    "speed": speed,
+    "agreement": agreement,
+}
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["memory-of-one-fit"]:
+        memory_of_one_fit(arguments[1])
+        return
+    if arguments == ["table"]:
+        print_table()
+        return
+    RESULTS.parent.mkdir(exist_ok=True)
+    for part in arguments or list(PARTS):
+        for row in PARTS[part]():
+            row["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+def print_table() -> None:
+    """Print what the results say, newest row of each kind."""
+    newest: dict[tuple[Any, ...], Row] = {}
+    for line in RESULTS.read_text().splitlines():
+        row = json.loads(line)
+        newest[row["part"], row.get("dataset"), row.get("coding"), row.get("rows"), row.get("dtype")] = row
+    for row in newest.values():
+        cells = [f"{key} {_short(value)}" for key, value in row.items() if key not in ("part", "machine")]
+        print(f"| {row['part']} | {', '.join(cells)} |")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_short(item)}" for key, item in value.items())
+    return str(value)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

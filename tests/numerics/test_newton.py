@@ -1,0 +1,461 @@
+"""The solver: closed forms, statuses, hard matrices, and other people's solvers as witnesses."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from scarless.engines import InMemoryEngine
+from scarless.engines.problem import WIDEST_MATRIX, PenalisedProblem
+from scarless.numerics.linear import Design
+from scarless.numerics.newton import NewtonOptions, Status, minimise, solve_positive
+from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
+
+EXACT = NewtonOptions(scale=1.0, tol=1e-15)
+NAMES = ["target", "known", "pair"]
+ALL = pytest.mark.parametrize("name", NAMES)
+PATHS = pytest.mark.parametrize("matrix_free", [False, True], ids=["matrix", "matrix-free"])
+
+
+@dataclass
+class Quadratic:
+    """x'Ax/2 - b'x."""
+
+    A: np.ndarray
+    b: np.ndarray
+
+    def evaluate(self, beta, curvature):
+        matrix = np.diag(self.A) if curvature is Curvature.DIAGONAL else self.A
+        return Sums(np.asarray(0.5 * beta @ self.A @ beta - self.b @ beta), self.A @ beta - self.b, matrix)
+
+    def product(self, beta, direction):
+        return self.A @ direction
+
+
+@dataclass
+class Altered:
+    """A problem whose sums were tampered with."""
+
+    problem: PenalisedProblem
+    alter: object
+
+    def evaluate(self, beta, curvature):
+        return self.alter(self.problem.evaluate(beta, curvature))
+
+    def product(self, beta, direction):
+        return self.problem.product(beta, direction)
+
+
+def _design(d):
+    return Design.of(np.arange(d))
+
+
+def _ridge(objective, C):
+    if isinstance(objective, LogisticPair):
+        return np.concatenate([_ridge(TargetLogistic(objective.f), C), _ridge(TargetLogistic(objective.e), C)])
+    return np.append(np.full(objective.n_parameters - 1, 1 / C), 0.0)
+
+
+def _problem(name, X, rows, *, C=np.inf):
+    design = _design(X.shape[1])
+    objective = {"target": TargetLogistic(design), "known": KnownPropensity(design)}.get(name)
+    objective = objective or LogisticPair(design, _design(1))
+    return PenalisedProblem(InMemoryEngine(X, rows, n_threads=1), objective, _ridge(objective, C))
+
+
+def _random_problem(name, seed, *, n=60, d=3, C=1.0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(dtype)
+    e = expit(X[:, 0] + 0.5)
+    s = (rng.random(n) < expit(X @ np.linspace(-1, 1, d)) * e).astype(float)
+    rows = {"s": s, "t": s / e if seed % 2 else s, "v": logit(e), "w": rng.random(n) + 0.5}
+    return _problem(name, X, rows, C=C)
+
+
+def _start(problem):
+    return np.zeros(problem.ridge.size)
+
+
+def _solve(problem, *, tol=1e-14, start=None, **options):
+    scale = float(problem.engine.rows["w"].sum())
+    start = _start(problem) if start is None else start
+    return minimise(problem, start, NewtonOptions(scale=scale, tol=tol, **options))
+
+
+# Closed forms
+
+
+def test_a_quadratic_takes_one_step():
+    A = np.array([[2.0, 0.5], [0.5, 1.0]])
+    problem = Quadratic(A, np.array([1.0, -3.0]))
+    solution = minimise(problem, np.array([5.0, 5.0]), EXACT)
+    assert solution.status is Status.CONVERGED
+    assert [trace.step for trace in solution.history] == [1.0, 0.0]
+    assert solution.n_iter == 2
+    np.testing.assert_allclose(solution.parameters, np.linalg.solve(A, problem.b), rtol=1e-14)
+    # For a quadratic the predicted gain is the gain.
+    assert solution.history[0].gain == pytest.approx(solution.history[0].value - solution.value, rel=1e-13)
+
+
+def test_a_quadratic_without_a_matrix():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(30, 20))
+    problem = Quadratic(root.T @ root + np.eye(20), rng.normal(size=20))
+    solution = minimise(problem, np.ones(20), replace(EXACT, matrix_free=True))
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.parameters, np.linalg.solve(problem.A, problem.b), rtol=1e-5, atol=1e-7)
+
+
+def test_a_start_at_the_optimum_stays_there():
+    solution = minimise(Quadratic(np.eye(2), np.zeros(2)), np.zeros(2), EXACT)
+    assert (solution.status, solution.n_iter, solution.n_passes, solution.gain) == (Status.CONVERGED, 1, 1, 0.0)
+
+
+def _groups():
+    """Three groups as two dummy columns, one row per group and label, weights that make any rate exact."""
+    X = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 2, axis=0)
+    return X, np.tile([1.0, 0.0], 3)
+
+
+def _weights(rate, counts=(10.0, 20.0, 30.0)):
+    rate, counts = np.asarray(rate), np.asarray(counts)
+    return np.column_stack([counts * rate, counts * (1 - rate)]).ravel()
+
+
+def _group_logits(parameters):
+    return parameters[2] + np.array([0.0, parameters[0], parameters[1]])
+
+
+@PATHS
+def test_logistic_regression_on_groups_has_the_group_shares(matrix_free):
+    X, s = _groups()
+    rate = np.array([0.2, 0.5, 0.9])
+    solution = _solve(_problem("target", X, {"t": s, "w": _weights(rate)}), matrix_free=matrix_free, may_diverge=True)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(_group_logits(solution.parameters), logit(rate), rtol=1e-6, atol=1e-6)
+
+
+@PATHS
+def test_a_known_constant_propensity_divides_the_group_shares(matrix_free):
+    X, s = _groups()
+    rate, c = np.array([0.1, 0.3, 0.35]), 0.4
+    rows = {"s": s, "w": _weights(rate), "v": np.full(6, logit(c))}
+    solution = _solve(_problem("known", X, rows), matrix_free=matrix_free, may_diverge=True)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(expit(_group_logits(solution.parameters)), rate / c, rtol=1e-6)
+
+
+def test_an_unknown_constant_propensity_is_found_in_a_saturated_model():
+    # Three values of x, three parameters (slope, intercept, c): the likelihood peaks where all rates are met.
+    X, s = np.repeat([[-2.0], [0.0], [2.0]], 2, axis=0), np.tile([1.0, 0.0], 3)
+    slope, intercept, c = 1.5, 0.5, 0.3
+    rate = c * expit(slope * X[::2, 0] + intercept)
+    pair = LogisticPair(_design(1), Design.of(np.array([], dtype=np.intp)))
+    engine = InMemoryEngine(X, {"s": s, "w": _weights(rate, (100.0, 100.0, 100.0))})
+    problem = PenalisedProblem(engine, pair, np.zeros(3))
+    solution = _solve(problem, may_diverge=True, start=np.array([0.5, 0.0, 0.0]), tol=1e-16)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.parameters, [slope, intercept, logit(c)], rtol=1e-5)
+
+
+# Statuses
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 2])
+def test_max_iter(max_iter):
+    solution = _solve(_random_problem("pair", 0), max_iter=max_iter)
+    assert solution.status is Status.MAX_ITER
+    assert solution.n_iter == max_iter
+    assert len(solution.history) == max_iter
+    if max_iter:
+        assert solution.value < solution.history[0].value
+
+
+@PATHS
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_separable_classes_without_penalty_have_their_optimum_at_infinity(matrix_free, shift):
+    X = np.array([[-2.0], [-1.0], [1.0], [2.0]]) + shift
+    problem = _problem("target", X, {"t": np.array([0.0, 0.0, 1.0, 1.0]), "w": np.ones(4)})
+    solution = _solve(problem, may_diverge=True, tol=1e-10, matrix_free=matrix_free)
+    assert solution.status is Status.AT_INFINITY
+    assert solution.value < 1e-6
+    assert np.isfinite(solution.parameters).all()
+
+
+def test_labels_of_one_kind_without_penalty_have_their_optimum_at_infinity():
+    problem = _problem("target", np.zeros((5, 1)), {"t": np.ones(5), "w": np.ones(5)})
+    assert _solve(problem, may_diverge=True, tol=1e-10).status is Status.AT_INFINITY
+
+
+@ALL
+@PATHS
+def test_overlapping_classes_without_penalty_converge(name, matrix_free):
+    problem = _random_problem(name, 4, n=2000, C=np.inf)
+    solution = _solve(problem, may_diverge=True, tol=1e-12, matrix_free=matrix_free)
+    assert solution.status is Status.CONVERGED
+
+
+def test_a_penalty_brings_the_optimum_back_from_infinity():
+    X, t = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0.0, 0.0, 1.0, 1.0])
+    solution = _problem("target", X, {"t": t, "w": np.ones(4)}, C=1.0).solve(
+        np.zeros(2), total_weight=4.0, tol=1e-12, max_iter=50
+    )
+    assert solution.status is Status.CONVERGED
+
+
+@PATHS
+def test_a_wrong_gradient_stalls_and_leaves_the_parameters_alone(matrix_free):
+    problem, start = _random_problem("target", 1), np.array([0.1, 0.2, 0.3, 0.4])
+    wrong = Altered(problem, lambda sums: sums._replace(gradient=-sums.gradient))
+    solution = minimise(wrong, start, NewtonOptions(scale=60.0, matrix_free=matrix_free))
+    assert solution.status is Status.STALLED
+    np.testing.assert_array_equal(solution.parameters, start)
+    assert solution.history[-1].step == 0
+    assert solution.gain > 0
+
+
+def test_values_that_are_not_numbers_stall():
+    problem = _random_problem("target", 1)
+    calls = []
+
+    def alter(sums):
+        calls.append(sums)
+        return sums if len(calls) == 1 else sums._replace(value=np.asarray(np.nan))
+
+    solution = minimise(Altered(problem, alter), _start(problem), NewtonOptions(scale=60.0))
+    assert solution.status is Status.STALLED
+    assert np.isfinite(solution.value)
+
+
+def test_solver_counts_its_passes_over_the_rows():
+    problem, calls = _random_problem("pair", 2), []
+    solution = minimise(Altered(problem, lambda sums: calls.append(1) or sums), _start(problem), EXACT)
+    assert solution.n_passes == len(calls)
+
+
+# Hard matrices and scales
+
+
+@ALL
+@PATHS
+@pytest.mark.parametrize("extra", ["constant", "zero", "duplicate"])
+def test_columns_that_add_nothing_change_no_probability(name, matrix_free, extra):
+    plain = _random_problem(name, 6, n=400, C=np.inf)
+    X = plain.engine.X
+    column = {"constant": np.ones(400), "zero": np.zeros(400), "duplicate": X[:, 1]}[extra]
+    singular = _problem(name, np.column_stack([X, column]), plain.engine.rows)
+    want = _solve(plain, may_diverge=True)
+    got = _solve(singular, may_diverge=True, matrix_free=matrix_free)
+    assert want.status is got.status is Status.CONVERGED
+    assert got.value == pytest.approx(want.value, rel=1e-11)
+    np.testing.assert_allclose(
+        X @ got.parameters[:3] + column * got.parameters[3] + got.parameters[4],
+        X @ want.parameters[:3] + want.parameters[3],
+        atol=2e-4,
+    )
+
+
+@ALL
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_units_of_the_columns_do_not_matter(name, C):
+    plain = _random_problem(name, 8, n=300, C=C)
+    units = np.array([1e-6, 1.0, 1e6])
+    n_parameters = plain.ridge.size
+    scale = np.ones(n_parameters)
+    scale[:3] = units
+    if name == "pair":
+        scale[4] = units[0]
+    scaled = replace(_problem(name, plain.engine.X * units, plain.engine.rows), ridge=plain.ridge * scale**2)
+    want, got = _solve(plain), _solve(scaled)
+    assert want.status is got.status is Status.CONVERGED
+    assert got.value == pytest.approx(want.value, rel=1e-11)
+    np.testing.assert_allclose(got.parameters * scale, want.parameters, atol=1e-5)
+
+
+@ALL
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_matrix_free_reaches_the_same_optimum(name, C):
+    problem = _random_problem(name, 10, n=300, d=6, C=C)
+    with_matrix = _solve(problem)
+    # From nearby: a pair has several basins, and another path may end in another one.
+    start = with_matrix.parameters + 0.05 * np.random.default_rng(0).normal(size=problem.ridge.size)
+    without = _solve(problem, start=start, matrix_free=True)
+    assert with_matrix.status is without.status is Status.CONVERGED
+    assert without.value == pytest.approx(with_matrix.value, rel=1e-12)
+    np.testing.assert_allclose(without.parameters, with_matrix.parameters, atol=2e-5)
+
+
+@pytest.mark.parametrize("distance", [-800.0, -30.0, 30.0, 800.0])
+def test_a_convex_objective_comes_back_from_a_far_start(distance):
+    problem = _random_problem("target", 11)
+    near, far = _solve(problem), _solve(problem, start=np.full(4, distance))
+    assert far.status is Status.CONVERGED
+    np.testing.assert_allclose(far.parameters, near.parameters, atol=1e-6)
+
+
+def test_a_trial_point_far_away_overflows_nothing():
+    # No information is left at logits of 1e4, so the first step is absurd; the free intercept takes it all.
+    rows = {"t": np.array([0.0, 1.0]), "w": np.ones(2)}
+    sums = _problem("target", np.zeros((2, 1)), rows, C=1.0).evaluate(np.array([0.0, 1e218]), Curvature.EXPECTED)
+    assert sums.value == pytest.approx(1e218)
+    np.testing.assert_allclose(sums.gradient, [0.0, 1.0])
+
+
+@ALL
+def test_dense_sparse_and_single_precision_reach_the_same_optimum(name):
+    problem = _random_problem(name, 12, n=300)
+    want = _solve(problem, tol=1e-12)
+    csr = replace(problem, engine=InMemoryEngine(sparse.csr_array(problem.engine.X), problem.engine.rows))
+    single = replace(problem, engine=InMemoryEngine(problem.engine.X.astype(np.float32), problem.engine.rows))
+    options = {"total_weight": float(problem.engine.rows["w"].sum()), "tol": 1e-12, "max_iter": 100}
+    np.testing.assert_allclose(csr.solve(_start(csr), **options).parameters, want.parameters, rtol=1e-7, atol=1e-9)
+    of_single = single.solve(_start(single), **options)
+    assert of_single.status is Status.CONVERGED
+    np.testing.assert_allclose(of_single.parameters, want.parameters, atol=2e-3)
+
+
+def test_models_too_wide_for_a_matrix_are_solved_without_one():
+    width = WIDEST_MATRIX + 1
+    rng = np.random.default_rng(0)
+    X = sparse.random(300, width, density=0.01, format="csr", rng=rng)
+    problem = _problem("target", X, {"t": (rng.random(300) < 0.4).astype(float), "w": np.ones(300)}, C=1.0)
+    refuse = Altered(problem, lambda sums: sums)
+    solution = problem.solve(np.zeros(width + 1), total_weight=300.0, tol=1e-12, max_iter=100)
+    assert solution.status is Status.CONVERGED
+    gradient = refuse.evaluate(solution.parameters, Curvature.NONE).gradient
+    assert np.abs(gradient).max() < 1e-3
+    model = LogisticRegression(tol=1e-10, max_iter=1000).fit(X, problem.engine.rows["t"])
+    np.testing.assert_allclose(solution.parameters[:-1], model.coef_[0], atol=1e-4)
+
+
+# Witnesses
+
+
+@ALL
+@pytest.mark.parametrize("seed", range(4))
+def test_scipy_finds_nothing_lower(name, seed):
+    problem = _random_problem(name, seed, C=2.0)
+    solution = _solve(problem)
+
+    def function(beta):
+        value, gradient, _ = problem.evaluate(beta, Curvature.NONE)
+        return float(value), gradient
+
+    for method in ("BFGS", "L-BFGS-B"):
+        from_solution = minimize(function, solution.parameters, jac=True, method=method)
+        assert from_solution.fun >= solution.value - 1e-9
+        if name != "pair":  # which is not convex: other starts may end in other basins
+            from_start = minimize(function, _start(problem), jac=True, method=method)
+            assert from_start.fun == pytest.approx(solution.value, rel=1e-6)
+    assert np.abs(problem.evaluate(solution.parameters, Curvature.NONE).gradient).max() < 1e-5
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@PATHS
+def test_targets_that_are_labels_make_scikit_learns_logistic_regression(solver, C, matrix_free):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 4))
+    t, w = (rng.random(200) < expit(X[:, 0] - 0.3)).astype(float), rng.random(200)
+    solution = _solve(_problem("target", X, {"t": t, "w": w}, C=C), tol=1e-15, matrix_free=matrix_free)
+    model = LogisticRegression(C=C, solver=solver, tol=1e-10, max_iter=10_000).fit(X, t, sample_weight=w)
+    np.testing.assert_allclose(solution.parameters[:-1], model.coef_[0], atol=1e-5)
+    np.testing.assert_allclose(solution.parameters[-1], model.intercept_[0], atol=1e-5)
+
+
+@ALL
+def test_penalty_enters_value_gradient_and_every_curvature(name):
+    free, bound = _random_problem(name, 0, C=np.inf), _random_problem(name, 0, C=0.5)
+    beta, ridge = np.linspace(-1, 1, free.ridge.size), bound.ridge
+    for curvature, extra in (
+        (Curvature.EXPECTED, np.diag(ridge)),
+        (Curvature.OBSERVED, np.diag(ridge)),
+        (Curvature.DIAGONAL, ridge),
+        (Curvature.NONE, np.zeros(0)),
+    ):
+        without, with_penalty = free.evaluate(beta, curvature), bound.evaluate(beta, curvature)
+        assert with_penalty.value == pytest.approx(without.value + 0.5 * ridge @ beta**2, rel=1e-14)
+        np.testing.assert_allclose(with_penalty.gradient, without.gradient + ridge * beta, rtol=1e-13)
+        np.testing.assert_allclose(with_penalty.curvature, without.curvature + extra, rtol=1e-13)
+    np.testing.assert_allclose(bound.product(beta, beta), free.product(beta, beta) + ridge * beta, rtol=1e-13)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(NAMES),
+    st.integers(0, 2**31),
+    st.integers(1, 25),
+    st.integers(1, 3),
+    st.sampled_from([1e-3, 1.0, 1e3]),
+    st.sampled_from([1e-4, 1.0, 1e4]),
+    st.booleans(),
+)
+def test_the_objective_never_rises(name, seed, n, d, C, scale, matrix_free):
+    problem = _random_problem(name, seed, n=n, d=d, C=C)
+    problem = replace(problem, engine=InMemoryEngine(problem.engine.X * scale, problem.engine.rows, n_threads=1))
+    start = np.random.default_rng(seed).normal(size=problem.ridge.size)
+    solution = _solve(problem, start=start, tol=1e-10, matrix_free=matrix_free)
+    values = np.array([*(trace.value for trace in solution.history), solution.value])
+    assert (np.diff(values) <= 1e-13 * np.abs(values[:-1])).all()
+    assert np.isfinite(solution.parameters).all()
+    np.testing.assert_array_equal(solution.history[0].parameters, start)
+    assert all(trace.gain >= 0 for trace in solution.history)
+
+
+# solve_positive
+
+
+def test_solve_positive_solves():
+    matrix, right = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
+    np.testing.assert_allclose(solve_positive(matrix, right), np.linalg.solve(matrix, right), rtol=1e-15)
+    np.testing.assert_allclose(solve_positive(np.array([[2.0]]), np.array([3.0])), [1.5], rtol=1e-15)
+
+
+def test_solve_positive_is_exact_across_units():
+    units = np.array([1e-120, 1e-6, 1.0, 1e90])
+    matrix = (np.eye(4) + 0.3) * units[:, None] * units
+    x = np.array([1.0, 2.0, 3.0, 4.0]) / units
+    np.testing.assert_allclose(solve_positive(matrix, (np.eye(4) + 0.3) @ [1.0, 2.0, 3.0, 4.0] * units), x, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_solve_positive_meets_a_singular_system_that_has_solutions(rank):
+    root = np.random.default_rng(rank).normal(size=(rank, 4))
+    matrix = root.T @ root
+    right = matrix @ np.ones(4)
+    np.testing.assert_allclose(matrix @ solve_positive(matrix, right), right, rtol=1e-6)
+
+
+def test_solve_positive_leaves_directions_alone_that_nothing_is_known_of():
+    np.testing.assert_allclose(solve_positive(np.diag([2.0, 0.0]), np.array([4.0, 0.0])), [2.0, 0.0], rtol=1e-11)
+    np.testing.assert_array_equal(solve_positive(np.zeros((2, 2)), np.zeros(2)), [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "matrix", [[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, -5.0]], [[0.0, 1.0], [1.0, 0.0]], [[1.0, 9.0], [9.0, 1.0]]]
+)
+def test_solve_positive_of_any_matrix_gives_a_direction_of_descent(matrix):
+    right = np.array([1.0, -2.0])
+    assert right @ solve_positive(np.array(matrix), right) > 0
+
+
+def test_solve_positive_of_something_that_is_no_matrix_falls_back_to_the_right_side():
+    right = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(solve_positive(np.full((2, 2), np.nan), right), right)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 2**31), st.lists(st.floats(-8, 8), min_size=6, max_size=6))
+def test_solve_positive_inverts_well_conditioned_matrices_in_any_units(d, seed, powers):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(d, d))
+    units = 10.0 ** np.array(powers[:d])
+    matrix, x = root.T @ root + np.eye(d), rng.normal(size=d)
+    got = solve_positive(matrix * units[:, None] * units, matrix @ x * units) * units
+    np.testing.assert_allclose(got, x, rtol=1e-9, atol=1e-10)
