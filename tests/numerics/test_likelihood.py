@@ -122,7 +122,7 @@ def test_a_sure_propensity_makes_an_unlabelled_row_negative():
     assert pair_terms(np.array([900.0]), np.array([np.inf])).q == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(moderate, moderate)
 def test_expected_information_is_the_mean_of_observed_information_and_of_squared_scores(u, v):
     _, _, terms = _row(u, v)
@@ -141,7 +141,7 @@ def test_expected_information_is_the_mean_of_observed_information_and_of_squared
     np.testing.assert_allclose(labelled * dv1, -unlabelled * dv0, rtol=1e-13)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(moderate, moderate, st.sampled_from([0.0, 1.0]))
 def test_f_and_e_can_be_swapped(u, v, s):
     s = np.array([s])
@@ -153,7 +153,7 @@ def test_f_and_e_can_be_swapped(u, v, s):
     np.testing.assert_allclose(likelihood.fisher_roots(swapped), likelihood.fisher_roots(terms)[::-1], rtol=1e-13)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.floats(-1e6, 1e6), st.one_of(st.floats(-1e6, 1e6), st.just(np.inf)), st.sampled_from([0.0, 1.0]))
 def test_nothing_overflows_and_probabilities_stay_probabilities(u, v, s):
     s = np.array([s])
@@ -168,7 +168,7 @@ def test_nothing_overflows_and_probabilities_stay_probabilities(u, v, s):
     assert np.isfinite(likelihood.fisher_roots(terms)).all()
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(moderate, moderate, st.sampled_from([0.0, 1.0]))
 def test_probabilities_and_logits_tell_the_same(u, v, s):
     s = np.array([s])

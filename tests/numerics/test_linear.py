@@ -119,7 +119,7 @@ def test_rows_without_entries_are_zeros():
     np.testing.assert_array_equal(linear.gram([(X, np.ones(4))]), np.diag([0.0, 0.0, 0.0, 4.0]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     hnp.arrays(
         np.float64,

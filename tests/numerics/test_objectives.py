@@ -294,7 +294,7 @@ def test_no_rows_sum_to_nothing(name, curvature, kind):
         assert not nothing.any()
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(["target", "known", "pair"]), st.permutations(range(N)), st.integers(0, N), st.booleans())
 def test_order_and_partition_of_the_rows_do_not_matter(name, order, cut, is_sparse):
     objective, X, rows, beta = _case(name)
@@ -381,7 +381,7 @@ def test_wide_sparse_rows_are_never_made_dense(name):
     assert product[0] == pytest.approx(diagonal[0], rel=1e-12)
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(["target", "known", "pair"]),
     st.integers(1, 4),

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scarless.numerics.slopes import least_squares_slope
@@ -12,6 +12,7 @@ def test_slope_is_that_of_polyfit(n):
     np.testing.assert_allclose(least_squares_slope(series), np.polyfit(np.arange(n), series, 1)[0], rtol=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 20), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
 def test_slope_of_a_line_is_its_slope_wherever_it_starts(n, start, slope):
     series = [np.array([start + slope * t, start - slope * t, start]) for t in range(n)]

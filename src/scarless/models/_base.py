@@ -1,5 +1,6 @@
 """What all classifiers here share: labels in, probabilities of the true class out."""
 
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -40,7 +41,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         inner = self._inner()
-        inner_tags = None if inner is None or isinstance(inner, type) else get_tags(inner).input_tags
+        readable = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
+        inner_tags = get_tags(inner).input_tags if readable else None
         tags.input_tags.sparse = inner_tags is None or inner_tags.sparse
         tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
         return tags
@@ -104,7 +106,14 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
             if not weight[s == value].any():
                 raise ValueError(f"sample_weight is 0 for every {kind} row: one class only is left to learn from.")
+        self._forget()
         return Training(X, s, weight)
+
+    def _forget(self) -> None:
+        """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
+        checked = {"n_features_in_", "feature_names_in_", "classes_"}
+        for name in [name for name in vars(self) if name.endswith("_") and name not in checked]:
+            delattr(self, name)
 
 
 class LogisticMixin:
@@ -148,7 +157,8 @@ def check_positive(value: Any, name: str) -> float:
 def check_solver_options(estimator: Any) -> None:
     """Check the parameters that all solvers share."""
     check_positive(estimator.C, "C")
-    check_positive(estimator.max_iter, "max_iter")
+    if not isinstance(estimator.max_iter, int | np.integer) or estimator.max_iter < 1:
+        raise ValueError(f"max_iter must be a whole number of at least 1; got {estimator.max_iter!r}.")
     if estimator.tol is not None:
         check_positive(estimator.tol, "tol")
 
@@ -181,4 +191,12 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warn_user(message, ConvergenceWarning)
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that called into it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("scarless."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.base import clone
@@ -23,10 +24,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from scarless.data.tables import check_numeric
-from scarless.models._base import all_columns, engine_of
+from scarless.models._base import all_columns, engine_of, warn_user
 from scarless.models._logistic import fit_targets, predict
 
 Vector = NDArray[np.float64]
+
+# An implied class prior of 1 or more is lowered to this.
+_LARGEST_PRIOR = 0.999
+# Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
+_FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
 class Learner(Protocol):
@@ -79,6 +85,8 @@ class LogisticLearner:
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit targets by Newton's method."""
         X = check_numeric(X)
+        if self.beta is None:
+            _refuse_gaps(X.data if sparse.issparse(X) else X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
         solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
         self.beta = solution.parameters
@@ -87,7 +95,18 @@ class LogisticLearner:
         """Return the fitted probabilities."""
         X = check_numeric(X)
         assert self.beta is not None
-        return predict(engine_of(X), all_columns(X), self.beta)
+        p = predict(engine_of(X), all_columns(X), self.beta)
+        _refuse_gaps(p)
+        return p
+
+
+def _refuse_gaps(values: Any) -> None:
+    """Refuse NaN and infinity, which the other model of a pair may have been right to let through."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The logistic model reads columns that hold NaN or infinity. Fill them in first, e.g. with "
+            "sklearn.impute.SimpleImputer, or give a model that copes, e.g. HistGradientBoostingClassifier."
+        )
 
 
 class CopiesLearner:
@@ -97,7 +116,7 @@ class CopiesLearner:
         check_weighted_classifier(estimator, name)
         self.model = clone(estimator)
         # A warm-started fit of these models ends where a cold one does, only sooner.
-        if isinstance(self.model, LogisticRegression) and self.model.solver != "liblinear":
+        if type(self.model) is LogisticRegression and self.model.solver != "liblinear":
             self.model.set_params(warm_start=True)
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
@@ -129,8 +148,10 @@ class LightGBMLearner:
         self.base = 0.0
 
     @staticmethod
-    def _objective(t: Vector, z: Vector, w: Vector) -> tuple[Vector, Vector]:
+    def _objective(t: Vector, z: Vector, w: Vector | None) -> tuple[Vector, Vector]:
         p = expit(z)
+        if w is None:  # LightGBM's way to say that all weights are 1
+            return p - t, p * (1.0 - p)
         return w * (p - t), w * p * (1.0 - p)
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
@@ -199,18 +220,17 @@ def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
     The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
     of ``s/e``, its estimate of the class prior, is below 1.
     """
-    share = s / e
+    share = np.divide(s, e, out=np.zeros_like(s), where=s > 0)  # an estimated e may be 0 where there are no labels
     prior = float(w @ share) / float(w.sum())
     if prior < 1.0:
         return share
-    warnings.warn(
+    warn_user(
         f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
         "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
         "Check the propensities, or use method='likelihood'.",
         ConvergenceWarning,
-        stacklevel=5,
     )
-    return share * (1.0 - 0.5 / s.size) / prior
+    return share * _LARGEST_PRIOR / prior
 
 
 def refuse_unless_negative_weights(learner: Learner) -> None:
@@ -223,8 +243,8 @@ def refuse_unless_negative_weights(learner: Learner) -> None:
         raise ValueError(
             f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
             f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
-            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, RandomForestClassifier, "
-            "naive Bayes, LGBMClassifier."
+            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, "
+            "RandomForestClassifier(bootstrap=False), HistGradientBoostingClassifier, naive Bayes, LGBMClassifier."
         )
 
 
@@ -243,7 +263,7 @@ def negative_weight_trouble(estimator: Any) -> str | None:
         warnings.simplefilter("ignore")
         try:
             signed = _probe(estimator, X, y, weight)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             return f"it refuses them ({str(error).splitlines()[0]})"
         honest = _probe(estimator, X[kept], y[kept], left_over[kept])
         dropped = _probe(estimator, X[kept], y[kept], weight[kept])
@@ -262,6 +282,8 @@ def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
 
 def _probe(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
     model = clone(estimator)
+    known = model.get_params(deep=False)
+    model.set_params(**{name: value for name, value in _FREE.items() if name in known})
     fit_weighted(model, X, y, weight)
     return np.asarray(model.predict_proba(np.array([[0.0, 1.0], [1.0, 0.0]])))[:, 1]
 

@@ -21,7 +21,12 @@ from scarless.models._base import (
     warn_unless_converged,
 )
 from scarless.models._em import em_known_propensity
-from scarless.models._learners import as_learner, possible_shares, refuse_unless_negative_weights
+from scarless.models._learners import (
+    as_learner,
+    check_weighted_classifier,
+    possible_shares,
+    refuse_unless_negative_weights,
+)
 from scarless.models._logistic import fit_known_propensity, fit_targets
 
 Vector = NDArray[np.float64]
@@ -29,6 +34,11 @@ Vector = NDArray[np.float64]
 
 class KnownPropensityMixin(LogisticMixin, PUClassifier):
     """The fit that all classifiers with a given propensity share."""
+
+    def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        if self.estimator is not None:
+            check_weighted_classifier(self.estimator, "estimator")
+        return super()._check_training(X, y, sample_weight)
 
     def _fit_known(self, training: Training, e: Vector, method: str) -> None:
         if self.estimator is None:
@@ -101,7 +111,8 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
     estimator : scikit-learn classifier, optional
         None: logistic regression. With ``method="risk"`` each labelled row becomes a positive of weight
         :math:`1/e` and a negative of weight :math:`1-1/e \le 0`, so the estimator must honour negative weights;
-        decision trees, forests and naive Bayes do (their counts become the propensity-corrected counts),
+        decision trees, forests without bootstrap, gradient boosting and naive Bayes do (their counts become the
+        propensity-corrected counts),
         liblinear and most others do not and are refused after a trial fit. LightGBM gets the risk as a custom
         objective. With ``method="likelihood"`` any classifier with ``sample_weight`` and ``predict_proba`` will do.
     method : {"risk", "likelihood"}, default="risk"

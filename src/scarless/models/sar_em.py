@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +27,7 @@ from scarless.models._learners import (
     Learner,
     LogisticLearner,
     as_learner,
+    check_weighted_classifier,
     possible_shares,
     refuse_unless_negative_weights,
 )
@@ -212,7 +214,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         array of shape (n_rows,)
         """
         check_is_fitted(self)
-        if hasattr(self, "propensity_coef_"):
+        if self._e_learner is None:
             return self._linear_probability(X, "propensity_")
         return self._learner_probability(self._e_learner, X, self._e_columns)
 
@@ -234,7 +236,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
-        if hasattr(self, "coef_"):
+        if self._f_learner is None:
             return self._linear_probability(X)
         return self._learner_probability(self._f_learner, X, self._f_columns)
 
@@ -258,6 +260,9 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
                 "propensity_model is given but propensity_attributes is not, which means a constant propensity. "
                 "Name the attributes that the labelling depends on, or use slice(None) for all."
             )
+        for name in ("classifier", "propensity_model"):
+            if getattr(self, name) is not None:
+                check_weighted_classifier(getattr(self, name), name)
         logistic = self.classifier is None and self.propensity_model is None
         if solver == "newton" and not logistic:
             raise ValueError(
@@ -285,6 +290,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
             solution = fit_targets(engine, f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
             warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
             beta_f = solution.parameters
+        self._f_learner: Learner | None = None
+        self._e_learner: Learner | None = None
         self._store_linear(beta_f, f)
         self._store_linear(fit.e, e, "propensity_")
         summary = summarise_pair(engine, f, e, s, w, beta_f, fit.e)
@@ -333,7 +340,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         if self.refit:
             f.fit(X_f, possible_shares(s, p_e, w), w)
         p_f = f.probability(X_f)
-        self._f_learner, self._e_learner = f, e
+        # A table that a model of the user's reads may hold text: then only the learners know how to read it.
+        self._f_learner, self._e_learner = (None, None) if self._inner() is None else (f, e)
         self._store_learner(f, self._f_columns, "", "classifier_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_model_")
         log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
@@ -348,7 +356,9 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     def _store_learner(self, learner: Learner, columns: NDArray[np.intp], prefix: str, name: str) -> None:
         if isinstance(learner, LogisticLearner) and learner.beta is not None:
             self._store_linear(learner.beta, Design.of(columns), prefix)
-        elif learner.model is not None:
+        elif isinstance(learner, ConstantLearner):
+            self._store_linear(np.array([logit(learner.value)]), Design.of(columns), prefix)
+        else:
             setattr(self, name, learner.model)
 
     def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:

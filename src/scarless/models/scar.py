@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.vectors import check_propensity
 from scarless.models._base import check_choice, check_solver_options, engine_of, warn_unless_converged
@@ -141,8 +140,7 @@ class SCARClassifier(KnownPropensityMixin):
         -------
         array of shape (n_rows,)
         """
-        check_is_fitted(self)
-        return np.full(np.shape(X)[0], self.label_frequency_)
+        return np.full(self._class_probability(X).size, self.label_frequency_)
 
     def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.

@@ -87,13 +87,14 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     search = _Search(problem, options)
     beta = np.asarray(start, dtype=np.float64)
     now = search.evaluate(beta, search.first)
+    units = _units(now.curvature, options)
     history: list[Trace] = []
     status, gain, n_iter = Status.MAX_ITER, np.inf, 0
     for n_iter in range(1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
         if gain <= max(options.tol * options.scale, options.rounding * abs(float(now.value))):
-            status = _final_status(beta, step, options)
+            status = _final_status(beta * units, step * units, options)
             history.append(Trace(beta, float(now.value), gain, 0.0))
             break
         taken, trial = search.line_search(beta, step, now, gain)
@@ -205,7 +206,13 @@ def _cholesky(scaled: Matrix, ridge: float) -> tuple[Matrix, bool] | None:
     return factor, lower
 
 
+def _units(curvature: Matrix, options: NewtonOptions) -> Vector:
+    """Return what one unit of each parameter changes per row, by the information at the start."""
+    diagonal = curvature if curvature.ndim == 1 else np.diagonal(curvature)
+    return np.sqrt(np.maximum(diagonal, 0.0) / options.scale)
+
+
 def _final_status(beta: Vector, step: Vector, options: NewtonOptions) -> Status:
     """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
-    growing = np.linalg.norm(step) > 1e-2 * (1.0 + np.linalg.norm(beta)) and beta @ step > 0
+    growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and beta @ step > 0
     return Status.AT_INFINITY if options.may_diverge and growing else Status.CONVERGED

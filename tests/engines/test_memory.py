@@ -1,0 +1,210 @@
+"""Sums over blocks: the same whatever the blocks, the threads and the storage."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from scarless.engines import InMemoryEngine
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
+
+N, D = 1000, 6
+DESIGN = Design.of(np.arange(D))
+OBJECTIVES = {
+    "target": TargetLogistic(DESIGN),
+    "known": KnownPropensity(DESIGN),
+    "pair": LogisticPair(DESIGN, Design.of(np.array([1, 4]))),
+}
+ALL = pytest.mark.parametrize("name", list(OBJECTIVES))
+CURVATURES = pytest.mark.parametrize("curvature", list(Curvature))
+
+
+def _data(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.7)
+    s = (rng.random(n) < 0.3).astype(float)
+    return X, {"s": s, "t": s * 1.5, "w": rng.random(n), "v": rng.normal(size=n)}
+
+
+def _totals(engine, name, curvature=Curvature.EXPECTED):
+    objective = OBJECTIVES[name]
+    beta = np.linspace(-0.5, 0.7, objective.n_parameters)
+    return (*engine.total(objective.sums, beta, curvature), *engine.total(objective.product, beta, beta))
+
+
+def _assert_close(got, want, rtol=1e-12):
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.abs(b).max(initial=0.0))
+
+
+def _assert_identical(got, want):
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@ALL
+@CURVATURES
+@pytest.mark.parametrize("block_rows", [7, 64, 999, 5000])
+def test_block_size_changes_nothing_beyond_rounding(name, curvature, block_rows):
+    X, rows = _data()
+    whole = _totals(InMemoryEngine(X, rows, block_rows=N, n_threads=1), name, curvature)
+    _assert_close(_totals(InMemoryEngine(X, rows, block_rows=block_rows, n_threads=1), name, curvature), whole)
+
+
+@ALL
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_number_of_threads_changes_no_bit(name, kind, dtype):
+    X, rows = _data()
+    one, *others = (
+        _totals(InMemoryEngine(kind(X.astype(dtype)), rows, block_rows=40, n_threads=n_threads), name)
+        for n_threads in (1, 2, 5, 40)
+    )
+    for other in others:
+        _assert_identical(other, one)
+
+
+@ALL
+def test_row_order_changes_nothing_beyond_rounding(name):
+    X, rows = _data()
+    order = np.random.default_rng(1).permutation(N)
+    shuffled = InMemoryEngine(X[order], {key: column[order] for key, column in rows.items()}, block_rows=50)
+    _assert_close(_totals(shuffled, name), _totals(InMemoryEngine(X, rows, block_rows=50), name))
+
+
+@ALL
+@CURVATURES
+def test_dense_and_sparse_agree(name, curvature):
+    X, rows = _data()
+    dense, csr = InMemoryEngine(X, rows, block_rows=50), InMemoryEngine(sparse.csr_array(X), rows, block_rows=50)
+    _assert_close(_totals(csr, name, curvature), _totals(dense, name, curvature))
+
+
+@ALL
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_memory_map_equals_memory(name, order, dtype, tmp_path):
+    X, rows = _data()
+    X = np.asarray(X, dtype=dtype, order=order)
+    on_disk = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=X.shape, order=order)
+    on_disk[:] = X
+    on_disk.flush()
+    read_only = np.memmap(tmp_path / "X", dtype=dtype, mode="r", shape=X.shape, order=order)
+    engine = InMemoryEngine(read_only, rows, block_rows=64)
+    assert engine.X is read_only
+    totals = _totals(engine, name)
+    _assert_identical(totals, _totals(InMemoryEngine(X, rows, block_rows=64), name))
+    assert all(type(field) is np.ndarray for field in totals)
+
+
+@ALL
+@CURVATURES
+def test_single_precision_is_close_and_added_up_in_double(name, curvature):
+    X, rows = _data()
+    single = _totals(InMemoryEngine(X.astype(np.float32), rows, block_rows=10), name, curvature)
+    assert all(field.dtype == np.float64 for field in single)
+    _assert_close(single, _totals(InMemoryEngine(X, rows, block_rows=10), name, curvature), rtol=2e-5)
+
+
+def test_sums_of_many_single_precision_blocks_lose_nothing():
+    # 1e8 + 1 is 1e8 in single precision: adding up in it would stay there.
+    X = np.ones((1001, 1), dtype=np.float32)
+    X[0] = 1e8
+    engine = InMemoryEngine(X, {}, block_rows=1, n_threads=1)
+    (total,) = engine.total(lambda X, rows: (X.sum(axis=0),))
+    assert total == 1e8 + 1000
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 5), st.sampled_from(list(OBJECTIVES)))
+def test_any_number_of_rows_in_any_blocks(n, block_rows, n_threads, name):
+    X, rows = _data(n)
+    engine = InMemoryEngine(X, rows, block_rows=block_rows, n_threads=n_threads)
+    _assert_close(_totals(engine, name), _totals(InMemoryEngine(X, rows, block_rows=n, n_threads=1), name))
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: X[:, 0] + rows["w"]), X[:, 0] + rows["w"])
+    (count,) = engine.total(lambda X, rows: (np.asarray(X.shape[0]),))
+    assert count == n
+
+
+def test_no_rows_sum_to_nothing():
+    X, rows = _data(0)
+    engine = InMemoryEngine(X, rows)
+    value, gradient, matrix, product = _totals(engine, "pair")
+    assert value == 0
+    assert not gradient.any()
+    assert not product.any()
+    assert matrix.shape == (10, 10)
+    assert engine.collect(lambda X, rows: rows["w"]).shape == (0,)
+
+
+def test_collect_keeps_the_row_order_with_many_threads():
+    X = np.arange(5000.0)[:, None]
+    engine = InMemoryEngine(X, {}, block_rows=3, n_threads=8)
+    np.testing.assert_array_equal(engine.collect(lambda X, rows, factor: factor * X[:, 0], 2.0), 2.0 * X[:, 0])
+
+
+def test_other_values_per_row_share_the_table():
+    X, rows = _data()
+    engine = InMemoryEngine(X, rows, block_rows=17, n_threads=3)
+    other = engine.with_rows(w=np.ones(N))
+    assert other.X is X
+    assert (other.block_rows, other.n_threads) == (17, 3)
+    assert set(other.rows) == {"w"}
+    assert set(engine.rows) == {"s", "t", "w", "v"}
+
+
+def test_shape_and_precision_are_those_of_the_table():
+    engine = InMemoryEngine(np.zeros((5, 2), dtype=np.float32), {})
+    assert (engine.n_rows, engine.n_columns, engine.dtype) == (5, 2, np.float32)
+
+
+@pytest.mark.parametrize(("n_columns", "block_rows"), [(0, 8192), (1, 8192), (64, 2048), (100_000, 256)])
+def test_blocks_fit_a_cache_by_default(n_columns, block_rows):
+    assert InMemoryEngine(sparse.csr_array((3, n_columns or 1))[:, :n_columns], {}).block_rows == block_rows
+
+
+def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():
+    def blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before, seen = blas_threads(), []
+    engine = InMemoryEngine(np.ones((64, 2)), {}, block_rows=2, n_threads=4)
+    engine.total(lambda X, rows: (seen.extend(blas_threads()) or np.asarray(1.0),))
+    assert set(seen) <= {1}
+    assert blas_threads() == before
+
+
+def test_a_limit_on_blas_threads_is_kept():
+    with threadpool_limits(1, user_api="blas"):
+        assert InMemoryEngine(np.ones((2, 2)), {}).n_threads == 1
+
+
+def test_fields_keep_their_names_and_the_block_functions_arrays_their_values():
+    class Pair(NamedTuple):
+        first: np.ndarray
+        second: np.ndarray
+
+    kept = np.ones(2)
+    engine = InMemoryEngine(np.ones((10, 1)), {}, block_rows=1)
+    sums = engine.total(lambda X, rows: Pair(kept, X.sum(axis=0)))
+    assert isinstance(sums, Pair)
+    np.testing.assert_array_equal(sums.first, [10, 10])
+    np.testing.assert_array_equal(sums.second, [10])
+    np.testing.assert_array_equal(kept, [1, 1])
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_an_error_in_a_block_reaches_the_caller(n_threads):
+    def fail(X, rows):
+        raise ArithmeticError("in a block")
+
+    engine = InMemoryEngine(np.ones((100, 1)), {}, block_rows=1, n_threads=n_threads)
+    with pytest.raises(ArithmeticError, match="in a block"):
+        engine.total(fail)
+    with pytest.raises(ArithmeticError, match="in a block"):
+        engine.collect(fail)

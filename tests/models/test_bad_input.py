@@ -1,0 +1,367 @@
+"""Every wrong input has a message that says what was expected, what came, and what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+
+ALL = [SAREMClassifier, SCARClassifier, NaiveClassifier, PropensityWeightedClassifier]
+every_model = pytest.mark.parametrize("kind", ALL)
+
+
+def fit(model, X, s, **options):
+    if isinstance(model, PropensityWeightedClassifier):
+        options.setdefault("propensity", 0.5)
+    return model.fit(X, s, **options)
+
+
+# --- labels
+
+
+@every_model
+def test_labels_of_one_kind(kind, pu):
+    with pytest.raises(ValueError, match="there is no labelled row"):
+        fit(kind(), pu.X, np.zeros(pu.s.size))
+    with pytest.raises(ValueError, match="there is no unlabelled row"):
+        fit(kind(), pu.X, np.ones(pu.s.size))
+
+
+@every_model
+def test_labels_of_three_values(kind, pu):
+    with pytest.raises(ValueError, match="Labels must have two values.* these have 3: 0, 1, 2"):
+        fit(kind(), pu.X, np.arange(pu.s.size) % 3)
+
+
+@every_model
+def test_text_labels_without_pos_label_warn_and_name_the_value(kind, pu):
+    labels = np.where(pu.s == 1, "positive", "unlabelled")
+    options = {
+        SCARClassifier: {"label_frequency": 1.0},
+        SAREMClassifier: {"solver": "em", "tol": 0.1, "slope_tol": 0.1},
+    }
+    known = {"propensity": 1.0} if kind is PropensityWeightedClassifier else {}
+    with pytest.warns(UserWarning, match=r"pos_label is not given: taking 'unlabelled'.* Pass pos_label="):
+        model = kind(**options.get(kind, {})).fit(pu.X, labels, **known)
+    assert model.class_prior_ > 0.5
+
+
+@every_model
+def test_pos_label_that_is_not_there(kind, pu):
+    with pytest.raises(ValueError, match=r"pos_label='yes' is not among the labels \[0, 1\]"):
+        fit(kind(pos_label="yes"), pu.X, pu.s)
+
+
+@every_model
+def test_no_labels(kind, pu):
+    with pytest.raises(ValueError, match="requires y to be passed.* holds the observed labels"):
+        fit(kind(), pu.X, None)
+
+
+@every_model
+def test_no_class_left_by_the_weights(kind, pu):
+    with pytest.raises(ValueError, match="sample_weight is 0 for every labelled row"):
+        fit(kind(), pu.X, pu.s, sample_weight=1.0 - pu.s)
+    with pytest.raises(ValueError, match="sample_weight is 0 for every unlabelled row"):
+        fit(kind(), pu.X, pu.s, sample_weight=pu.s)
+
+
+# --- tables
+
+
+@every_model
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=list("abcd"))])
+def test_gaps_are_named_by_row_and_column(kind, pu, convert):
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        X = pu.X.copy()
+        X[7, 2] = value
+        with pytest.raises(ValueError, match=f"contains {word} at row 7, column 2"):
+            fit(kind(), convert(X), pu.s)
+
+
+@every_model
+def test_gaps_at_prediction(kind, pu):
+    model = fit(kind(), pu.X, pu.s)
+    X = pu.X.copy()
+    X[7, 2] = np.nan
+    with pytest.raises(ValueError, match="contains NaN at row 7, column 2"):
+        model.predict_proba(X)
+
+
+@every_model
+def test_text_columns(kind, pu):
+    table = pd.DataFrame(pu.X, columns=list("abcd"))
+    table["kind"] = "text"
+    with pytest.raises(ValueError, match="1 of 5 columns hold text, not numbers: 'kind'"):
+        fit(kind(), table, pu.s)
+
+
+# --- lengths
+
+
+@every_model
+@pytest.mark.parametrize("inner", [False, True])
+def test_lengths_that_differ(kind, inner, pu):
+    model = kind()
+    if inner:
+        name = "classifier" if kind is SAREMClassifier else "estimator"
+        model.set_params(**{name: DecisionTreeClassifier()})
+    if inner and kind is SCARClassifier:
+        model.set_params(label_frequency=0.5)
+    with pytest.raises(
+        ValueError, match=r"inconsistent numbers of samples: \[400, 399\]|400 rows and y has 399 labels"
+    ):
+        fit(model, pu.X, pu.s[:-1])
+    with pytest.raises(ValueError, match="sample_weight has 3 values for 400 rows"):
+        fit(model, pu.X, pu.s, sample_weight=np.ones(3))
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+@every_model
+def test_weights_out_of_range(kind, weight, pu):
+    bad = np.ones(pu.s.size)
+    bad[5] = weight
+    with pytest.raises(ValueError, match=r"sample_weight must be finite and at least 0; 1 of 400 .*sample_weight\[5\]"):
+        fit(kind(), pu.X, pu.s, sample_weight=bad)
+
+
+# --- propensities
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, np.nan])
+def test_propensities_out_of_range(pu, value):
+    e = pu.e.copy()
+    e[3] = value
+    message = r"propensity must lie in \(0, 1\]; 1 of 400 values do not \(first: propensity\[3\] = "
+    with pytest.raises(ValueError, match=message):
+        PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=e)
+    with pytest.raises(ValueError, match=message):
+        PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=pu.e).predict_posterior(pu.X, pu.s, e)
+    with pytest.raises(ValueError, match=r"label_frequency must lie in \(0, 1\]"):
+        SCARClassifier(value).fit(pu.X, pu.s)
+
+
+def test_propensities_of_another_length(pu):
+    with pytest.raises(ValueError, match="propensity has 7 values for 400 rows"):
+        PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=pu.e[:7])
+    model = PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=pu.e)
+    with pytest.raises(ValueError, match="propensity has 7 values for 400 rows"):
+        model.predict_posterior(pu.X, pu.s, pu.e[:7])
+
+
+def test_no_propensity_warns(pu):
+    with pytest.warns(UserWarning, match="propensity is not given: every positive is taken as labelled"):
+        PropensityWeightedClassifier().fit(pu.X, pu.s)
+
+
+# --- attributes
+
+
+@pytest.mark.parametrize("parameter", ["propensity_attributes", "classification_attributes"])
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ("visit", "names 'visit', which is not a column of X. Did you mean 'visits'"),
+        (["age", "zzz"], "names 'zzz', which is not a column of X. Its columns are 'age', 'visits'"),
+        ([], "selects no column; name at least one attribute"),
+        ([False] * 4, "selects no column"),
+        (4, r"names column 4, but X has 4 columns \(0 to 3\)"),
+        ([True, False], "is a mask of length 2 for 4 columns"),
+        ([0, "age"], "selects a column more than once"),
+        ([0.5], "must hold names or column numbers"),
+    ],
+)
+def test_attributes_that_do_not_exist(pu, parameter, attributes, message):
+    table = pd.DataFrame(pu.X, columns=["age", "visits", "c", "d"])
+    with pytest.raises(ValueError, match=f"{parameter} {message}"):
+        SAREMClassifier(**{parameter: attributes}).fit(table, pu.s)
+
+
+def test_names_for_a_table_without_any(pu):
+    with pytest.raises(ValueError, match="'age', but X has no column names: pass a DataFrame or column numbers"):
+        SAREMClassifier(propensity_attributes="age").fit(pu.X, pu.s)
+
+
+# --- parameters
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("C", 0, "C must be a number above 0; got 0"),
+        ("C", np.nan, "C must be a number above 0; got nan"),
+        ("C", "1", "C must be a number above 0; got '1'"),
+        ("tol", -1.0, "tol must be a number above 0; got -1.0"),
+        ("max_iter", 0, "max_iter must be a whole number of at least 1; got 0"),
+        ("max_iter", 10.5, "max_iter must be a whole number of at least 1; got 10.5"),
+        ("max_iter", np.inf, "max_iter must be a whole number of at least 1; got inf"),
+    ],
+)
+def test_numbers_out_of_range(kind, pu, name, value, message):
+    with pytest.raises(ValueError, match=message):
+        fit(kind(**{name: value}), pu.X, pu.s)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "lbfgs"}, "solver must be one of 'auto', 'newton', 'em'; got 'lbfgs'"),
+        ({"propensity_C": -1}, "propensity_C must be a number above 0; got -1"),
+        ({"slope_tol": 0}, "slope_tol must be a number above 0; got 0"),
+        ({"window": 1}, "window must be a whole number of at least 2, to have a slope; got 1"),
+        ({"window": 2.5}, "window must be a whole number of at least 2"),
+        ({"propensity_model": LogisticRegression()}, "propensity_model is given but propensity_attributes is not"),
+        ({"solver": "newton", "classifier": LogisticRegression()}, "solver='newton' is for two logistic models"),
+    ],
+)
+def test_parameters_of_sar_em(pu, options, message):
+    with pytest.raises(ValueError, match=message):
+        SAREMClassifier(**options).fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize("kind", [PropensityWeightedClassifier, SCARClassifier])
+def test_methods(kind, pu):
+    with pytest.raises(ValueError, match="method must be one of 'risk', 'likelihood'; got 'mle'"):
+        fit(kind(method="mle"), pu.X, pu.s)
+
+
+def test_label_frequency_is_needed_with_an_estimator(pu):
+    with pytest.raises(ValueError, match="label_frequency must be given with an estimator of your own"):
+        SCARClassifier(estimator=DecisionTreeClassifier()).fit(pu.X, pu.s)
+
+
+BAD_ESTIMATORS = [
+    ("logistic", r"must be a scikit-learn classifier \(an instance\); got 'logistic'"),
+    (LogisticRegression, r"must be a scikit-learn classifier \(an instance\); got <class"),
+    (KNeighborsClassifier(), "=KNeighborsClassifier takes no sample_weight in fit"),
+    (make_pipeline(StandardScaler(), KNeighborsClassifier()), "=KNeighborsClassifier takes no sample_weight in fit"),
+    (LinearSVC(), "=LinearSVC has no predict_proba. .*CalibratedClassifierCV"),
+    (Lasso(), "=Lasso has no predict_proba"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "message"), BAD_ESTIMATORS, ids=[str(bad) for bad, _ in BAD_ESTIMATORS])
+def test_estimators_that_cannot_serve(pu, estimator, message):
+    with pytest.raises(ValueError, match=f"classifier ?{message}"):
+        SAREMClassifier(estimator).fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match=f"propensity_model ?{message}"):
+        SAREMClassifier(None, estimator, propensity_attributes=[2]).fit(pu.X, pu.s)
+    for model in (
+        PropensityWeightedClassifier(estimator),
+        SCARClassifier(0.5, estimator=estimator),
+        NaiveClassifier(estimator),
+    ):
+        with pytest.raises(ValueError, match=f"estimator ?{message}"):
+            fit(model, pu.X, pu.s)
+
+
+# --- hard problems
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAREMClassifier(C=np.inf),
+        SAREMClassifier(C=np.inf, propensity_C=np.inf, propensity_attributes=[2]),
+        SCARClassifier(C=np.inf),
+        SCARClassifier(1.0, C=np.inf, method="likelihood"),
+        NaiveClassifier(C=np.inf),
+        PropensityWeightedClassifier(C=np.inf),
+    ],
+    ids=str,
+)
+def test_separable_classes_without_a_penalty(pu, model):
+    s = (pu.X[:, 0] > 0.1).astype(int)
+    options = {"propensity": 1.0} if isinstance(model, PropensityWeightedClassifier) else {}
+    with pytest.warns(ConvergenceWarning, match="the optimum is at infinity.* Use a finite C") as record:
+        model.fit(pu.X, s, **options)
+    assert np.isfinite(model.coef_).all()
+    assert record[0].filename == __file__
+    np.testing.assert_array_equal(model.predict(pu.X), s)
+
+
+@pytest.mark.parametrize("model", [NaiveClassifier(), SAREMClassifier(propensity_attributes=[2])], ids=str)
+def test_constant_columns_get_no_weight(pu, model):
+    X = np.column_stack([pu.X, np.full(pu.s.size, 3.0), np.zeros(pu.s.size)])
+    with_constants = model.fit(X, pu.s)
+    assert abs(with_constants.coef_[0, 4]) < 1e-3
+    assert with_constants.coef_[0, 5] == 0
+    np.testing.assert_allclose(
+        with_constants.predict_proba(X),
+        type(model)(**model.get_params()).fit(pu.X, pu.s).predict_proba(pu.X),
+        atol=1e-4,
+    )
+
+
+@every_model
+def test_more_columns_than_rows(kind, pu):
+    X = np.random.default_rng(0).normal(size=(40, 100))
+    s = (X[:, 0] + X[:, 1] > 0.5).astype(int)
+    model = kind(C=0.1)
+    if kind is PropensityWeightedClassifier:
+        model.fit(X, s, propensity=0.9)
+    elif kind is SAREMClassifier:
+        model.set_params(solver="em").fit(X, s)
+    else:
+        if kind is SCARClassifier:
+            model.set_params(label_frequency=0.9)
+        model.fit(X, s)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SAREMClassifier(max_iter=2), "SAREMClassifier did not converge in max_iter=2 iterations"),
+        (SAREMClassifier(max_iter=3, solver="em"), r"SAREMClassifier \(EM\) did not converge in max_iter=3 iterations"),
+        (SCARClassifier(max_iter=2), "SCARClassifier did not converge in max_iter=2"),
+        (SCARClassifier(0.7, max_iter=1), "SCARClassifier did not converge in max_iter=1"),
+        (NaiveClassifier(max_iter=1), "NaiveClassifier did not converge in max_iter=1"),
+        (PropensityWeightedClassifier(max_iter=1), "PropensityWeightedClassifier did not converge in max_iter=1"),
+        (
+            PropensityWeightedClassifier(LogisticRegression(), method="likelihood", max_iter=4, tol=1e-9),
+            r"PropensityWeightedClassifier \(EM\) did not converge in max_iter=4",
+        ),
+    ],
+    ids=str,
+)
+def test_too_few_iterations_are_told_at_the_users_line(pu, model, message):
+    options = {"propensity": pu.e} if isinstance(model, PropensityWeightedClassifier) else {}
+    with pytest.warns(ConvergenceWarning, match=message) as record:
+        model.fit(pu.X, pu.s, **options)
+    assert record[0].filename == __file__
+
+
+# --- predictions
+
+
+@every_model
+def test_prediction_before_fit(kind, pu):
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError, match=f"This {kind.__name__} instance is not fitted yet"):
+            getattr(kind(), method)(pu.X)
+    if kind in (SAREMClassifier, SCARClassifier):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            kind().predict_propensity(pu.X)
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            kind().predict_posterior(pu.X, pu.s)
+    if kind is PropensityWeightedClassifier:
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            kind().predict_posterior(pu.X, pu.s, pu.e)
+
+
+def test_labels_of_the_posterior(pu):
+    model = SAREMClassifier().fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match=r"labels hold 2; the model was fitted on \[0, 1\]"):
+        model.predict_posterior(pu.X, pu.s + 1)
+    with pytest.raises(ValueError, match="s has 3 values for 400 rows"):
+        model.predict_posterior(pu.X, pu.s[:3])

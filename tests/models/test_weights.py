@@ -1,0 +1,74 @@
+"""A weight is a number of copies, in every path; a weight of 0 is a row that is not there."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+LOGISTIC = LogisticRegression(tol=1e-8, max_iter=500)
+EM = {"propensity_attributes": [2], "tol": 1e-3, "slope_tol": 1e-3}
+
+MODELS = [
+    SAREMClassifier(),
+    SAREMClassifier(propensity_attributes=[2]),
+    SAREMClassifier(propensity_attributes=[2], refit=True),
+    SAREMClassifier(solver="em", **EM),
+    SAREMClassifier(solver="em", refit=True, **EM),
+    SAREMClassifier(TREE, **EM),
+    SAREMClassifier(LOGISTIC, GaussianNB(), **EM),
+    PropensityWeightedClassifier(),
+    PropensityWeightedClassifier(method="likelihood"),
+    PropensityWeightedClassifier(TREE),
+    PropensityWeightedClassifier(GaussianNB()),
+    PropensityWeightedClassifier(LOGISTIC),
+    PropensityWeightedClassifier(TREE, method="likelihood"),
+    PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood"),
+    SCARClassifier(),
+    SCARClassifier(0.7),
+    SCARClassifier(0.7, method="likelihood"),
+    SCARClassifier(0.7, estimator=TREE),
+    NaiveClassifier(),
+    NaiveClassifier(TREE),
+    NaiveClassifier(LOGISTIC),
+]
+
+
+def fit(model, data, rows, weight=None):
+    known = {"propensity": data.e[rows]} if isinstance(model, PropensityWeightedClassifier) else {}
+    return clone(model).fit(data.X[rows], data.s[rows], sample_weight=weight, **known)
+
+
+def summary(model, X):
+    parts = [model.predict_proba(X)[:, 1], [model.class_prior_, model.label_frequency_]]
+    if isinstance(model, SAREMClassifier):
+        parts += [model.predict_propensity(X), [model.log_likelihood_ / 1e3]]
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_weights_are_copies(pu, model):
+    weight = np.random.default_rng(0).integers(0, 4, size=pu.s.size)
+    weighted = fit(model, pu, slice(None), weight)
+    copied = fit(model, pu, np.repeat(np.arange(pu.s.size), weight))
+    np.testing.assert_allclose(summary(weighted, pu.X), summary(copied, pu.X), atol=2e-4)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_rows_of_weight_zero_are_not_there(pu, model):
+    weight = (np.arange(pu.s.size) % 4 > 0).astype(float)
+    weighted = fit(model, pu, slice(None), weight)
+    removed = fit(model, pu, weight > 0)
+    np.testing.assert_allclose(summary(weighted, pu.X), summary(removed, pu.X), atol=2e-4)
+
+
+@pytest.mark.parametrize("model", MODELS[:1] + MODELS[7:9] + MODELS[14:15] + MODELS[18:19], ids=str)
+def test_unit_weights_are_no_weights(pu, model):
+    ones = fit(model, pu, slice(None), np.ones(pu.s.size))
+    np.testing.assert_array_equal(ones.coef_, fit(model, pu, slice(None)).coef_)
