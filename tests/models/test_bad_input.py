@@ -37,7 +37,7 @@ def test_labels_of_one_kind(kind, pu):
 
 @every_model
 def test_labels_of_three_values(kind, pu):
-    with pytest.raises(ValueError, match="Labels must have two values.* these have 3: 0, 1, 2"):
+    with pytest.raises(ValueError, match=r"Labels must have two values.* these have 3: 0, 1, 2"):
         fit(kind(), pu.X, np.arange(pu.s.size) % 3)
 
 
@@ -62,7 +62,7 @@ def test_pos_label_that_is_not_there(kind, pu):
 
 @every_model
 def test_no_labels(kind, pu):
-    with pytest.raises(ValueError, match="requires y to be passed.* holds the observed labels"):
+    with pytest.raises(ValueError, match=r"requires y to be passed.* holds the observed labels"):
         fit(kind(), pu.X, None)
 
 

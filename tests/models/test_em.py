@@ -71,7 +71,7 @@ PAIRS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_any_pair_of_classifiers(pu, classifier, propensity_model):
     model = SAREMClassifier(
-        classifier, propensity_model, propensity_attributes=[2], tol=1e-2, slope_tol=1e-3, max_iter=40
+        classifier, propensity_model, propensity_attributes=[2], tol=1e-2, slope_tol=1e-3, max_iter=15
     ).fit(pu.X, pu.s)
     p, e = model.predict_proba(pu.X), model.predict_propensity(pu.X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -108,7 +108,7 @@ def test_missing_values_are_the_classifiers_business(pu):
     X = pu.X.copy()
     X[::7, 0] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3)
-    model = SAREMClassifier(boosting, propensity_attributes=[2], tol=1e-2, slope_tol=1e-2).fit(X, pu.s)
+    model = SAREMClassifier(boosting, propensity_attributes=[2], tol=0.1, slope_tol=0.1, window=2).fit(X, pu.s)
     assert np.isfinite(model.predict_propensity(X)).all()
     assert np.isfinite(model.predict_proba(X)).all()
 

@@ -159,7 +159,10 @@ def test_negative_variances_are_reported_and_not_predicted_from():
     # Corrected variance of the negatives: labelled rows far out, taken back 19 times each.
     X = np.append([-50.0, 50.0], np.linspace(-1, 1, 200))[:, None]
     s = np.append([1, 1], np.zeros(200, dtype=int))
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="not numbers: its corrected counts .*'likelihood'"):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"not numbers: its corrected counts .*'likelihood'"),
+    ):
         PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
 
 

