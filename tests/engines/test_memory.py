@@ -165,7 +165,13 @@ def test_shape_and_precision_are_those_of_the_table():
 
 @pytest.mark.parametrize(("n_columns", "block_rows"), [(0, 8192), (1, 8192), (64, 2048), (100_000, 256)])
 def test_blocks_fit_a_cache_by_default(n_columns, block_rows):
-    assert InMemoryEngine(sparse.csr_array((3, n_columns or 1))[:, :n_columns], {}).block_rows == block_rows
+    assert InMemoryEngine(np.empty((3, n_columns)), {}).block_rows == block_rows
+
+
+def test_sparse_blocks_go_by_stored_entries_not_by_columns():
+    X = sparse.csr_array((np.ones(5000), (np.repeat(np.arange(50), 100), np.arange(5000))), shape=(50, 100_000))
+    assert InMemoryEngine(X, {}).block_rows == 4 * 131_072 // 100
+    assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 4 * 131_072
 
 
 def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():

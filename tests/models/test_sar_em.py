@@ -212,7 +212,6 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     np.testing.assert_allclose(products.predict_proba(X), matrix.predict_proba(X.toarray()), atol=1e-3)
 
 
-@pytest.mark.xfail(reason="Newton runs off to e = 1 and stalls there; EM finds a better point (numerics/newton.py)")
 @pytest.mark.parametrize(
     ("seed", "options"),
     [(11, {}), (11, {"propensity_attributes": [2]}), (6, {}), (5, {"propensity_attributes": [2], "C": 0.05})],

@@ -37,6 +37,11 @@ class PenalisedProblem:
         (product,) = self.engine.total(self.objective.product, beta, direction)
         return product + self.ridge * direction
 
+    def reach(self, direction: Vector) -> Vector:
+        """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
+        (sums,) = self.engine.total(self.objective.reach, direction)
+        return sums
+
     def solve(self, start: Vector, *, total_weight: float, tol: float, max_iter: int) -> Solution:
         """Minimise from `start`; `tol` is the predicted gain per unit of row weight."""
         single = self.engine.dtype == np.float32

@@ -59,6 +59,10 @@ class Problem(Protocol):
         """Return the expected information at `beta` times a direction."""
         ...
 
+    def reach(self, direction: Vector) -> Vector:
+        """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
+        ...
+
 
 @dataclass(frozen=True)
 class NewtonOptions:
@@ -69,6 +73,7 @@ class NewtonOptions:
     max_iter: int = 100
     rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
     observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
+    longest: float = 3.0  # step, in logits, root mean square over rows
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible
 
@@ -84,17 +89,21 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     ----------
     Nocedal and Wright, "Numerical Optimization", chapters 3 and 7.
     """
-    search = _Search(problem, options)
     beta = np.asarray(start, dtype=np.float64)
+    search = _Search(problem, options, beta.size)
     now = search.evaluate(beta, search.first)
-    units = _units(now.curvature, options)
     history: list[Trace] = []
     status, gain, n_iter = Status.MAX_ITER, np.inf, 0
     for n_iter in range(1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
-        if gain <= max(options.tol * options.scale, options.rounding * abs(float(now.value))):
-            status = _final_status(beta * units, step * units, options)
+        small = max(options.tol * options.scale, options.rounding * abs(float(now.value)))
+        if gain <= small and search.damping > 0:
+            search.damping = 0.0  # left over from farther out, it may hide what is still to be gained
+            now, step = search.direction(beta, now)
+            gain = -0.5 * float(now.gradient @ step)
+        if gain <= small:
+            status = search.final_status(beta, step)
             history.append(Trace(beta, float(now.value), gain, 0.0))
             break
         taken, trial = search.line_search(beta, step, now, gain)
@@ -120,44 +129,77 @@ def solve_positive(matrix: Matrix, right: Vector) -> Vector:
 
 
 class _Search:
-    """The problem, a count of the passes over the rows, and which curvature is in use."""
+    """The problem, a count of the passes over the rows, and which curvature and damping are in use."""
 
-    def __init__(self, problem: Problem, options: NewtonOptions) -> None:
+    def __init__(self, problem: Problem, options: NewtonOptions, n_parameters: int) -> None:
         self.problem, self.options = problem, options
         self.n_passes = 0
         self.first = Curvature.DIAGONAL if options.matrix_free else Curvature.EXPECTED
+        self.last = self.first
         self.observed_below = options.observed_below
+        self.damping = 0.0
+        # At zero every probability is 1/2: how much each parameter tells where nothing is saturated.
+        self.information = self.evaluate(np.zeros(n_parameters), Curvature.DIAGONAL).curvature
+        self.units = np.sqrt(np.maximum(self.information, 0.0) / options.scale)
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
         self.n_passes += 1
         return self.problem.evaluate(beta, curvature)
 
     def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
-        """Return the step, and the sums again where an indefinite Hessian had to be replaced."""
-        if self.options.matrix_free:
-            return now, self._conjugate_gradients(beta, now)
-        if self.last is Curvature.OBSERVED:
-            scaled, scale = _unit_diagonal(now.curvature)
-            factor = _cholesky(scaled, 0.0)
-            if factor is not None:
-                return now, -scale * cho_solve(factor, scale * now.gradient, check_finite=False)
+        """Return a step that is not too long, and the sums again where an indefinite Hessian had to be replaced.
+
+        Where a model saturates, its information fades faster than its gradient and steps become huge; far out, on
+        the plateau where all probabilities are 0 or 1, nothing leads back. Levenberg's damping by the information
+        at zero shortens a step most where the information has faded, and leaves the other parameters alone.
+        """
+        if self.last is Curvature.OBSERVED and _cholesky(_unit_diagonal(now.curvature)[0], 0.0) is None:
             self.observed_below /= 10.0  # too early for the exact Hessian
             self.last = Curvature.EXPECTED
             now = self.evaluate(beta, Curvature.EXPECTED)
-        return now, -solve_positive(now.curvature, now.gradient)
+        self.damping = 0.0 if self.damping < 1e-8 else self.damping / 100.0
+        while True:
+            step = self._damped_step(beta, now)
+            if self.damping > 1e6 or not self._too_long(beta, step):
+                return now, step
+            self.damping = max(10.0 * self.damping, 1e-9)
 
-    last = Curvature.EXPECTED
+    def final_status(self, beta: Vector, step: Vector) -> Status:
+        """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
+        step, beta = step * self.units, beta * self.units
+        growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and beta @ step > 0
+        return Status.AT_INFINITY if self.options.may_diverge and growing else Status.CONVERGED
+
+    def _too_long(self, beta: Vector, step: Vector) -> bool:
+        """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
+        if np.abs(step * self.units).sum() <= 0.25 * self.options.longest:
+            return False  # the sum over parameters bounds the change of either model's logits
+        if (change := self._change(step)).max() <= self.options.longest:
+            return False
+        return not np.all(change <= np.maximum(self.options.longest, 0.5 * self._change(beta)))
+
+    def _change(self, direction: Vector) -> Vector:
+        """Return the root mean square, over rows, of each model's logits along a direction."""
+        self.n_passes += 1
+        return np.sqrt(self.problem.reach(direction) / self.options.scale)
+
+    def _damped_step(self, beta: Vector, now: Sums) -> Vector:
+        if self.options.matrix_free:
+            return self._conjugate_gradients(beta, now)
+        damped = now.curvature
+        if self.damping:
+            damped = damped + np.diag(self.damping * self.information)
+        return -solve_positive(damped, now.gradient)
 
     def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
         """Halve the step until the objective falls enough (Armijo), up to rounding."""
         close = gain < self.observed_below * self.options.scale
         if not self.options.matrix_free:
             self.last = Curvature.OBSERVED if close else Curvature.EXPECTED
-        curvature = Curvature.DIAGONAL if self.options.matrix_free else self.last
         noise = self.options.rounding * abs(float(now.value))
         share = 1.0
         for _ in range(40):
-            trial = self.evaluate(beta + share * step, curvature)
+            trial = self.evaluate(beta + share * step, self.last)
             if np.isfinite(trial.value) and trial.value <= now.value - 2e-4 * share * gain + noise:
                 return share, trial
             share *= _shrink(now, trial, share, gain)
@@ -166,12 +208,14 @@ class _Search:
         return 0.0, None
 
     def _conjugate_gradients(self, beta: Vector, now: Sums) -> Vector:
-        diagonal = np.where(now.curvature > 0, now.curvature, 1.0)
-        n = now.gradient.size
+        extra = self.damping * self.information
+        diagonal = now.curvature + extra
+        diagonal = np.where(diagonal > 0, diagonal, 1.0)
+        n = beta.size
 
         def product(direction: Vector) -> Vector:
             self.n_passes += 1
-            return self.problem.product(beta, direction)
+            return self.problem.product(beta, direction) + extra * direction
 
         precondition = LinearOperator((n, n), matvec=lambda r: r / diagonal, dtype=np.float64)
         operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
@@ -204,15 +248,3 @@ def _cholesky(scaled: Matrix, ridge: float) -> tuple[Matrix, bool] | None:
     if not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
         return None
     return factor, lower
-
-
-def _units(curvature: Matrix, options: NewtonOptions) -> Vector:
-    """Return what one unit of each parameter changes per row, by the information at the start."""
-    diagonal = curvature if curvature.ndim == 1 else np.diagonal(curvature)
-    return np.sqrt(np.maximum(diagonal, 0.0) / options.scale)
-
-
-def _final_status(beta: Vector, step: Vector, options: NewtonOptions) -> Status:
-    """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
-    growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and beta @ step > 0
-    return Status.AT_INFINITY if options.may_diverge and growing else Status.CONVERGED

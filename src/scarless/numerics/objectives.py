@@ -52,6 +52,10 @@ class Objective(Protocol):
         """Return the expected information times a direction, summed over the rows of one block."""
         ...
 
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
+        ...
+
 
 @dataclass(frozen=True)
 class TargetLogistic:
@@ -89,6 +93,10 @@ class TargetLogistic:
         p, not_p = sigmoid_pair(linear.logits(X, beta))
         return (_information_product(X, rows["w"] * p * not_p, direction),)
 
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the weighted sum of the squared changes of the logits along a direction."""
+        return (_squared_change(self.design.take(X), rows["w"], direction),)
+
 
 @dataclass(frozen=True)
 class KnownPropensity:
@@ -124,6 +132,10 @@ class KnownPropensity:
         X = self.design.take(X)
         terms = likelihood.pair_terms(linear.logits(X, beta), rows["v"])
         return (_information_product(X, rows["w"] * likelihood.fisher_roots(terms)[0] ** 2, direction),)
+
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the weighted sum of the squared changes of the logits along a direction."""
+        return (_squared_change(self.design.take(X), rows["w"], direction),)
 
 
 @dataclass(frozen=True)
@@ -178,6 +190,12 @@ class LogisticPair:
         along = rows["w"] * (a * linear.logits(X_f, along_f) + b * linear.logits(X_e, along_e))
         return (np.append(linear.transposed_product(X_f, a * along), linear.transposed_product(X_e, b * along)),)
 
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the weighted sums of the squared changes of both models' logits along a direction."""
+        along_f, along_e = self.split(direction)
+        change_f = _squared_change(self.f.take(X), rows["w"], along_f)
+        return (np.append(change_f, _squared_change(self.e.take(X), rows["w"], along_e)),)
+
     def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         X_f, X_e = self.f.take(X), self.e.take(X)
         beta_f, beta_e = self.split(beta)
@@ -191,6 +209,10 @@ def _single_curvature(X: Any, weight: Vector, curvature: Curvature) -> NDArray[n
     if curvature is Curvature.DIAGONAL:
         return linear.squared_sums(X, weight)
     return linear.gram([(X, np.sqrt(weight))])
+
+
+def _squared_change(X: Any, w: Vector, direction: Vector) -> Vector:
+    return np.array([w @ linear.logits(X, direction) ** 2])
 
 
 def _information_product(X: Any, weight: Vector, direction: Vector) -> Vector:
