@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
@@ -18,10 +19,11 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, Gaussi
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier
-from scarless.models._learners import LogisticLearner, negative_weight_trouble
+from scarless.models._learners import LogisticLearner
+from scarless.models._negative_weights import negative_weight_trouble
 
 
 def fit_risk(estimator, data, **options):
@@ -99,16 +101,6 @@ def test_refit_asks_the_same_question(pu):
         SAREMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
 
 
-def test_forest_with_bootstrap_is_either_right_or_refused(pu):
-    # Since scikit-learn 1.9 the bootstrap draws rows by weight, which a negative weight cannot be.
-    forest = RandomForestClassifier(10, max_depth=3, random_state=0)
-    if negative_weight_trouble(forest) is None:
-        fit_risk(forest, pu)
-    else:
-        with pytest.raises(ValueError, match=r"RandomForestClassifier\(bootstrap=False\)"):
-            fit_risk(forest, pu)
-
-
 # --- learners that count: the counts are the propensity-corrected ones
 
 
@@ -123,13 +115,59 @@ def test_leaf_values_are_corrected_shares(pu):
     np.testing.assert_allclose(model.predict_proba(pu.X).sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-def test_tree_is_the_regression_tree_of_the_shares(pu, depth):
-    # Gini impurity of signed counts is twice p(1-p), and sum (t-p)^2 = sum t^2 - n p^2: both rank splits by n p^2.
-    # Deeper down they part: scikit-learn takes a node with a share of 1 or more for pure and splits it no further.
-    regression = DecisionTreeRegressor(max_depth=depth, random_state=0).fit(pu.X, pu.s / pu.e)
-    model = fit_risk(DecisionTreeClassifier(max_depth=depth, random_state=0), pu)
-    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], np.clip(regression.predict(pu.X), 0, 1), atol=1e-9)
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("forest", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 3}, {"max_depth": 4, "ccp_alpha": 0.004}, {"max_depth": 4, "min_impurity_decrease": 0.002}],
+    ids=str,
+)
+def test_trees_by_regression_are_the_classification_trees(options, forest, seed):
+    """Gini's index and the squared error rank splits alike; on plain labels nothing else may differ.
+
+    Not fully grown: in tiny nodes many splits tie, and rounding chooses.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 3))
+    s = (rng.random(600) < expit(X[:, 0])).astype(int)
+    estimator = RandomForestClassifier(3, **options) if forest else DecisionTreeClassifier(**options)
+    estimator.set_params(random_state=0)
+    model = NaiveClassifier(estimator).fit(X, s)
+    direct = clone(estimator).fit(X, s, sample_weight=np.ones(600))
+    np.testing.assert_allclose(model.predict_proba(X), direct.predict_proba(X), atol=1e-12)
+
+
+def test_signed_copies_give_the_same_first_split(pu):
+    """The paper's weighted copies in the classification tree itself, against the tree by regression."""
+    labelled = np.flatnonzero(pu.s)
+    X, y = np.vstack([pu.X[labelled], pu.X]), np.append(np.ones(labelled.size), np.zeros(pu.s.size))
+    weight = np.append(1 / pu.e[labelled], 1 - pu.s / pu.e)
+    stump = DecisionTreeClassifier(max_depth=1, random_state=0)
+    copies = clone(stump).fit(X, y, sample_weight=weight)
+    model = fit_risk(stump, pu)
+    np.testing.assert_allclose(model.predict_proba(pu.X), np.clip(copies.predict_proba(pu.X), 0, 1), atol=1e-9)
+
+
+def test_forest_with_bootstrap_averages_corrected_shares(pu):
+    model = fit_risk(RandomForestClassifier(5, max_depth=3, random_state=0), pu)
+    trees = [tree.predict(pu.X) for tree in model.estimator_.estimators_]
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], np.clip(np.mean(trees, axis=0), 0, 1), atol=1e-12)
+    assert model.class_prior_ == pytest.approx((pu.s / pu.e).mean(), abs=0.05)
+
+
+def test_rows_per_leaf_are_rows_not_copies(pu):
+    model = fit_risk(DecisionTreeClassifier(min_samples_leaf=40, random_state=0), pu)
+    assert np.unique(model.estimator_.apply(pu.X), return_counts=True)[1].min() >= 40
+
+
+def test_trees_at_the_end_of_a_pipeline_and_with_class_weights(pu):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    bare, piped = fit_risk(tree, pu), fit_risk(make_pipeline(StandardScaler(), tree), pu)
+    np.testing.assert_allclose(bare.predict_proba(pu.X), piped.predict_proba(pu.X))
+    assert isinstance(tree, DecisionTreeClassifier)
+    weighted = fit_risk(DecisionTreeClassifier(max_depth=2, class_weight={0: 1, 1: 3}, random_state=0), pu)
+    assert isinstance(weighted.estimator_, DecisionTreeClassifier)  # by copies, which know their class
+    assert weighted.class_prior_ > bare.class_prior_
 
 
 def test_forest_of_equal_trees_is_the_tree(pu):

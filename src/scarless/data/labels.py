@@ -1,12 +1,13 @@
 """Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from scarless.data.notices import warn_user
 
 FloatVector = NDArray[np.float64]
 
@@ -77,10 +78,9 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
         return classes.dtype.type(1)
     if classes.size == 2:
-        warnings.warn(
+        warn_user(
             f"Labels are {classes.tolist()} and pos_label is not given: taking {classes.tolist()[-1]!r}, the last in "
             "sorted order, as the labelled positives. Pass pos_label= to choose.",
             UserWarning,
-            stacklevel=2,
         )
     return classes[-1]

@@ -42,8 +42,13 @@ class PenalisedProblem:
         (sums,) = self.engine.total(self.objective.reach, direction)
         return sums
 
-    def solve(self, start: Vector, *, total_weight: float, tol: float, max_iter: int) -> Solution:
-        """Minimise from `start`; `tol` is the predicted gain per unit of row weight."""
+    def solve(
+        self, start: Vector, *, total_weight: float, tol: float, max_iter: int, may_diverge: bool = False
+    ) -> Solution:
+        """Minimise from `start`; `tol` is the predicted gain per unit of row weight.
+
+        `may_diverge` says that some model has no penalty, so that its optimum may be at infinity.
+        """
         single = self.engine.dtype == np.float32
         options = NewtonOptions(
             scale=total_weight,
@@ -51,6 +56,6 @@ class PenalisedProblem:
             max_iter=max_iter,
             rounding=1e-7 if single else 1e-14,
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
-            may_diverge=not self.ridge.any(),
+            may_diverge=may_diverge,
         )
         return minimise(self, start, options)

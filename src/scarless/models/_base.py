@@ -1,7 +1,5 @@
 """What all classifiers here share: labels in, probabilities of the true class out."""
 
-import sys
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.labels import LabelCoding, check_labels
+from scarless.data.notices import warn_user
 from scarless.data.tables import check_foreign_table, check_table
 from scarless.data.vectors import check_vector, check_weight
 from scarless.engines import InMemoryEngine
@@ -192,11 +191,3 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     else:
         return
     warn_user(message, ConvergenceWarning)
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that called into it."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("scarless."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

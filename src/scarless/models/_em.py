@@ -72,11 +72,10 @@ def em(
         history.append(EMStep(_mean_log_likelihood(p_f, p_e, s, w), slope))
         if progress is not None:
             progress(history[-1])
-        if full:
-            gain = history[-1].log_likelihood - history[-window].log_likelihood
-            if gain < tol and slope < slope_tol:
-                converged = True
-                break
+        gain = history[-1].log_likelihood - history[-window:][0].log_likelihood
+        if full and gain < tol and slope < slope_tol:
+            converged = True
+            break
     return EMResult(converged, history, gain, posterior(p_f, p_e, s))
 
 
@@ -93,11 +92,10 @@ def em_known_propensity(
         f.fit(X, posterior(p_f, e, s), w)
         p_f = f.probability(X)
         history.append(EMStep(_mean_log_likelihood(p_f, e, s, w), 0.0))
-        if len(history) > window:
-            gain = history[-1].log_likelihood - history[-1 - window].log_likelihood
-            if gain < tol:
-                converged = True
-                break
+        gain = history[-1].log_likelihood - history[-window:][0].log_likelihood
+        if len(history) >= window and gain < tol:
+            converged = True
+            break
     return EMResult(converged, history, gain, posterior(p_f, e, s))
 
 

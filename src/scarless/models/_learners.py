@@ -6,10 +6,9 @@ propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows) are all targ
 
 Some estimators take real-valued targets as they are; all others get each row up to twice, as a positive of
 weight :math:`wt` and a negative of weight :math:`w(1-t)`. The latter is negative where :math:`t>1`, which few
-estimators honour: `negative_weight_trouble` finds out.
+estimators honour: `_negative_weights` finds out.
 """
 
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,21 +17,23 @@ from scipy import sparse
 from scipy.special import expit, logit
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from scarless.data.tables import check_numeric
-from scarless.models._base import all_columns, engine_of, warn_user
+from scarless.models._base import all_columns, engine_of
 from scarless.models._logistic import fit_targets, predict
+from scarless.numerics.newton import Solution
 
 Vector = NDArray[np.float64]
-
-# An implied class prior of 1 or more is lowered to this.
-_LARGEST_PRIOR = 0.999
-# Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
-_FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
 class Learner(Protocol):
@@ -55,6 +56,8 @@ def as_learner(estimator: Any, *, name: str, C: float) -> Learner:
         return LogisticLearner(C=C)
     if type(estimator).__module__.split(".")[0] == "lightgbm":
         return LightGBMLearner(estimator, name=name)
+    if has_regression_twin(estimator):
+        return TreeLearner(estimator, name=name)
     return CopiesLearner(estimator, name=name)
 
 
@@ -81,6 +84,7 @@ class LogisticLearner:
         self.C, self.tol, self.max_iter = C, tol, max_iter
         self.model: Any = None
         self.beta: Vector | None = None
+        self.solution: Solution | None = None
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit targets by Newton's method."""
@@ -88,8 +92,8 @@ class LogisticLearner:
         if self.beta is None:
             _refuse_gaps(X.data if sparse.issparse(X) else X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
-        solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
-        self.beta = solution.parameters
+        self.solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
+        self.beta = self.solution.parameters
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
@@ -130,6 +134,28 @@ class CopiesLearner:
     def probability(self, X: Any) -> Vector:
         """Return the probability of class 1; counts corrected by propensities can leave [0, 1] and are cut."""
         return np.clip(positive_probability(self.model, X), 0.0, 1.0)
+
+
+class TreeLearner:
+    r"""Trees and forests that count: the same trees grown by regression on the targets.
+
+    For a node with mean target :math:`\bar t` the Gini impurity is :math:`2\bar t(1-\bar t)`, so both Gini's index and
+    the squared error rank splits by :math:`\sum_k n_k \bar t_k^2`, and a leaf predicts :math:`\sum wt/\sum w`: the
+    propensity-corrected share of positives for :math:`t=s/e`. No copies, no negative weights; limits on rows per
+    leaf and bootstrap samples mean rows.
+    """
+
+    def __init__(self, estimator: Any, *, name: str) -> None:
+        check_weighted_classifier(estimator, name)
+        self.model = with_final_step(estimator, regression_twin(final_step(estimator)))
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Grow trees on the targets."""
+        fit_weighted(self.model, X, t, w)
+
+    def probability(self, X: Any) -> Vector:
+        """Return the mean target of each leaf, cut to [0, 1]: corrected counts can leave it."""
+        return np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, 1.0)
 
 
 class LightGBMLearner:
@@ -181,6 +207,36 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
         )
 
 
+_TWINS = {
+    DecisionTreeClassifier: DecisionTreeRegressor,
+    ExtraTreeClassifier: ExtraTreeRegressor,
+    RandomForestClassifier: RandomForestRegressor,
+    ExtraTreesClassifier: ExtraTreesRegressor,
+}
+
+
+def has_regression_twin(estimator: Any) -> bool:
+    """Whether an estimator ends in a tree or forest by Gini's index, without weights of its own for the classes."""
+    final = final_step(estimator)
+    return type(final) in _TWINS and final.criterion == "gini" and final.class_weight is None
+
+
+def regression_twin(classifier: Any) -> Any:
+    """Return the regressor that grows the same trees; its impurity is half of Gini's."""
+    parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
+    halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
+    return _TWINS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
+
+
+def with_final_step(estimator: Any, final: Any) -> Any:
+    """Return a copy of an estimator or pipeline that ends in another final step."""
+    if not isinstance(estimator, Pipeline):
+        return final
+    copy = clone(estimator)
+    name, last = copy.steps[-1]
+    return copy.set_params(**{name: with_final_step(last, final)})
+
+
 def final_step(estimator: Any) -> Any:
     """Return the classifier at the end of a pipeline, or the estimator itself."""
     return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
@@ -212,80 +268,6 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
             "variances have become negative. Use method='likelihood', whose weights never are."
         )
     return p
-
-
-def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
-    """Return ``s/e``, scaled down where it would mean more positives than rows.
-
-    The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
-    of ``s/e``, its estimate of the class prior, is below 1.
-    """
-    share = np.divide(s, e, out=np.zeros_like(s), where=s > 0)  # an estimated e may be 0 where there are no labels
-    prior = float(w @ share) / float(w.sum())
-    if prior < 1.0:
-        return share
-    warn_user(
-        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
-        "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
-        "Check the propensities, or use method='likelihood'.",
-        ConvergenceWarning,
-    )
-    return share * _LARGEST_PRIOR / prior
-
-
-def refuse_unless_negative_weights(learner: Learner) -> None:
-    """Raise if the learner works by copies and a trial fit shows that its estimator misreads negative weights."""
-    if not isinstance(learner, CopiesLearner):
-        return
-    estimator = final_step(learner.model)
-    trouble = negative_weight_trouble(estimator)
-    if trouble is not None:
-        raise ValueError(
-            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
-            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
-            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, "
-            "RandomForestClassifier(bootstrap=False), HistGradientBoostingClassifier, naive Bayes, LGBMClassifier."
-        )
-
-
-def negative_weight_trouble(estimator: Any) -> str | None:
-    """Find out by three small fits whether negative row weights do what they should; return what is wrong.
-
-    Two places with 600 positives and 600 negatives each; at one of them 500 negatives are taken back by weights
-    of -1, at the other 500 positives. An honest learner predicts the same as from the 600 and 100 that are left
-    over. One that drops rows of negative weight sees 600 against 600 instead.
-    """
-    place, y, weight = _probe_rows()
-    X = np.column_stack([place, 1 - place]).astype(np.float64)
-    kept = weight > 0
-    left_over = np.where(place == y, 1.0, 1.0 / 6.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            signed = _probe(estimator, X, y, weight)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            return f"it refuses them ({str(error).splitlines()[0]})"
-        honest = _probe(estimator, X[kept], y[kept], left_over[kept])
-        dropped = _probe(estimator, X[kept], y[kept], weight[kept])
-    if np.abs(signed - honest).max() < 0.25 * np.abs(dropped - honest).max():  # False for NaN
-        return None
-    return "a trial fit came out wrong, as if it dropped or misread rows of negative weight"
-
-
-def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
-    counts = [600, 600, 500, 600, 600, 500]
-    place = np.repeat([0, 0, 0, 1, 1, 1], counts)
-    y = np.repeat([0, 1, 1, 1, 0, 0], counts)
-    weight = np.repeat([1.0, 1.0, -1.0, 1.0, 1.0, -1.0], counts)
-    return place, y, weight
-
-
-def _probe(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
-    model = clone(estimator)
-    known = model.get_params(deep=False)
-    model.set_params(**{name: value for name, value in _FREE.items() if name in known})
-    fit_weighted(model, X, y, weight)
-    return np.asarray(model.predict_proba(np.array([[0.0, 1.0], [1.0, 0.0]])))[:, 1]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -54,7 +54,7 @@ def fit_targets(
     """Fit a logistic model to real-valued targets."""
     problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), _ridge(design, C))
     beta = _constant_start(design, t, w) if start is None else start
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
 
 
 def fit_known_propensity(
@@ -73,7 +73,7 @@ def fit_known_propensity(
         v = logit(e)
     problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), _ridge(design, C))
     beta = balanced_start(engine, design, s, w, C=C)
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
 
 
 def fit_pair(
@@ -96,7 +96,8 @@ def fit_pair(
     ridge = np.concatenate([_ridge(f, C), _ridge(e, propensity_C)])
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
     start = np.concatenate([start_f, start_e])
-    solution = problem.solve(start, total_weight=float(w.sum()), tol=tol, max_iter=max_iter)
+    free = bool(np.isinf(C) or np.isinf(propensity_C))
+    solution = problem.solve(start, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=free)
     log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
     return PairFit(*pair.split(solution.parameters), solution, log_likelihoods)
 

@@ -21,13 +21,9 @@ from scarless.models._base import (
     warn_unless_converged,
 )
 from scarless.models._em import em_known_propensity
-from scarless.models._learners import (
-    as_learner,
-    check_weighted_classifier,
-    possible_shares,
-    refuse_unless_negative_weights,
-)
+from scarless.models._learners import as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_known_propensity, fit_targets
+from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 
 Vector = NDArray[np.float64]
 
@@ -73,7 +69,7 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
             self.n_iter_ = 1
         else:
             tol = 1e-4 if self.tol is None else self.tol
-            result = em_known_propensity(X, s, e, w, learner, tol=tol, window=3, max_iter=self.max_iter)
+            result = em_known_propensity(X, s, e, w, learner, tol=tol, window=4, max_iter=self.max_iter)
             self.n_iter_ = len(result.history) - 1
             if not result.converged:
                 warnings.warn(
@@ -109,12 +105,12 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
-        None: logistic regression. With ``method="risk"`` each labelled row becomes a positive of weight
-        :math:`1/e` and a negative of weight :math:`1-1/e \le 0`, so the estimator must honour negative weights;
-        decision trees, forests without bootstrap, gradient boosting and naive Bayes do (their counts become the
-        propensity-corrected counts),
-        liblinear and most others do not and are refused after a trial fit. LightGBM gets the risk as a custom
-        objective. With ``method="likelihood"`` any classifier with ``sample_weight`` and ``predict_proba`` will do.
+        None: logistic regression. With ``method="risk"``: trees and forests by Gini's index, and LightGBM, fit the
+        targets :math:`s/e` themselves, so that a leaf holds the propensity-corrected counts (``estimator_`` is then
+        the regressor that does so). For all others each labelled row becomes a positive of weight :math:`1/e` and a
+        negative of weight :math:`1-1/e \le 0`: the estimator must honour negative weights. Naive Bayes and gradient
+        boosting do; liblinear and others do not and are refused after a trial fit. With ``method="likelihood"`` any
+        classifier with ``sample_weight`` and ``predict_proba`` will do.
     method : {"risk", "likelihood"}, default="risk"
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.

@@ -22,16 +22,9 @@ from scarless.models._base import (
     warn_unless_converged,
 )
 from scarless.models._em import EMStep, em
-from scarless.models._learners import (
-    ConstantLearner,
-    Learner,
-    LogisticLearner,
-    as_learner,
-    check_weighted_classifier,
-    possible_shares,
-    refuse_unless_negative_weights,
-)
+from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_pair, fit_targets, predict, summarise_pair
+from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 
@@ -55,6 +48,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     ----------
     classifier : scikit-learn classifier, optional
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression.
+        Prefer models that do not reproduce their own training labels: fully grown trees make EM believe its start.
     propensity_model : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : str, int, sequence, slice, mask or callable, optional
@@ -336,6 +330,9 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        for learner in (f, e):
+            if isinstance(learner, LogisticLearner) and learner.solution is not None:
+                warn_unless_converged(learner.solution, "SAREMClassifier (EM)", total_weight=w.sum(), tol=learner.tol)
         p_e = e.probability(X_e)
         if self.refit:
             f.fit(X_f, possible_shares(s, p_e, w), w)

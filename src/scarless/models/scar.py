@@ -114,7 +114,7 @@ class SCARClassifier(KnownPropensityMixin):
         if self.label_frequency is None:
             self._fit_jointly(*training)
             return self
-        c = float(check_propensity(self.label_frequency, n_rows=1, name="label_frequency")[0])
+        c = float(check_propensity(check_number(self.label_frequency), n_rows=1, name="label_frequency")[0])
         self._fit_known(training, np.full(training.s.size, c), method)
         self.label_frequency_ = c
         return self
@@ -234,3 +234,12 @@ class NaiveClassifier(KnownPropensityMixin):
         training = self._check_training(X, y, sample_weight)
         self._fit_known(training, np.ones(training.s.size), "risk")
         return self
+
+
+def check_number(label_frequency: Any) -> float:
+    """Return the label frequency if it is one number, or say what it may be."""
+    if not isinstance(label_frequency, int | float | np.number) or isinstance(label_frequency, bool):
+        raise ValueError(
+            f"label_frequency must be a number in (0, 1], or None to estimate it; got {label_frequency!r}."
+        )
+    return float(label_frequency)
