@@ -22,9 +22,10 @@ ESTIMATORS = [
 ]
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label and give no propensity.
+# The warnings are ours and meant: the checks fit strings without pos_label, give no propensity and label all positives.
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS)

@@ -224,7 +224,8 @@ TEXT = [
 @pytest.mark.parametrize("X", TEXT)
 def test_columns_of_text_are_named(X):
     message = (
-        r"1 of 2 columns hold text, not numbers: 'town'\. Encode them first, e\.g\. with "
+        r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode them first: dates as days "
+        r"since some day, the others e\.g\. with "
         r"sklearn\.preprocessing\.OneHotEncoder\(sparse_output=False\)\.set_output\(transform='pandas'\)\."
     )
     with pytest.raises(ValueError, match=message):
@@ -236,7 +237,8 @@ def test_columns_of_text_are_named(X):
 def test_of_many_columns_of_text_five_are_named():
     X = pd.DataFrame({f"c{i}": ["a"] for i in range(7)})
     with pytest.raises(
-        ValueError, match=r"7 of 7 columns hold text, not numbers: 'c0', 'c1', 'c2', 'c3', 'c4', \.\.\."
+        ValueError,
+        match=r"7 of 7 columns hold text, categories or dates, not numbers: 'c0', 'c1', 'c2', 'c3', 'c4', \.\.\.",
     ):
         _check(X)
 

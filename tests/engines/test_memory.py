@@ -1,5 +1,6 @@
 """Sums over blocks: the same whatever the blocks, the threads and the storage."""
 
+from threading import Event, Thread
 from typing import NamedTuple
 
 import numpy as np
@@ -214,3 +215,32 @@ def test_an_error_in_a_block_reaches_the_caller(n_threads):
         engine.total(fail)
     with pytest.raises(ArithmeticError, match="in a block"):
         engine.collect(fail)
+
+
+def test_engines_in_several_threads_give_blas_its_threads_back():
+    """The limit is the process's own: the last engine to leave must restore what the first one found."""
+
+    inside, release = [Event(), Event()], [Event(), Event()]
+
+    def held(X, rows, number):
+        inside[number].set()
+        release[number].wait(10)
+        return (np.zeros(1),)
+
+    def blas_threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        threads = [Thread(target=InMemoryEngine(np.zeros((2, 1)), {}).total, args=(held, k)) for k in range(2)]
+        for thread, arrived in zip(threads, inside, strict=True):
+            thread.start()
+            arrived.wait(10)
+        assert blas_threads() == {1}
+        assert InMemoryEngine(np.zeros((2, 1)), {}).n_threads == max(before)  # not what engines at work have left
+        release[0].set()
+        threads[0].join()
+        assert blas_threads() == {1}
+        release[1].set()
+        threads[1].join()
+        assert blas_threads() == before

@@ -100,7 +100,7 @@ def test_gaps_at_prediction(kind, pu):
 def test_text_columns(kind, pu):
     table = pd.DataFrame(pu.X, columns=list("abcd"))
     table["kind"] = "text"
-    with pytest.raises(ValueError, match="1 of 5 columns hold text, not numbers: 'kind'"):
+    with pytest.raises(ValueError, match="1 of 5 columns hold text, categories or dates, not numbers: 'kind'"):
         fit(kind(), table, pu.s)
 
 
@@ -145,7 +145,8 @@ def test_propensities_out_of_range(pu, value):
         PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=e)
     with pytest.raises(ValueError, match=message):
         PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=pu.e).predict_posterior(pu.X, pu.s, e)
-    with pytest.raises(ValueError, match=r"label_frequency must lie in \(0, 1\]"):
+    message = "one finite number" if np.isnan(value) else r"label_frequency must lie in \(0, 1\]"
+    with pytest.raises(ValueError, match=message):
         SCARClassifier(value).fit(pu.X, pu.s)
 
 
@@ -279,6 +280,7 @@ def test_estimators_that_cannot_serve(pu, estimator, message):
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 def test_separable_classes_without_a_penalty(pu, model):
     s = (pu.X[:, 0] > 0.1).astype(int)
     options = {"propensity": 1.0} if isinstance(model, PropensityWeightedClassifier) else {}
@@ -302,6 +304,7 @@ def test_constant_columns_get_no_weight(pu, model):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @every_model
 def test_more_columns_than_rows(kind, pu):
     X = np.random.default_rng(0).normal(size=(40, 100))
@@ -309,11 +312,7 @@ def test_more_columns_than_rows(kind, pu):
     model = kind(C=0.1)
     if kind is PropensityWeightedClassifier:
         model.fit(X, s, propensity=0.9)
-    elif kind is SAREMClassifier:
-        model.set_params(solver="em").fit(X, s)
     else:
-        if kind is SCARClassifier:
-            model.set_params(label_frequency=0.9)
         model.fit(X, s)
     assert np.isfinite(model.coef_).all()
 
@@ -365,3 +364,68 @@ def test_labels_of_the_posterior(pu):
         model.predict_posterior(pu.X, pu.s + 1)
     with pytest.raises(ValueError, match="s has 3 values for 400 rows"):
         model.predict_posterior(pu.X, pu.s[:3])
+
+
+# --- what comes out of a CSV file
+
+
+@pytest.mark.parametrize("blank", [np.nan, None])
+@every_model
+def test_blank_labels_are_not_guessed_at(kind, pu, blank):
+    y, numbers = pu.s.astype(object), pu.s.astype(float)
+    y[[7, 9]], numbers[[7, 9]] = blank, np.nan
+    for labels in (y, numbers):
+        message = r"y contains NaN: 2 of 400 labels are missing \(first: row 7\).*y\.fillna\(0\)"
+        with pytest.raises(ValueError, match=message):
+            fit(kind(), pu.X, labels)
+
+
+def test_labels_in_a_column_of_objects_are_read(pu):
+    plain = NaiveClassifier().fit(pu.X, pu.s)
+    for values in (pu.s.astype(object), pu.s.astype(bool).astype(object)):
+        np.testing.assert_array_equal(NaiveClassifier().fit(pu.X, values).coef_, plain.coef_)
+
+
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
+@pytest.mark.parametrize("coding", [lambda s: s, lambda s: 2 * s - 1])
+def test_the_label_column_left_in_the_table_is_named(pu, coding):
+    X = pd.DataFrame(pu.X, columns=list("abcd")[: pu.X.shape[1]]).assign(diagnosed=coding(pu.s))
+    with pytest.warns(UserWarning, match=r"Column 'diagnosed' of X is the label column itself.*Leave it out"):
+        NaiveClassifier().fit(X, pu.s)
+    with pytest.warns(UserWarning, match=rf"Column {pu.X.shape[1]} of X is the label column itself"):
+        NaiveClassifier().fit(X.to_numpy(), pu.s)
+
+
+def test_all_positives_labelled_is_said(pu):
+    with pytest.warns(
+        UserWarning, match=r"finds that all positives are labelled \(label frequency 1.000000\)"
+    ) as record:
+        SAREMClassifier().fit(pu.X, (pu.X[:, 0] > 0).astype(int))
+    assert record[0].filename == __file__
+    with pytest.warns(UserWarning, match="SCARClassifier finds that all positives are labelled"):
+        SCARClassifier().fit(pu.X, (pu.X[:, 0] > 0).astype(int))
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [(SCARClassifier(2.0), "label_frequency"), (SAREMClassifier(propensity_attributes=["x"]), "no column names")],
+    ids=str,
+)
+def test_a_failed_fit_leaves_no_half_fitted_model(pu, model, error):
+    with pytest.raises(ValueError, match=error):
+        model.fit(pu.X, pu.s)
+    with pytest.raises(NotFittedError):
+        model.predict(pu.X)
+
+
+def test_propensities_are_given_by_name(pu):
+    with pytest.raises(TypeError, match="positional"):
+        PropensityWeightedClassifier().fit(pu.X, pu.s, np.ones(pu.s.size))
+
+
+def test_names_lost_in_a_pipeline(pu):
+    X = pd.DataFrame(pu.X).rename(columns=str)
+    pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=["2"]))
+    with pytest.raises(ValueError, match=r"pipeline\.set_output\(transform='pandas'\)"):
+        pipeline.fit(X, pu.s)
+    pipeline.set_output(transform="pandas").fit(X, pu.s)

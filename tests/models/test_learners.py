@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
@@ -22,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier
-from scarless.models._learners import LogisticLearner
+from scarless.models._learners import LogisticLearner, TreeLearner
 from scarless.models._negative_weights import negative_weight_trouble
 
 
@@ -132,9 +133,46 @@ def test_trees_by_regression_are_the_classification_trees(options, forest, seed)
     s = (rng.random(600) < expit(X[:, 0])).astype(int)
     estimator = RandomForestClassifier(3, **options) if forest else DecisionTreeClassifier(**options)
     estimator.set_params(random_state=0)
-    model = NaiveClassifier(estimator).fit(X, s)
-    direct = clone(estimator).fit(X, s, sample_weight=np.ones(600))
-    np.testing.assert_allclose(model.predict_proba(X), direct.predict_proba(X), atol=1e-12)
+    twin = TreeLearner(estimator, name="estimator")
+    twin.fit(X, s.astype(float), np.ones(600))
+    direct = clone(estimator).fit(X, s, sample_weight=np.ones(600)).predict_proba(X)
+    np.testing.assert_allclose(twin.probability(X), direct[:, 1], atol=1e-12)
+    naive = NaiveClassifier(estimator).fit(X, s)
+    np.testing.assert_allclose(naive.predict_proba(X), direct, atol=1e-12)
+    assert type(naive.estimator_) is type(estimator)  # plain labels need no twin
+
+
+def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
+    """Leaf means always exist, so nothing is scaled down and nothing is warned of."""
+    e = np.full(pu.s.size, 0.9 * pu.s.mean())
+    model = PropensityWeightedClassifier(DecisionTreeClassifier(max_depth=1, random_state=0)).fit(
+        pu.X, pu.s, propensity=e
+    )
+    leaf = model.estimator_.apply(pu.X)
+    for number in np.unique(leaf):
+        share = (pu.s / e)[leaf == number].mean()
+        np.testing.assert_allclose(model.predict_proba(pu.X)[leaf == number, 1], min(share, 1.0))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RandomForestClassifier(5, max_depth=2, random_state=0), HistGradientBoostingClassifier(max_iter=5)],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
+    options = {"method": "likelihood", "max_iter": 3, "tol": 1e-12}
+    cold = fit_risk(estimator, pu, **options)
+    warm = fit_risk(clone(estimator).set_params(warm_start=True), pu, **options)
+    np.testing.assert_allclose(cold.predict_proba(pu.X), warm.predict_proba(pu.X))
+
+
+def test_a_pipeline_inside_needs_no_metadata_requests(pu):
+    inner = make_pipeline(StandardScaler(), GaussianNB())
+    plain = fit_risk(inner, pu, method="likelihood")
+    with config_context(enable_metadata_routing=True):
+        routed = fit_risk(inner, pu, method="likelihood")
+    np.testing.assert_allclose(plain.predict_proba(pu.X), routed.predict_proba(pu.X))
 
 
 def test_signed_copies_give_the_same_first_split(pu):

@@ -217,6 +217,7 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     [(11, {}), (11, {"propensity_attributes": [2]}), (6, {}), (5, {"propensity_attributes": [2], "C": 0.05})],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 def test_newton_is_no_worse_than_em_on_few_rows(simulated, seed, options):
     data = simulated(n=200, seed=seed)
     newton = SAREMClassifier(**options).fit(data.X, data.s)

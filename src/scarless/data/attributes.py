@@ -92,7 +92,8 @@ def _index(value: Any, n_columns: int, names: Any, parameter: str) -> int:
 def _index_of_name(name: str, names: Any, parameter: str) -> int:
     if names is None:
         raise ValueError(
-            f"{parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column numbers."
+            f"{parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column "
+            "numbers. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
         )
     known = list(names)
     if name in known:

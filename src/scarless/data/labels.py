@@ -12,6 +12,26 @@ from scarless.data.notices import warn_user
 FloatVector = NDArray[np.float64]
 
 
+def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
+    """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
+    if not isinstance(X, np.ndarray) or s.size < 20 or X.dtype.kind not in "fiub":
+        return
+    head = slice(0, 1000)
+    for column in np.flatnonzero((np.sign(X[head]) == np.sign(2 * s[head] - 1)[:, None]).all(axis=0)):
+        _warn_if_equal(X[:, column], 2 * s - 1, int(column), names)
+    for column in np.flatnonzero((X[head] == s[head, None]).all(axis=0)):
+        _warn_if_equal(X[:, column], s, int(column), names)
+
+
+def _warn_if_equal(values: Any, labels: FloatVector, column: int, names: Any) -> None:
+    if np.array_equal(values, labels):
+        name = f"{column}" if names is None else f"{names[column]!r}"
+        warn_user(
+            f"Column {name} of X is the label column itself, so every model will only repeat it. Leave it out of X.",
+            UserWarning,
+        )
+
+
 @dataclass(frozen=True)
 class LabelCoding:
     """The two values of a label column, sorted, and which of them marks a labelled positive."""
@@ -35,6 +55,32 @@ class LabelCoding:
         """Return the probabilities of both classes, in the order of `classes`."""
         pair = (1.0 - p, p) if self.positive == 1 else (p, 1.0 - p)
         return np.column_stack(pair)
+
+
+def check_observed(y: Any) -> Any:
+    """Return a label column without missing values, of a proper type; a blank label is not taken to mean anything.
+
+    Examples
+    --------
+    >>> check_observed(np.array([0, 1, True], dtype=object))
+    array([0, 1, 1])
+    """
+    values: Any = np.asarray(y)
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "O":
+        missing = np.array([value is None or value != value for value in values.ravel()], dtype=bool)  # noqa: PLR0124
+    else:
+        return y
+    if missing.any():
+        raise ValueError(
+            f"y contains NaN: {missing.sum()} of {missing.size} labels are missing (first: row "
+            f"{np.flatnonzero(missing)[0]}). If a blank means unlabelled, say so: y.fillna(0), or y.notna() if only "
+            "labelled rows have an entry."
+        )
+    if values.dtype.kind == "O" and values.ndim == 1:
+        return np.array(values.tolist())
+    return y
 
 
 def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:

@@ -3,10 +3,12 @@
 import sys
 import warnings
 
+_BETWEEN = ("scarless.", "sklearn.", "joblib.")
+
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that called into it."""
+    """Warn at the line that called into this package, also where scikit-learn stands in between."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("scarless."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -73,8 +73,9 @@ def _refuse_text(X: Any) -> None:
     text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
     if text:
         raise ValueError(
-            f"{len(text)} of {len(X.columns)} columns hold text, not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}. Encode them first, e.g. with "
+            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: "
+            f"{', '.join(map(repr, text[:5]))}{', ...' if len(text) > 5 else ''}. Encode them first: dates as days "
+            "since some day, the others e.g. with "
             "sklearn.preprocessing.OneHotEncoder(sparse_output=False).set_output(transform='pandas')."
         )
 
@@ -86,7 +87,12 @@ def _is_text(column: Any, kind: str) -> bool:
             np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             return True
-    return kind in {"str", "string", "category", "categorical", "enum"} or "date" in kind
+    return (
+        kind in {"str", "string", "category", "categorical", "enum"}
+        or "date" in kind
+        or "duration" in kind
+        or "timedelta" in kind
+    )
 
 
 def _check_finite(X: Any, names: Any) -> None:

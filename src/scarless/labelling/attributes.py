@@ -80,8 +80,7 @@ def count_rows(X: Any) -> int:
 def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
     """Return each attribute's values as they are, numbers or not.
 
-    In a DataFrame a string is a column name, and so is an integer where the frame has integer names;
-    otherwise an integer is a position.
+    A string is a column name, an integer a position, as in scikit-learn's ``ColumnTransformer``.
 
     Examples
     --------
@@ -147,11 +146,11 @@ def _check_position(position: int, n_columns: int) -> int:
 
 def _frame_column(X: Any, attribute: Attribute) -> NDArray[Any]:
     names = list(X.columns)
-    if attribute not in names:
-        has_integer_names = any(isinstance(name, Integral) for name in names)
-        if isinstance(attribute, str) or has_integer_names:
-            raise ValueError(f"X has no {describe(attribute)}. {nearest_name(attribute, names)}")
-        attribute = names[_check_position(attribute, len(names))]
-    if names.count(attribute) > 1:
-        raise ValueError(f"{describe(attribute)} names {names.count(attribute)} columns of X; names must differ.")
-    return np.asarray(X[attribute])
+    name: Any = attribute
+    if not isinstance(attribute, str):
+        name = names[_check_position(attribute, len(names))]
+    elif attribute not in names:
+        raise ValueError(f"X has no {describe(attribute)}. {nearest_name(attribute, names)}")
+    if names.count(name) > 1:
+        raise ValueError(f"{describe(name)} names {names.count(name)} columns of X; names must differ.")
+    return np.asarray(X[name])

@@ -18,7 +18,7 @@ class LabellingMechanism(ABC):
 
     .. math:: e(x) = \Pr(s=1 \mid y=1, x)
 
-    `assumption` is the strongest of the paper's classes that the mechanism's *form* guarantees:
+    `assumption` is the strongest of these classes that the mechanism's *form* guarantees:
 
     - ``"SCAR"``, selected completely at random: `e` is constant;
     - ``"SAR"``, selected at random: `e` depends on known attributes only;

@@ -10,12 +10,15 @@ from scarless.metrics.risk import (
     risk_variance,
     true_risk,
 )
+from scarless.numerics.costs import Cost, get_cost
 
 __all__ = [
+    "Cost",
     "RiskInterval",
     "corrected_bound",
     "effective_sample_size",
     "expected_risk",
+    "get_cost",
     "paper_bound",
     "propensity_weighted_risk",
     "risk_bias",

@@ -24,9 +24,10 @@ def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: in
 
     The paper claims each with probability at least ``1 - eta`` over the labels. The claim needs every row's
     weighted cost to stay within a range of ``delta_max``, but that of a positive row jumps by
-    ``|d1 - d0| / e`` between no label and a label. The proof holds only where
-    ``|d1 - d0| <= e delta_max`` on every positive row, and for small ``e`` the bound fails far more often
-    than ``eta``. Shipped for comparison.
+    ``|d1 - d0| / e`` between no label and a label. The argument as printed needs
+    ``|d1 - d0| <= e delta_max`` on every positive row; the bound itself is safe where the sum over positives of
+    ``((d1 - d0) / e)^2`` is at most ``n delta_max^2``. With small ``e`` and not too few positives it fails far more
+    often than ``eta``. Shipped for comparison.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def corrected_bound(
     eta: float = 0.05,
     n_hypotheses: int | None = None,
 ) -> float:
-    r"""Deviation of the propensity-weighted risk from the true risk that labels exceed with probability eta.
+    r"""Deviation of the propensity-weighted risk from the true risk that labels exceed with probability eta at most.
 
     .. math:: \sqrt{\frac{\ln(2/\eta)}{2 n^2} \sum_{i:\,y_i=1}
               \Bigl(\frac{\delta_1(\hat y_i) - \delta_0(\hat y_i)}{e_i}\Bigr)^2}

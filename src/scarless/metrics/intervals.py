@@ -74,7 +74,7 @@ def risk_interval(
     mean :math:`\bar c`, variance :math:`V` (over ``n - 1``) and :math:`\eta = 1 - \text{level}`:
 
     ``"empirical-bernstein"``
-        :math:`\bar c \pm \sqrt{2 V \ln(3/\eta) / n} + 7 B \ln(3/\eta) / (3(n-1))`, where ``B`` is the
+        :math:`\bar c \pm (\sqrt{2 V \ln(3/\eta) / n} + 7 B \ln(3/\eta) / (3(n-1)))`, where ``B`` is the
         length of `cost_range`. Covers at any ``n`` if `cost_range` is right, but is often three to eight
         times as long as the others. (Maurer and Pontil state one side, with ``ln(2/eta)``; both sides share
         the event about the variance, which makes three events.)

@@ -36,7 +36,7 @@ def true_risk(
     References
     ----------
     Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning
-    from Positive and Unlabeled Data", ECML-PKDD, section 3.
+    from Positive and Unlabeled Data", ECML-PKDD.
 
     Examples
     --------
@@ -71,7 +71,8 @@ def propensity_weighted_risk(
                             little; the bias is `risk_bias` with ``max(e, 1/clip)`` as estimated propensity.
     ``"self-normalised"``   ``w = class_prior (s/e) / mean(s/e)``: Hajek's ratio estimate of the mean of
                             ``d1 - d0`` over the positives, times the share of positives. Consistent, not
-                            unbiased; exact for any labels where ``d1 - d0`` is the same for all positives.
+                            unbiased; exact where ``d1 - d0`` is the same for all positives and
+                            ``class_prior`` is the share of positives among these rows.
     ======================  =================================================================================
 
     Without a `class_prior` the self-normalised form uses ``min(1, mean(s/e))``, the prior that the labels
@@ -111,7 +112,7 @@ def propensity_weighted_risk(
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), ECML-PKDD, section 3. Self-normalised: Hajek (1971), comment in
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. Self-normalised: Hajek (1971), comment in
     "Foundations of Statistical Inference"; Swaminathan and Joachims (2015), "The Self-Normalized Estimator
     for Counterfactual Learning", NeurIPS. Clipped: Ionides (2008), "Truncated Importance Sampling",
     JCGS 17(2).
@@ -199,7 +200,7 @@ def expected_risk(
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), ECML-PKDD, section 3.
+    Bekker, Robberechts and Davis (2019), ECML-PKDD.
 
     Examples
     --------

@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.labels import LabelCoding, check_labels
+from scarless.data.labels import LabelCoding, check_labels, check_observed, warn_of_leak
 from scarless.data.notices import warn_user
 from scarless.data.tables import check_foreign_table, check_table
 from scarless.data.vectors import check_vector, check_weight
 from scarless.engines import InMemoryEngine
-from scarless.numerics.likelihood import posterior
+from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
 
@@ -81,11 +81,42 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _class_probability(self, X: Any) -> Vector:
         raise NotImplementedError
 
-    def _posterior(self, X: Any, s: Any, propensity: Vector) -> Vector:
+    def _posterior(self, X: Any, s: Any, propensity: Vector, *, known: bool) -> Vector:
         f = self._class_probability(X)
-        coded = self._coding.encode(np.asarray(s).reshape(-1))
-        check_vector(coded, "s", n_rows=f.size)
-        return posterior(f, propensity, coded)
+        coded = check_vector(self._coding.encode(np.asarray(s).reshape(-1)), "s", n_rows=f.size)
+        return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+
+        .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
+
+        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+        """
+        return self._mean_log_likelihood(X, y, self._assumed_propensity(X), sample_weight)
+
+    def _mean_log_likelihood(self, X: Any, y: Any, e: Vector, sample_weight: Any) -> float:
+        f = self._class_probability(X)
+        s = check_vector(self._coding.encode(np.asarray(y).reshape(-1)), "y", n_rows=f.size)
+        w = check_weight(sample_weight, n_rows=f.size)
+        counted = w > 0
+        return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
+
+    def _assumed_propensity(self, X: Any) -> Vector:
+        """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""
+        check_is_fitted(self)
+        return np.ones(X.shape[0] if hasattr(X, "shape") else len(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check everything a fit gets."""
@@ -94,10 +125,13 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. "
                 "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
             )
-        if self._inner() is None:
+        self._forget()
+        y = check_observed(y)
+        self._reader = self._inner()
+        if self._reader is None:
             X, y = check_table(self, X, y, reset=True)
         else:
-            X, y = check_foreign_table(self, X, y, inner=self._inner(), reset=True)
+            X, y = check_foreign_table(self, X, y, inner=self._reader, reset=True)
         self._coding: LabelCoding = check_labels(y, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
         s = self._coding.encode(y)
@@ -105,14 +139,16 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
             if not weight[s == value].any():
                 raise ValueError(f"sample_weight is 0 for every {kind} row: one class only is left to learn from.")
-        self._forget()
+        warn_of_leak(X, s, getattr(self, "feature_names_in_", None))
         return Training(X, s, weight)
 
     def _forget(self) -> None:
         """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
-        checked = {"n_features_in_", "feature_names_in_", "classes_"}
-        for name in [name for name in vars(self) if name.endswith("_") and name not in checked]:
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "class_prior_")  # what every fit stores last
 
 
 class LogisticMixin:
@@ -146,6 +182,17 @@ def engine_of(X: Any) -> InMemoryEngine:
     return InMemoryEngine(X, {})
 
 
+def warn_if_all_labelled(label_frequency: float, name: str) -> None:
+    """Warn that a fit has no use for missing labels: it is the naive model then."""
+    if label_frequency > 1.0 - 1e-4:
+        warn_user(
+            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}): its classifier is "
+            "then the naive one. If that cannot be, say more of what you know: fewer classification_attributes, a "
+            "stronger penalty (lower C), or a label_frequency.",
+            UserWarning,
+        )
+
+
 def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
     if not isinstance(value, int | float | np.number) or not value > 0:
@@ -174,9 +221,8 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     gain = solution.gain / total_weight
     if solution.status is Status.AT_INFINITY:
         message = (
-            f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable (or every "
-            f"positive seems labelled). The coefficients returned are where one more step gains {gain:.1e} per row. "
-            "Use a finite C."
+            f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable. The "
+            f"coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
         )
     elif solution.status is Status.MAX_ITER:
         message = (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.models._learners import Learner
-from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
+from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.slopes import least_squares_slope
 
 Vector = NDArray[np.float64]
@@ -26,8 +26,7 @@ class EMResult(NamedTuple):
 
     converged: bool
     history: list[EMStep]
-    gain: float  # over the last window, per row
-    q: Vector
+    gain: float  # over the last `window` entries of the history, per row
 
 
 def em(
@@ -46,12 +45,14 @@ def em(
 ) -> EMResult:
     """Alternate posteriors and fits until likelihood and propensities have both come to rest.
 
-    Both rules look back over the last `window` iterations: the mean observed log-likelihood gained less than
-    `tol`, and the least-squares slope of each row's propensity is below `slope_tol` on average.
+    After the published code's rule. Both tests look back over the last `window` models: the mean observed
+    log-likelihood rose by less than `tol`, and the least-squares slope of the rows' propensities is below `slope_tol`
+    in the mean of absolute values. (The published code looks at the expected complete-data likelihood, which EM does
+    not climb, and at the propensities of unlabelled rows.)
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), section 5.1.
+    Bekker, Robberechts and Davis (2019).
     """
     share = float(w @ s) / float(w.sum())
     f.fit(X_f, s, w * np.where(s == 1, 1.0 - share, share))
@@ -72,11 +73,11 @@ def em(
         history.append(EMStep(_mean_log_likelihood(p_f, p_e, s, w), slope))
         if progress is not None:
             progress(history[-1])
-        gain = history[-1].log_likelihood - history[-window:][0].log_likelihood
+        gain = _rise(history[-window:])
         if full and gain < tol and slope < slope_tol:
             converged = True
             break
-    return EMResult(converged, history, gain, posterior(p_f, p_e, s))
+    return EMResult(converged, history, gain)
 
 
 def em_known_propensity(
@@ -89,14 +90,18 @@ def em_known_propensity(
     history = [EMStep(_mean_log_likelihood(p_f, e, s, w), 0.0)]
     gain, converged = np.inf, False
     for _ in range(max_iter):
-        f.fit(X, posterior(p_f, e, s), w)
+        f.fit(X, posterior_known(p_f, e, s), w)
         p_f = f.probability(X)
         history.append(EMStep(_mean_log_likelihood(p_f, e, s, w), 0.0))
-        gain = history[-1].log_likelihood - history[-window:][0].log_likelihood
+        gain = _rise(history[-window:])
         if len(history) >= window and gain < tol:
             converged = True
             break
-    return EMResult(converged, history, gain, posterior(p_f, e, s))
+    return EMResult(converged, history, gain)
+
+
+def _rise(steps: list[EMStep]) -> float:
+    return max(step.log_likelihood for step in steps) - steps[0].log_likelihood
 
 
 def _mean_log_likelihood(f: Vector, e: Vector, s: Vector, w: Vector) -> float:

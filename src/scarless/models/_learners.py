@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
-from sklearn import get_config
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -50,10 +50,15 @@ class Learner(Protocol):
         ...
 
 
-def as_learner(estimator: Any, *, name: str, C: float) -> Learner:
-    """Return the learner for an estimator; None stands for the logistic model."""
+def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = False) -> Learner:
+    """Return the learner for an estimator; None stands for the logistic model.
+
+    With `plain_labels` all targets are 0 or 1, and any classifier can be fitted as it is.
+    """
     if estimator is None:
         return LogisticLearner(C=C)
+    if plain_labels:
+        return CopiesLearner(estimator, name=name)
     if type(estimator).__module__.split(".")[0] == "lightgbm":
         return LightGBMLearner(estimator, name=name)
     if has_regression_twin(estimator):
@@ -114,14 +119,14 @@ def _refuse_gaps(values: Any) -> None:
 
 
 class CopiesLearner:
-    """Any classifier with ``sample_weight`` and ``predict_proba``, on rows that are copied where needed."""
+    """Any classifier with ``sample_weight`` and ``predict_proba``, on rows that are copied where needed.
+
+    An estimator that splits its rows inside (early stopping, calibration) may have a row on both sides.
+    """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
         check_weighted_classifier(estimator, name)
-        self.model = clone(estimator)
-        # A warm-started fit of these models ends where a cold one does, only sooner.
-        if type(self.model) is LogisticRegression and self.model.solver != "liblinear":
-            self.model.set_params(warm_start=True)
+        self.model = fresh(estimator)
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit on positives of weight ``w t`` and negatives of weight ``w (1 - t)``."""
@@ -129,7 +134,8 @@ class CopiesLearner:
         rows = np.concatenate([positive, negative])
         y = np.repeat([1, 0], [positive.size, negative.size])
         weight = np.concatenate([(w * t)[positive], (w * (1.0 - t))[negative]])
-        fit_weighted(self.model, take_rows(X, rows), y, weight)
+        order = np.argsort(rows, kind="stable")  # the rows' own order: plain labels make a plain fit
+        fit_weighted(self.model, take_rows(X, rows[order]), y[order], weight[order])
 
     def probability(self, X: Any) -> Vector:
         """Return the probability of class 1; counts corrected by propensities can leave [0, 1] and are cut."""
@@ -147,7 +153,7 @@ class TreeLearner:
 
     def __init__(self, estimator: Any, *, name: str) -> None:
         check_weighted_classifier(estimator, name)
-        self.model = with_final_step(estimator, regression_twin(final_step(estimator)))
+        self.model = fresh(with_final_step(estimator, regression_twin(final_step(estimator))))
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Grow trees on the targets."""
@@ -169,6 +175,10 @@ class LightGBMLearner:
 
         if not isinstance(estimator, LGBMModel):
             raise ValueError(f"{name} is {type(estimator).__name__}; of LightGBM give an LGBMClassifier.")
+        if estimator.get_params().get("class_weight") is not None:
+            raise ValueError(
+                f"{name} has a class_weight, which is not for targets that are no classes; use sample_weight."
+            )
         parameters = {key: value for key, value in estimator.get_params().items() if key != "class_weight"}
         self.model = LGBMRegressor(**{**parameters, "objective": self._objective})
         self.base = 0.0
@@ -222,7 +232,7 @@ def has_regression_twin(estimator: Any) -> bool:
 
 
 def regression_twin(classifier: Any) -> Any:
-    """Return the regressor that grows the same trees; its impurity is half of Gini's."""
+    """Return the regressor that grows the same trees; its decreases of impurity are half of Gini's."""
     parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
     halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
     return _TWINS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
@@ -243,16 +253,28 @@ def final_step(estimator: Any) -> Any:
 
 
 def fit_weighted(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> None:
-    """Fit with row weights, which a pipeline gets under the name of its last step."""
+    """Fit with row weights, which a pipeline gets under the name of its last step.
+
+    Outside metadata routing: the weights are ours, not the user's, and nobody was asked to request them.
+    """
     key, inner = "sample_weight", estimator
     while isinstance(inner, Pipeline):
         step, inner = inner.steps[-1]
         key = f"{step}__{key}"
-    if estimator is not inner and get_config()["enable_metadata_routing"]:
-        # A pipeline then takes the plain name, if its last step asks for it.
-        inner.set_fit_request(sample_weight=True)
-        key = "sample_weight"
-    estimator.fit(X, y, **{key: weight})
+    with config_context(enable_metadata_routing=False):
+        estimator.fit(X, y, **{key: weight})
+
+
+def fresh(estimator: Any) -> Any:
+    """Return a clone that starts each fit anew; most warm starts go on where they must begin again.
+
+    A warm-started logistic regression ends where a cold one does, only sooner.
+    """
+    copy = clone(estimator)
+    final = final_step(copy)
+    if "warm_start" in final.get_params(deep=False):
+        final.set_params(warm_start=type(final) is LogisticRegression and final.solver != "liblinear")
+    return copy
 
 
 def positive_probability(estimator: Any, X: Any) -> Vector:

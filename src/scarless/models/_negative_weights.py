@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.data.notices import warn_user
-from scarless.models._learners import CopiesLearner, Learner, final_step, fit_weighted
+from scarless.models._learners import CopiesLearner, Learner, TreeLearner, final_step, fit_weighted
 
 Vector = NDArray[np.float64]
 
@@ -19,15 +19,16 @@ _LARGEST_PRIOR = 0.999
 _FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
-def possible_shares(s: Vector, e: Vector, w: Vector) -> Vector:
+def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = None) -> Vector:
     """Return ``s/e``, scaled down where it would mean more positives than rows.
 
     The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
-    of ``s/e``, its estimate of the class prior, is below 1.
+    of ``s/e``, its estimate of the class prior, is below 1. (With a penalty on all other coefficients that is also
+    enough.) Trees by regression always have a minimum, so their shares are left alone.
     """
     share = np.divide(s, e, out=np.zeros_like(s), where=s > 0)  # an estimated e may be 0 where there are no labels
     prior = float(w @ share) / float(w.sum())
-    if prior < 1.0:
+    if prior < 1.0 or isinstance(learner, TreeLearner):
         return share
     warn_user(
         f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "

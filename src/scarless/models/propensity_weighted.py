@@ -1,6 +1,5 @@
 """Learning with propensities that are known."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.notices import warn_user
 from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
@@ -28,7 +28,7 @@ from scarless.models._negative_weights import possible_shares, refuse_unless_neg
 Vector = NDArray[np.float64]
 
 
-class KnownPropensityMixin(LogisticMixin, PUClassifier):
+class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     """The fit that all classifiers with a given propensity share."""
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
@@ -43,8 +43,8 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
             self._fit_estimator(training, e, method)
         X, _, w = training
         p = self._learner.probability(X) if self.estimator is not None else self._checked_probability(X)
-        self.class_prior_ = float(w @ p) / float(w.sum())
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
+        self.class_prior_ = float(w @ p) / float(w.sum())
 
     def _fit_logistic(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
@@ -61,23 +61,21 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
 
     def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
-        learner = as_learner(self.estimator, name="estimator", C=self.C)
+        learner = as_learner(self.estimator, name="estimator", C=self.C, plain_labels=bool((e[s == 1] == 1).all()))
         if method == "risk":
             if (e[s == 1] < 1).any():
                 refuse_unless_negative_weights(learner)
-            learner.fit(X, possible_shares(s, e, w), w)
+            learner.fit(X, possible_shares(s, e, w, learner), w)
             self.n_iter_ = 1
         else:
             tol = 1e-4 if self.tol is None else self.tol
             result = em_known_propensity(X, s, e, w, learner, tol=tol, window=4, max_iter=self.max_iter)
             self.n_iter_ = len(result.history) - 1
             if not result.converged:
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__} (EM) did not converge in max_iter={self.max_iter} iterations: the last 3 "
-                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. "
-                    "Raise max_iter or tol.",
+                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter or tol.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
         self._learner = learner
         self.estimator_ = learner.model
@@ -86,10 +84,10 @@ class KnownPropensityMixin(LogisticMixin, PUClassifier):
         check_is_fitted(self)
         if hasattr(self, "coef_"):
             return self._linear_probability(X)
-        return self._learner.probability(check_foreign_table(self, X, inner=self._inner(), reset=False))
+        return self._learner.probability(check_foreign_table(self, X, inner=self._reader, reset=False))
 
 
-class PropensityWeightedClassifier(KnownPropensityMixin):
+class PropensityWeightedClassifier(KnownPropensityClassifier):
     r"""Learn the true class when the labelling propensity of each training row is known.
 
     ``method="risk"`` minimises the paper's propensity-weighted risk, an unbiased estimate of the risk on fully
@@ -137,7 +135,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), section 4.
+    Bekker, Robberechts and Davis (2019).
 
     Examples
     --------
@@ -174,6 +172,7 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         self,
         X: Any,
         y: ArrayLike,
+        *,
         propensity: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -198,11 +197,10 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         check_solver_options(self)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
-            warnings.warn(
+            warn_user(
                 "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
                 "count as negative. Pass propensity=, or use SAREMClassifier to estimate it.",
                 UserWarning,
-                stacklevel=2,
             )
             propensity = 1.0
         e = check_propensity(propensity, n_rows=training.s.size)
@@ -224,4 +222,32 @@ class PropensityWeightedClassifier(KnownPropensityMixin):
         array of shape (n_rows,)
         """
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
-        return self._posterior(X, s, e)
+        return self._posterior(X, s, e, known=True)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, propensity: ArrayLike | None = None
+    ) -> float:
+        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+
+        .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
+
+        Higher is better. Comparable between models only with the same propensities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        sample_weight : array of shape (n_rows,), optional
+        propensity : array of shape (n_rows,) or float, optional
+            Of these rows. Without it every positive is taken as labelled. Can be routed as metadata:
+            ``set_score_request(propensity=True)``.
+
+        Returns
+        -------
+        float
+        """
+        e = self._assumed_propensity(X)
+        if propensity is not None:
+            e = check_propensity(propensity, n_rows=e.size)
+        return self._mean_log_likelihood(X, y, e, sample_weight)

@@ -1,6 +1,5 @@
 """SAR-EM: classifier and labelling propensity learned together."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.attributes import check_attributes
-from scarless.data.tables import check_foreign_table, take_columns
+from scarless.data.notices import warn_user
+from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.models._base import (
     LogisticMixin,
     PUClassifier,
@@ -19,6 +19,7 @@ from scarless.models._base import (
     check_positive,
     check_solver_options,
     engine_of,
+    warn_if_all_labelled,
     warn_unless_converged,
 )
 from scarless.models._em import EMStep, em
@@ -27,6 +28,7 @@ from scarless.models._logistic import fit_pair, fit_targets, predict, summarise_
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
+from scarless.numerics.newton import Status
 
 Vector = NDArray[np.float64]
 
@@ -59,7 +61,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     solver : {"auto", "newton", "em"}, default="auto"
         "newton" climbs the observed likelihood of two logistic models directly, by Fisher scoring and then
         Newton's method. "em" is the paper's expectation maximisation and works with any models. Both climb the
-        same function. "auto" is "newton" where both models are logistic, else "em".
+        same function. "auto" is "newton" where both models are left at None, else "em".
     refit : bool, default=False
         Fit the classifier once more at the end, on the propensity-weighted risk with the estimated propensity,
         as the authors' published code does. It does not pay: mean squared error of `f` on test rows, over ten runs of
@@ -72,7 +74,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     tol : float, optional
         Newton: stop when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). EM: stop when the last `window` iterations together gained less than this in
-        log-likelihood per row (default 1e-4, the paper's) and `slope_tol` is met.
+        log-likelihood per row (default 1e-4) and `slope_tol` is met.
     slope_tol : float, default=1e-4
         EM only: stop when the propensities' mean absolute slope over the last `window` iterations is below this.
     window : int, default=10
@@ -93,7 +95,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
         The logistic propensity model. Absent where `propensity_model` is given.
     classifier_, propensity_model_ : fitted estimators
-        Where `classifier` and `propensity_model` are given.
+        Where `classifier` and `propensity_model` are given. Trees and forests by Gini's index and LightGBM fit
+        posteriors as real-valued targets; these are then the regressors that do so.
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
     label_frequency_ : float
@@ -105,8 +108,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     converged_ : bool
         Whether the stopping rule was met.
     history_ : dict of arrays
-        One entry per iteration: "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities);
-        for Newton, "gain" (predicted by the step) and "step" (share of it taken).
+        "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities): one entry for the start and one
+        per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : array of str
@@ -226,7 +229,10 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         array of shape (n_rows,)
             1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
         """
-        return self._posterior(X, s, self.predict_propensity(X))
+        return self._posterior(X, s, self.predict_propensity(X), known=False)
+
+    def _assumed_propensity(self, X: Any) -> Vector:
+        return self.predict_propensity(X)
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -234,9 +240,17 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
             return self._linear_probability(X)
         return self._learner_probability(self._f_learner, X, self._f_columns)
 
+    @staticmethod
+    def _seen_by(learner: Learner, X: Any, columns: NDArray[np.intp]) -> Any:
+        """Return the table that a learner reads, converted once where it wants numbers."""
+        if isinstance(learner, ConstantLearner):
+            return X
+        seen = take_columns(X, columns)
+        return check_numeric(seen) if isinstance(learner, LogisticLearner) else seen
+
     def _learner_probability(self, learner: Learner, X: Any, columns: NDArray[np.intp]) -> Vector:
-        X = check_foreign_table(self, X, inner=self._inner(), reset=False)
-        return learner.probability(take_columns(X, columns))
+        X = check_foreign_table(self, X, inner=self._reader, reset=False)
+        return learner.probability(self._seen_by(learner, X, columns))
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
@@ -288,26 +302,26 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         self._e_learner: Learner | None = None
         self._store_linear(beta_f, f)
         self._store_linear(fit.e, e, "propensity_")
-        summary = summarise_pair(engine, f, e, s, w, beta_f, fit.e)
-        self._store_summary(summary.log_likelihood, summary.positives, summary.labelled_positives, w)
         self.n_iter_ = fit.solution.n_iter
-        self.converged_ = fit.solution.status.value == "converged"
+        self.converged_ = fit.solution.status is Status.CONVERGED
         self.history_ = {
             "log_likelihood": np.array(fit.log_likelihoods),
             "gain": np.array([at.gain for at in fit.solution.history]),
             "step": np.array([at.step for at in fit.solution.history]),
         }
+        summary = summarise_pair(engine, f, e, s, w, beta_f, fit.e)
+        self._store_summary(summary.log_likelihood, summary.positives, summary.labelled_positives, w)
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training
         tol = 1e-4 if self.tol is None else self.tol
-        X_f, X_e = take_columns(X, self._f_columns), take_columns(X, self._e_columns)
         f = as_learner(self.classifier, name="classifier", C=self.C)
         if self.refit:
             refuse_unless_negative_weights(f)
         e: Learner = ConstantLearner()
         if self._e_columns.size:
             e = as_learner(self.propensity_model, name="propensity_model", C=self.propensity_C)
+        X_f, X_e = self._seen_by(f, X, self._f_columns), self._seen_by(e, X, self._e_columns)
         result = em(
             X_f,
             X_e,
@@ -322,33 +336,32 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
             progress=_print_step if self.verbose else None,
         )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"SAREMClassifier (EM) did not converge in max_iter={self.max_iter} iterations: the last "
-                f"{self.window} gained {result.gain:.1e} in log-likelihood per row (tol {tol:.1e}) and the "
-                f"propensities' slope is {result.history[-1].slope:.1e} (slope_tol {self.slope_tol:.1e}). "
-                "Raise max_iter or tol.",
+                f"{min(self.window, len(result.history)) - 1} gained {result.gain:.1e} in log-likelihood per row "
+                f"(tol {tol:.1e}) and the propensities' slope is {result.history[-1].slope:.1e} "
+                f"(slope_tol {self.slope_tol:.1e}). Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         for learner in (f, e):
             if isinstance(learner, LogisticLearner) and learner.solution is not None:
                 warn_unless_converged(learner.solution, "SAREMClassifier (EM)", total_weight=w.sum(), tol=learner.tol)
         p_e = e.probability(X_e)
         if self.refit:
-            f.fit(X_f, possible_shares(s, p_e, w), w)
+            f.fit(X_f, possible_shares(s, p_e, w, f), w)
         p_f = f.probability(X_f)
         # A table that a model of the user's reads may hold text: then only the learners know how to read it.
         self._f_learner, self._e_learner = (None, None) if self._inner() is None else (f, e)
         self._store_learner(f, self._f_columns, "", "classifier_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_model_")
-        log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
-        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), w)
         self.n_iter_ = len(result.history) - 1
         self.converged_ = result.converged
         self.history_ = {
             "log_likelihood": np.array([step.log_likelihood for step in result.history]) * w.sum(),
             "slope": np.array([step.slope for step in result.history]),
         }
+        log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
+        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), w)
 
     def _store_learner(self, learner: Learner, columns: NDArray[np.intp], prefix: str, name: str) -> None:
         if isinstance(learner, LogisticLearner) and learner.beta is not None:
@@ -360,8 +373,9 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
 
     def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:
         self.log_likelihood_ = log_likelihood
-        self.class_prior_ = positives / float(w.sum())
         self.label_frequency_ = labelled / positives
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        self.class_prior_ = positives / float(w.sum())
 
 
 def _print_step(step: EMStep) -> None:

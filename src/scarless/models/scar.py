@@ -4,17 +4,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
-from scarless.data.vectors import check_propensity
-from scarless.models._base import check_choice, check_solver_options, engine_of, warn_unless_converged
+from scarless.labelling.base import check_one_propensity
+from scarless.models._base import (
+    check_choice,
+    check_solver_options,
+    engine_of,
+    warn_if_all_labelled,
+    warn_unless_converged,
+)
 from scarless.models._logistic import fit_pair
-from scarless.models.propensity_weighted import KnownPropensityMixin
+from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
 
 
-class SCARClassifier(KnownPropensityMixin):
+class SCARClassifier(KnownPropensityClassifier):
     r"""Learn the true class when every positive is labelled with the same probability `c`.
 
     Labels *selected completely at random* (SCAR): :math:`e(x) = c` for every `x`.
@@ -110,11 +117,11 @@ class SCARClassifier(KnownPropensityMixin):
                 "label_frequency must be given with an estimator of your own; maximum likelihood estimates it for the "
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
+        c = None if self.label_frequency is None else check_one_propensity(self.label_frequency, "label_frequency")
         training = self._check_training(X, y, sample_weight)
-        if self.label_frequency is None:
+        if c is None:
             self._fit_jointly(*training)
             return self
-        c = float(check_propensity(check_number(self.label_frequency), n_rows=1, name="label_frequency")[0])
         self._fit_known(training, np.full(training.s.size, c), method)
         self.label_frequency_ = c
         return self
@@ -126,7 +133,8 @@ class SCARClassifier(KnownPropensityMixin):
         warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=tol)
         self._store_linear(fit.f, f)
         self.n_iter_ = fit.solution.n_iter
-        self.label_frequency_ = float(1.0 / (1.0 + np.exp(-fit.e[0])))
+        self.label_frequency_ = float(expit(fit.e[0]))
+        warn_if_all_labelled(self.label_frequency_, "SCARClassifier")
         self.class_prior_ = float(w @ self._checked_probability(X)) / float(w.sum())
 
     def predict_propensity(self, X: Any) -> Vector:
@@ -155,10 +163,13 @@ class SCARClassifier(KnownPropensityMixin):
         -------
         array of shape (n_rows,)
         """
-        return self._posterior(X, s, self.predict_propensity(X))
+        return self._posterior(X, s, self.predict_propensity(X), known=True)
+
+    def _assumed_propensity(self, X: Any) -> Vector:
+        return self.predict_propensity(X)
 
 
-class NaiveClassifier(KnownPropensityMixin):
+class NaiveClassifier(KnownPropensityClassifier):
     r"""Take every unlabelled row as negative: the baseline that all others must beat.
 
     It estimates :math:`\Pr(s=1|x) = f(x)\,e(x)`, not :math:`\Pr(y=1|x)`: right only when every positive is labelled.
@@ -234,12 +245,3 @@ class NaiveClassifier(KnownPropensityMixin):
         training = self._check_training(X, y, sample_weight)
         self._fit_known(training, np.ones(training.s.size), "risk")
         return self
-
-
-def check_number(label_frequency: Any) -> float:
-    """Return the label frequency if it is one number, or say what it may be."""
-    if not isinstance(label_frequency, int | float | np.number) or isinstance(label_frequency, bool):
-        raise ValueError(
-            f"label_frequency must be a number in (0, 1], or None to estimate it; got {label_frequency!r}."
-        )
-    return float(label_frequency)

@@ -50,7 +50,7 @@ class Cost:
     References
     ----------
     Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning
-    from Positive and Unlabeled Data", ECML-PKDD, section 3 (there MAE, MSE and log loss).
+    from Positive and Unlabeled Data", ECML-PKDD (there MAE, MSE and log loss).
 
     Examples
     --------

@@ -5,9 +5,10 @@ With logits ``u`` of :math:`f = \Pr(y=1|x)` and ``v`` of :math:`e = \Pr(s=1|y=1,
 .. math:: s \sim \mathrm{Bernoulli}(f e), \qquad
     \ell = s(\log f + \log e) + (1-s)\log(1 - f e).
 
-Everything here is per row, in float64, and right to about 1e-13 relative for any finite logit. The quantity
-that carries the numerics is :math:`q = \Pr(y=1 | s=0, x) = f(1-e)/(1-fe)`: every derivative is a product of
-probabilities and their complements, each taken without subtraction.
+Everything here is per row and in float64. The quantity that carries the numerics is
+:math:`q = \Pr(y=1 | s=0, x) = f(1-e)/(1-fe)`: first derivatives and expected information are products of
+probabilities and their complements, each taken without subtraction, and right to about 1e-13 relative for any
+finite logit; the observed information changes sign, and is as right in absolute terms.
 """
 
 from typing import NamedTuple
@@ -62,7 +63,7 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     r"""Return :math:`s(\log f + \log e) + (1-s)\log(1-fe)` per row; ``s`` is 0 or 1.
 
     Where :math:`fe < 1/2` the logarithm is ``log1p(-f e)``; above, the sum ``(1-f) + f(1-e)`` has the digits;
-    where that underflows, :math:`\log(1-fe) = \mathrm{softplus}(u - \mathrm{softplus}(v)) - \mathrm{softplus}(u)`.
+    where that underflows, both parts of it are added as logarithms.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     value[large] = np.log(np.maximum(terms.unlabelled[large], _UNDERFLOW))
     far = large[terms.unlabelled[large] < _UNDERFLOW]
     if far.size:
-        value[far] = softplus(u[far] - softplus(v[far])) - softplus(u[far])
+        value[far] = np.logaddexp(-softplus(u[far]), -softplus(-u[far]) - softplus(v[far]))
     labelled = np.flatnonzero(s)
     value[labelled] = log_expit(u[labelled]) + log_expit(v[labelled])
     return value
@@ -149,6 +150,17 @@ def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
     unlabelled = (1.0 - f) + missed
     q = np.divide(missed, unlabelled, out=np.ones_like(unlabelled), where=unlabelled > 0)
     return np.where(s == 1, 1.0, q)
+
+
+def posterior_known(f: Vector, e: Vector, s: Vector) -> Vector:
+    """Return the E-step for propensities that are facts: where ``e = 1``, no label means no positive.
+
+    Examples
+    --------
+    >>> posterior_known(np.array([1.0, 0.5]), np.array([1.0, 0.5]), np.zeros(2))
+    array([0.        , 0.33333333])
+    """
+    return np.where(e == 1, s, posterior(f, e, s))
 
 
 def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:

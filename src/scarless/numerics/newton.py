@@ -81,7 +81,8 @@ class NewtonOptions:
 def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solution:
     r"""Minimise a smooth objective by damped Fisher scoring that turns into Newton's method.
 
-    A step :math:`\delta` solves :math:`H\delta = -g`; its predicted gain is :math:`-g'\delta/2`. The solver
+    A step :math:`\delta` solves :math:`(H + \lambda D)\delta = -g`, with :math:`\lambda > 0` only where the step would
+    otherwise be too long; its predicted gain is :math:`-g'\delta/2` (with damping, a lower bound). The solver
     stops when that gain, per row, is below `tol` or below the rounding noise of the objective itself.
     Close to the optimum the exact Hessian replaces the expected information where it is positive definite.
 
@@ -138,7 +139,7 @@ class _Search:
         self.last = self.first
         self.observed_below = options.observed_below
         self.damping = 0.0
-        # At zero every probability is 1/2: how much each parameter tells where nothing is saturated.
+        # How much each parameter tells where nothing is saturated.
         self.information = self.evaluate(np.zeros(n_parameters), Curvature.DIAGONAL).curvature
         self.units = np.sqrt(np.maximum(self.information, 0.0) / options.scale)
 
@@ -167,13 +168,16 @@ class _Search:
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
         step, beta = step * self.units, beta * self.units
-        growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and beta @ step > 0
+        outward = float(beta @ step) > 0
+        if self.damping > 0 and not outward:
+            return Status.STALLED  # on a plateau of saturated probabilities, with the way back too faint to follow
+        growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and outward
         return Status.AT_INFINITY if self.options.may_diverge and growing else Status.CONVERGED
 
     def _too_long(self, beta: Vector, step: Vector) -> bool:
         """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
-        if np.abs(step * self.units).sum() <= 0.25 * self.options.longest:
-            return False  # the sum over parameters bounds the change of either model's logits
+        if np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
+            return False  # certainly short, and no need to look at the rows
         if (change := self._change(step)).max() <= self.options.longest:
             return False
         return not np.all(change <= np.maximum(self.options.longest, 0.5 * self._change(beta)))

@@ -1,7 +1,7 @@
 """Block functions: rows and parameters in, sums over the rows out.
 
-Each objective is minus a log-likelihood. `sums` gives value, gradient and the curvature asked for; `product`
-multiplies the expected information with a direction, for models too wide to hold their information matrix.
+Each objective is minus a log-likelihood, or a convex risk. `sums` gives value, gradient and the curvature asked for;
+`product` multiplies the expected information with a direction, for models too wide to hold their information matrix.
 Blocks return sums, never means, so any partition of the rows adds up to the same totals.
 """
 
