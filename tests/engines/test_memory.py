@@ -230,17 +230,16 @@ def test_engines_in_several_threads_give_blas_its_threads_back():
     def blas_threads():
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        threads = [Thread(target=InMemoryEngine(np.zeros((2, 1)), {}).total, args=(held, k)) for k in range(2)]
-        for thread, arrived in zip(threads, inside, strict=True):
-            thread.start()
-            arrived.wait(10)
-        assert blas_threads() == {1}
-        assert InMemoryEngine(np.zeros((2, 1)), {}).n_threads == max(before)  # not what engines at work have left
-        release[0].set()
-        threads[0].join()
-        assert blas_threads() == {1}
-        release[1].set()
-        threads[1].join()
-        assert blas_threads() == before
+    before = blas_threads()
+    threads = [Thread(target=InMemoryEngine(np.zeros((2, 1)), {}).total, args=(held, k)) for k in range(2)]
+    for thread, arrived in zip(threads, inside, strict=True):
+        thread.start()
+        arrived.wait(10)
+    assert blas_threads() == {1}
+    assert InMemoryEngine(np.zeros((2, 1)), {}).n_threads == max(before)  # not what engines at work have left
+    release[0].set()
+    threads[0].join()
+    assert blas_threads() == {1}
+    release[1].set()
+    threads[1].join()
+    assert blas_threads() == before
