@@ -1,6 +1,6 @@
 """Sums over blocks: the same whatever the blocks, the threads and the storage."""
 
-from threading import Event, Thread
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless.engines import InMemoryEngine
+from scarless.engines.memory import _BlasThreads
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 
@@ -217,29 +218,30 @@ def test_an_error_in_a_block_reaches_the_caller(n_threads):
         engine.collect(fail)
 
 
-def test_engines_in_several_threads_give_blas_its_threads_back():
-    """The limit is the process's own: the last engine to leave must restore what the first one found."""
+class FakeBlas:
+    """A process's BLAS whose only pool has a number of threads that anyone may set."""
 
-    inside, release = [Event(), Event()], [Event(), Event()]
+    def __init__(self):
+        self.threads = 4
 
-    def held(X, rows, number):
-        inside[number].set()
-        release[number].wait(10)
-        return (np.zeros(1),)
+    def info(self):
+        return [{"user_api": "blas", "num_threads": self.threads}, {"user_api": "openmp", "num_threads": 9}]
 
-    def blas_threads():
-        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+    def limit(self, *, limits, user_api):
+        before, self.threads = self.threads, limits
+        return SimpleNamespace(restore_original_limits=lambda: setattr(self, "threads", before))
 
-    before = blas_threads()
-    threads = [Thread(target=InMemoryEngine(np.zeros((2, 1)), {}).total, args=(held, k)) for k in range(2)]
-    for thread, arrived in zip(threads, inside, strict=True):
-        thread.start()
-        arrived.wait(10)
-    assert blas_threads() == {1}
-    assert InMemoryEngine(np.zeros((2, 1)), {}).n_threads == max(before)  # not what engines at work have left
-    release[0].set()
-    threads[0].join()
-    assert blas_threads() == {1}
-    release[1].set()
-    threads[1].join()
-    assert blas_threads() == before
+
+def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
+    """The limit is the process's own: the last engine to leave restores what the first one found."""
+    blas, fake = _BlasThreads(), FakeBlas()
+    monkeypatch.setattr(blas, "_controller", lambda: fake)
+    first, second = blas.on_one_thread(), blas.on_one_thread()
+    assert blas.threads() == 4
+    first.__enter__()
+    second.__enter__()
+    assert (fake.threads, blas.threads()) == (1, 4)  # a new engine asks for what there is without the limit
+    first.__exit__(None, None, None)
+    assert (fake.threads, blas.threads()) == (1, 4)
+    second.__exit__(None, None, None)
+    assert (fake.threads, blas.threads()) == (4, 4)
