@@ -96,7 +96,7 @@ def test_text_columns_are_the_classifiers_business(pu, frame):
     # The logistic propensity model used to refuse the whole table at prediction, after a fit that went well.
     columns = {name: pu.X[:, i] for i, name in enumerate("abcd")}
     table = frame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
-    encode = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
     pipeline = make_pipeline(encode, LogisticRegression(max_iter=1000))
     model = SAREMClassifier(pipeline, propensity_attributes=["c"], tol=1e-2).fit(table, pu.s)
     e = model.predict_propensity(table)

@@ -187,7 +187,7 @@ def test_order_of_rows_does_not_matter(pu):
 
 
 def wide_table(data, n_columns):
-    noise = sparse.random_array((data.s.size, n_columns - 4), density=0.01, rng=np.random.default_rng(0))
+    noise = sparse.random(data.s.size, n_columns - 4, density=0.01, random_state=0)
     return sparse.csr_array(sparse.hstack([data.X, 0.1 * noise]))
 
 

@@ -368,7 +368,7 @@ def test_dense_sparse_and_single_precision_reach_the_same_optimum(name):
 def test_models_too_wide_for_a_matrix_are_solved_without_one():
     width = WIDEST_MATRIX + 1
     rng = np.random.default_rng(0)
-    X = sparse.random(300, width, density=0.01, format="csr", rng=rng)
+    X = sparse.random(300, width, density=0.01, format="csr", random_state=0)
     problem = _problem("target", X, {"t": (rng.random(300) < 0.4).astype(float), "w": np.ones(300)}, C=1.0)
     refuse = Altered(problem, lambda sums: sums)
     solution = problem.solve(np.zeros(width + 1), total_weight=300.0, tol=1e-12, max_iter=100)
