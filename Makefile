@@ -34,11 +34,13 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP_INSTALL) -c constraints.txt -e ".[plot]"
+	@echo "Installing what the demo needs, once (about a minute) ..."
+	@$(PIP_INSTALL) -c constraints.txt -e ".[plot]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP_INSTALL) -c constraints.txt -e ".[test]"
+	@echo "Installing what the tests need, once (a minute or two) ..."
+	@$(PIP_INSTALL) -c constraints.txt -e ".[test]"
 	touch $@
 
 clean:

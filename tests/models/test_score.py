@@ -25,7 +25,9 @@ def test_score_is_the_mean_observed_log_likelihood(pu, weighted):
     known = PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=pu.e)
     f = known.predict_proba(pu.X)[:, 1]
     assert known.score(pu.X, pu.s, w, propensity=pu.e) == pytest.approx(by_hand(f, pu.e, pu.s, w))
-    assert known.score(pu.X, pu.s, w) == pytest.approx(by_hand(f, np.ones(pu.s.size), pu.s, w))
+    with pytest.warns(UserWarning, match=r"propensity is not given to score.*set_score_request\(propensity=True\)"):
+        unknown = known.score(pu.X, pu.s, w)
+    assert unknown == pytest.approx(by_hand(f, np.ones(pu.s.size), pu.s, w))
 
 
 def test_score_prefers_the_right_model_and_accuracy_does_not(simulated):
@@ -43,7 +45,8 @@ def test_propensity_is_routed_to_the_score(pu):
         model = PropensityWeightedClassifier().set_fit_request(propensity=True).set_score_request(propensity=True)
         routed = cross_val_score(model, pu.X, pu.s, cv=3, params={"propensity": pu.e})
         model.set_score_request(propensity=False)
-        unrouted = cross_val_score(model, pu.X, pu.s, cv=3, params={"propensity": pu.e})
+        with pytest.warns(UserWarning, match="propensity is not given to score"):
+            unrouted = cross_val_score(model, pu.X, pu.s, cv=3, params={"propensity": pu.e})
     assert (routed > unrouted).all()
 
 

@@ -187,8 +187,8 @@ def warn_if_all_labelled(label_frequency: float, name: str) -> None:
     if label_frequency > 1.0 - 1e-4:
         warn_user(
             f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}): its classifier is "
-            "then the naive one. If that cannot be, say more of what you know: fewer classification_attributes, a "
-            "stronger penalty (lower C), or a label_frequency.",
+            "then the naive one. If that cannot be: does a column of X follow from the label? Otherwise say more "
+            "of what you know: fewer classification_attributes, or a stronger penalty (lower C).",
             UserWarning,
         )
 

@@ -248,6 +248,14 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         float
         """
         e = self._assumed_propensity(X)
-        if propensity is not None:
+        if propensity is None:
+            warn_user(
+                "propensity is not given to score, which then takes every positive as labelled and prefers models that "
+                "do so too. Pass propensity=; in a search or cross-validation, sklearn.set_config("
+                "enable_metadata_routing=True), and on the model "
+                "set_fit_request(propensity=True).set_score_request(propensity=True).",
+                UserWarning,
+            )
+        else:
             e = check_propensity(propensity, n_rows=e.size)
         return self._mean_log_likelihood(X, y, e, sample_weight)

@@ -73,7 +73,7 @@ class NewtonOptions:
     max_iter: int = 100
     rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
     observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
-    longest: float = 3.0  # step, in logits, root mean square over rows
+    longest: float = 1.0  # step, in logits, root mean square over rows: larger ones change basins
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible
 
