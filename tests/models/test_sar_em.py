@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier
 from scarless.engines import problem
+from scarless.labelling import simulate_labels
 
 
 def objective(model, X, s):
@@ -305,3 +306,20 @@ def test_history_of_newton_rises_without_a_penalty(pu):
     assert history["log_likelihood"][-1] == pytest.approx(model.log_likelihood_)
     assert history["gain"][-1] <= 1e-10 * pu.s.size
     assert model.converged_
+
+
+@pytest.mark.parametrize("seed", [1, 10, 44])
+def test_newton_ends_in_the_basin_of_em(seed):
+    """Skewed propensity attributes make two basins; steps of three logits, once the limit, ended in the worse one."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 5))
+    X[:, 3] = (rng.poisson(3, 3000) - 3) / np.sqrt(3)
+    X[:, 4] = rng.lognormal(0, 0.5, 3000)
+    X[:, 4] = (X[:, 4] - X[:, 4].mean()) / X[:, 4].std()
+    f = expit(1.2 * X[:, 0] + 0.8 * X[:, 1] + 0.5 * X[:, 2] - 1.0)
+    y = rng.random(3000) < f
+    s = simulate_labels(y, expit(X[:, 3] + 0.8 * X[:, 4] - 0.8), random_state=seed)
+    newton = SAREMClassifier(propensity_attributes=[3, 4]).fit(X, s)
+    em = SAREMClassifier(propensity_attributes=[3, 4], solver="em", tol=1e-8, slope_tol=1e-6, max_iter=5000).fit(X, s)
+    assert objective(newton, X, s) > objective(em, X, s) - 3000 * 1e-6
+    assert newton.class_prior_ == pytest.approx(f.mean(), abs=0.1)
