@@ -14,7 +14,8 @@ FLOORS = [
     {"engines"},
     {"data"},
     {"labelling"},
-    {"label_frequency", "models", "metrics"},
+    {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
+    {"models", "metrics"},
     {"diagnostics"},
     {"experiments"},
     {"report"},

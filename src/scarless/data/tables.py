@@ -135,3 +135,8 @@ def take_columns(X: Any, columns: Any) -> Any:
     if hasattr(X, "columns"):  # polars
         return X[:, [int(column) for column in columns]]
     return np.asarray(X)[:, columns] if not sparse.issparse(X) else X[:, columns]
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Return some rows of an array, a sparse matrix or a data frame, as the same kind of table."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -11,9 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.labels import LabelCoding, check_labels, check_observed, warn_of_leak
+from scarless.data.labels import LabelCoding
 from scarless.data.notices import warn_user
-from scarless.data.tables import check_foreign_table, check_table
+from scarless.data.options import check_positive, check_whole
+from scarless.data.tables import check_table
+from scarless.data.training import check_labelled_table, forget_fit
 from scarless.data.vectors import check_vector, check_weight
 from scarless.engines import InMemoryEngine
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
@@ -35,6 +37,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
 
     pos_label: Any
+    _coding: LabelCoding
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -120,32 +123,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check everything a fit gets."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. "
-                "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
-            )
-        self._forget()
-        y = check_observed(y)
+        forget_fit(self)
         self._reader = self._inner()
-        if self._reader is None:
-            X, y = check_table(self, X, y, reset=True)
-        else:
-            X, y = check_foreign_table(self, X, y, inner=self._reader, reset=True)
-        self._coding: LabelCoding = check_labels(y, pos_label=self.pos_label)
+        X, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
-        s = self._coding.encode(y)
         weight = check_weight(sample_weight, n_rows=s.size)
         for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
             if not weight[s == value].any():
                 raise ValueError(f"sample_weight is 0 for every {kind} row: one class only is left to learn from.")
-        warn_of_leak(X, s, getattr(self, "feature_names_in_", None))
         return Training(X, s, weight)
-
-    def _forget(self) -> None:
-        """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what every fit stores last
@@ -193,27 +179,12 @@ def warn_if_all_labelled(label_frequency: float, name: str) -> None:
         )
 
 
-def check_positive(value: Any, name: str) -> float:
-    """Return a number above 0 (infinity allowed), or raise."""
-    if not isinstance(value, int | float | np.number) or not value > 0:
-        raise ValueError(f"{name} must be a number above 0; got {value!r}.")
-    return float(value)
-
-
 def check_solver_options(estimator: Any) -> None:
     """Check the parameters that all solvers share."""
     check_positive(estimator.C, "C")
-    if not isinstance(estimator.max_iter, int | np.integer) or estimator.max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number of at least 1; got {estimator.max_iter!r}.")
+    check_whole(estimator.max_iter, "max_iter", at_least=1)
     if estimator.tol is not None:
         check_positive(estimator.tol, "tol")
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return the value if it is one of the choices, or raise."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-    return str(value)
 
 
 def warn_unless_converged(solution: Solution, name: str, *, total_weight: float, tol: float) -> None:

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.notices import warn_user
+from scarless.data.options import check_choice
 from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
@@ -15,7 +16,6 @@ from scarless.models._base import (
     PUClassifier,
     Training,
     all_columns,
-    check_choice,
     check_solver_options,
     engine_of,
     warn_unless_converged,

@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.attributes import check_attributes
 from scarless.data.notices import warn_user
+from scarless.data.options import check_choice, check_positive
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.models._base import (
     LogisticMixin,
     PUClassifier,
     Training,
-    check_choice,
-    check_positive,
     check_solver_options,
     engine_of,
     warn_if_all_labelled,

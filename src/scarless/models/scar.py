@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from scarless.data.options import check_choice
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import (
-    check_choice,
     check_solver_options,
     engine_of,
     warn_if_all_labelled,

@@ -1,0 +1,1 @@
+"""Estimators of the label frequency when labels are selected completely at random."""

@@ -1,0 +1,178 @@
+"""What all estimators of the label frequency share: checked rows in, one number and its interval out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags, get_tags
+
+from scarless.data.notices import warn_user
+from scarless.data.options import check_share, check_whole
+from scarless.data.order import canonical_order
+from scarless.data.tables import take_rows
+from scarless.data.training import check_labelled_table, forget_fit
+from scarless.data.vectors import check_random_stream
+
+Vector = NDArray[np.float64]
+Interval = tuple[float, float]
+
+FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
+
+
+class Estimate(NamedTuple):
+    """A class prior of the whole population, as a method finds it: possibly impossible, as 0 or infinity."""
+
+    class_prior: float
+    attributes: dict[str, Any] = {}  # noqa: RUF012  further results by name; the estimator stores them with a `_`
+
+
+class LabelFrequencyEstimator(BaseEstimator, ABC):
+    r"""Base of the estimators of :math:`c = \Pr(s=1|y=1)` under SCAR.
+
+    Everything is about one table of rows drawn from the population, some of them labelled: the single-training-set
+    scenario. :math:`\alpha = \Pr(y=1)` is the class prior among *all* rows, not among the unlabelled ones, and
+    :math:`c\,\alpha = \Pr(s=1)`.
+
+    A subclass has two steps: `_prepare` makes of the table what is costly and can be shared by all resamples
+    (scores, codes, a subsample), `_estimate` makes of that one class prior.
+    """
+
+    n_resamples: int
+    confidence_level: float
+    random_state: Any
+    pos_label: Any
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Estimate the label frequency.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+
+        Returns
+        -------
+        self
+        """
+        check_whole(self.n_resamples, "n_resamples", at_least=0)
+        check_share(self.confidence_level, "confidence_level")
+        self._check_options()
+        forget_fit(self)
+        X, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
+        rng = check_random_stream(self.random_state)
+        order = canonical_order(X, s)
+        sample, sample_s = self._prepare(take_rows(X, order), s[order], rng)
+        estimate = self._estimate(sample, sample_s, rng)
+        for name, value in estimate.attributes.items():
+            setattr(self, f"{name}_", value)
+        c = possible_label_frequency(_ratio(s.mean(), estimate.class_prior), s, type(self).__name__)
+        if self.n_resamples:
+            self._store_intervals(sample, sample_s, rng, c, float(s.mean()))
+        self.label_frequency_ = c
+        self.class_prior_ = float(s.mean()) / c
+        return self
+
+    def _inner(self) -> Any:
+        """Return the user's estimator that reads the table, if there is one."""
+        return None
+
+    @abstractmethod
+    def _check_options(self) -> None:
+        """Check the parameters of the subclass."""
+
+    @abstractmethod
+    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
+        """Return what `_estimate` needs, one row per row of a sample, and the labels of that sample."""
+
+    @abstractmethod
+    def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
+        """Return the class prior that the sample gives."""
+
+    def _store_intervals(self, sample: Any, s: Vector, rng: np.random.Generator, c: float, share: float) -> None:
+        if min(s.sum(), (1 - s).sum()) < FEWEST_LABELLED:
+            raise ValueError(
+                f"n_resamples={self.n_resamples} asks for an interval, which needs at least {FEWEST_LABELLED} labelled "
+                f"and {FEWEST_LABELLED} unlabelled rows; there are {s.sum():.0f} and {(1 - s).sum():.0f}. "
+                "Set n_resamples=0."
+            )
+
+        def prior_of(rows: NDArray[np.intp]) -> float:
+            prior = self._estimate(take_rows(sample, rows), s[rows], rng).class_prior
+            return float(np.clip(prior, s[rows].mean(), 1.0))
+
+        low, high = half_sample_interval(share / c, prior_of, s.size, self.n_resamples, self.confidence_level, rng)
+        low, high = max(low, share), min(high, 1.0)
+        self.class_prior_interval_: Interval = (low, high)
+        self.label_frequency_interval_: Interval = (share / high, share / low)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # y has two values, although nothing is predicted
+        tags.target_tags.required = True
+        inner = self._inner()
+        readable = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
+        inner_tags = get_tags(inner).input_tags if readable else None
+        tags.input_tags.sparse = inner_tags is None or inner_tags.sparse
+        tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "class_prior_")  # what every fit stores last
+
+
+def half_sample_interval(
+    estimate: float,
+    estimate_of: Callable[[NDArray[np.intp]], float],
+    n_rows: int,
+    n_resamples: int,
+    level: float,
+    rng: np.random.Generator,
+) -> Interval:
+    r"""Return an interval from estimates on random halves of the rows.
+
+    The mean of a random half, drawn without replacement, varies around the mean of all rows as much as that one
+    varies around the truth: :math:`\frac{\sigma^2}{n/2}(1 - \frac{n/2}{n}) = \frac{\sigma^2}{n}`. A bootstrap would
+    put copies of one row into training and test folds. It measures noise, not the bias of a method.
+    """
+    found = np.array([estimate_of(np.sort(rng.permutation(n_rows)[: n_rows // 2])) for _ in range(n_resamples)])
+    tail = (1.0 - level) / 2.0
+    below, above = np.quantile(found - found.mean(), [tail, 1.0 - tail])
+    return float(estimate - above), float(estimate - below)
+
+
+def possible_label_frequency(c: float, s: Vector, name: str) -> float:
+    r"""Return `c`, or the nearest possible label frequency with a warning that says what it means.
+
+    Labelled rows are positive, so :math:`\Pr(s=1) \le \alpha \le 1` and :math:`\Pr(s=1) \le c \le 1`. At
+    :math:`c = \Pr(s=1)` every row would be positive; the least value given back leaves one row negative.
+    """
+    share = float(s.mean())
+    least = share / (1.0 - 1.0 / s.size)
+    if np.isnan(c):
+        raise ValueError(f"{name} gives no label frequency (NaN) for these {s.size} rows.")
+    if c > 1.0:
+        warn_user(
+            f"{name} estimates a class prior of {share / c:.3g}, below the share of labelled rows, {share:.3g}, which "
+            "are all positive. Taking 1 as the label frequency: no label is missing. Either that is so, or the rows "
+            "are too few, or the labelled rows are not like the other positives (labels not completely at random).",
+            UserWarning,
+        )
+        return 1.0
+    if c < least:
+        warn_user(
+            f"{name} estimates a label frequency of {c:.3g}; the share of labelled rows is {share:.3g}, so that every "
+            f"row would be positive. Taking {least:.3g}, which leaves one row negative. The rows are too few, or the "
+            "attributes do not tell positives from negatives.",
+            UserWarning,
+        )
+        return least
+    return float(c)
+
+
+def _ratio(share: float, prior: float) -> float:
+    with np.errstate(divide="ignore"):
+        return float(np.divide(share, prior))
