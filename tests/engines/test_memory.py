@@ -11,7 +11,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless.engines import InMemoryEngine
-from scarless.engines.memory import _BlasThreads
+from scarless.engines.blas import BlasThreads
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 
@@ -234,7 +234,7 @@ class FakeBlas:
 
 def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
     """The limit is the process's own: the last engine to leave restores what the first one found."""
-    blas, fake = _BlasThreads(), FakeBlas()
+    blas, fake = BlasThreads(), FakeBlas()
     monkeypatch.setattr(blas, "_controller", lambda: fake)
     first, second = blas.on_one_thread(), blas.on_one_thread()
     assert blas.threads() == 4

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
 from itertools import pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from scarless.engines.base import Rows, Sums
+from scarless.engines.blas import BLAS
 
 # A block of this many numbers stays in a core's cache together with its scaled copy.
 _BLOCK_NUMBERS = 131_072
@@ -52,7 +49,7 @@ class InMemoryEngine:
     ) -> None:
         self.X, self.rows = X, rows
         self.block_rows = block_rows or _default_block_rows(X)
-        self.n_threads = n_threads or _BLAS.threads()
+        self.n_threads = n_threads or BLAS.threads()
 
     @property
     def n_rows(self) -> int:
@@ -101,7 +98,7 @@ class InMemoryEngine:
         return [blocks[a:b] for a, b in pairwise(cuts)]
 
     def _map(self, function: Callable[[list[slice]], Any], lanes: list[list[slice]]) -> Iterator[Any]:
-        with _BLAS.on_one_thread():
+        with BLAS.on_one_thread():
             if self.n_threads == 1 or len(lanes) == 1:
                 yield from map(function, lanes)
                 return
@@ -125,49 +122,3 @@ def _default_block_rows(X: Any) -> int:
     if sparse.issparse(X):
         return int(max(1024, 4 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
     return int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, 8192))
-
-
-class _BlasThreads:
-    """The process's BLAS threads, which engines in several threads at once hold down to one together.
-
-    The limit is one for the whole process: the first engine to come sets it, the last to leave takes it back.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._before = 1
-
-    def threads(self) -> int:
-        """Return how many threads BLAS may use when no engine is at work."""
-        with self._lock:
-            return self._before if self._inside else self._now()
-
-    @contextmanager
-    def on_one_thread(self) -> Iterator[None]:
-        """Hold BLAS down to one thread."""
-        with self._lock:
-            if self._inside == 0:
-                self._before = self._now()
-                self._limit = self._controller().limit(limits=1, user_api="blas")
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limit.restore_original_limits()
-
-    def _now(self) -> int:
-        pools = [pool["num_threads"] for pool in self._controller().info() if pool["user_api"] == "blas"]
-        return max(pools, default=1)
-
-    @staticmethod
-    @cache
-    def _controller() -> ThreadpoolController:
-        """Return the handle on the libraries' pools; finding them takes milliseconds, so once."""
-        return ThreadpoolController()
-
-
-_BLAS = _BlasThreads()

@@ -1,7 +1,6 @@
 """What all estimators of the label frequency share: checked rows in, one number and its interval out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from scarless.data.order import canonical_order
 from scarless.data.tables import take_rows
 from scarless.data.training import check_labelled_table, forget_fit
 from scarless.data.vectors import check_random_stream
+from scarless.engines.blas import BLAS
 
 Vector = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -27,6 +27,7 @@ class Estimate(NamedTuple):
 
     class_prior: float
     attributes: dict[str, Any] = {}  # noqa: RUF012  further results by name; the estimator stores them with a `_`
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()  # the estimator gives them once, not for every resample
 
 
 class LabelFrequencyEstimator(BaseEstimator, ABC):
@@ -66,14 +67,16 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         rng = check_random_stream(self.random_state)
         order = canonical_order(X, s)
         sample, sample_s = self._prepare(take_rows(X, order), s[order], rng)
-        estimate = self._estimate(sample, sample_s, rng)
+        with BLAS.on_one_thread():  # small matrices: more threads wait for each other, most of all on busy machines
+            estimate = self._estimate(sample, sample_s, rng)
+            resampled = self._resample(sample, sample_s, rng) if self.n_resamples else None
+        for message, category in estimate.warnings:
+            warn_user(message, category)
         for name, value in estimate.attributes.items():
             setattr(self, f"{name}_", value)
-        c = possible_label_frequency(_ratio(s.mean(), estimate.class_prior), s, type(self).__name__)
-        if self.n_resamples:
-            self._store_intervals(sample, sample_s, rng, c, float(s.mean()))
-        self.label_frequency_ = c
-        self.class_prior_ = float(s.mean()) / c
+        self._store(
+            s, possible_label_frequency(_ratio(s.mean(), estimate.class_prior), s, type(self).__name__), resampled
+        )
         return self
 
     def _inner(self) -> Any:
@@ -92,22 +95,31 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
         """Return the class prior that the sample gives."""
 
-    def _store_intervals(self, sample: Any, s: Vector, rng: np.random.Generator, c: float, share: float) -> None:
+    def _resample(self, sample: Any, s: Vector, rng: np.random.Generator) -> tuple[Vector, Vector]:
+        """Return label frequencies and class priors of random halves of the sample."""
         if min(s.sum(), (1 - s).sum()) < FEWEST_LABELLED:
             raise ValueError(
                 f"n_resamples={self.n_resamples} asks for an interval, which needs at least {FEWEST_LABELLED} labelled "
                 f"and {FEWEST_LABELLED} unlabelled rows; there are {s.sum():.0f} and {(1 - s).sum():.0f}. "
                 "Set n_resamples=0."
             )
+        halves = [np.sort(rng.permutation(s.size)[: s.size // 2]) for _ in range(self.n_resamples)]
+        shares = np.array([s[rows].mean() for rows in halves])
+        found = [self._estimate(take_rows(sample, rows), s[rows], rng).class_prior for rows in halves]
+        priors = np.clip(found, shares, 1.0)
+        return shares / priors, priors
 
-        def prior_of(rows: NDArray[np.intp]) -> float:
-            prior = self._estimate(take_rows(sample, rows), s[rows], rng).class_prior
-            return float(np.clip(prior, s[rows].mean(), 1.0))
-
-        low, high = half_sample_interval(share / c, prior_of, s.size, self.n_resamples, self.confidence_level, rng)
-        low, high = max(low, share), min(high, 1.0)
-        self.class_prior_interval_: Interval = (low, high)
-        self.label_frequency_interval_: Interval = (share / high, share / low)
+    def _store(self, s: Vector, c: float, resampled: tuple[Vector, Vector] | None) -> None:
+        share = float(s.mean())
+        self.label_frequency_ = c
+        if resampled is not None:
+            of_c, of_prior = (
+                half_sample_interval(estimate, halves, self.confidence_level)
+                for estimate, halves in zip((c, share / c), resampled, strict=True)
+            )
+            self.label_frequency_interval_: Interval = (max(of_c[0], share), min(of_c[1], 1.0))
+            self.class_prior_interval_: Interval = (max(of_prior[0], share), min(of_prior[1], 1.0))
+        self.class_prior_ = share / c
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,23 +136,15 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return hasattr(self, "class_prior_")  # what every fit stores last
 
 
-def half_sample_interval(
-    estimate: float,
-    estimate_of: Callable[[NDArray[np.intp]], float],
-    n_rows: int,
-    n_resamples: int,
-    level: float,
-    rng: np.random.Generator,
-) -> Interval:
-    r"""Return an interval from estimates on random halves of the rows.
+def half_sample_interval(estimate: float, halves: Vector, level: float) -> Interval:
+    r"""Return an interval around an estimate from the estimates on random halves of the rows.
 
     The mean of a random half, drawn without replacement, varies around the mean of all rows as much as that one
     varies around the truth: :math:`\frac{\sigma^2}{n/2}(1 - \frac{n/2}{n}) = \frac{\sigma^2}{n}`. A bootstrap would
     put copies of one row into training and test folds. It measures noise, not the bias of a method.
     """
-    found = np.array([estimate_of(np.sort(rng.permutation(n_rows)[: n_rows // 2])) for _ in range(n_resamples)])
     tail = (1.0 - level) / 2.0
-    below, above = np.quantile(found - found.mean(), [tail, 1.0 - tail])
+    below, above = np.quantile(halves - halves.mean(), [tail, 1.0 - tail])
     return float(estimate - above), float(estimate - below)
 
 

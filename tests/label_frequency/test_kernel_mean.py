@@ -1,0 +1,221 @@
+"""KernelMean: known mixtures, invariances, edges, and what it says when it cannot know."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from scarless.label_frequency import KernelMean
+from scarless.label_frequency.kernel_mean import (
+    DistanceCurve,
+    by_range,
+    draw_rows,
+    median_distance,
+    merge_equal_rows,
+)
+from scarless.numerics.hull import Hull
+from scarless.numerics.kernels import squared_distances
+
+
+def clusters(n, prior, c, seed=0, apart=6.0):
+    """Return rows of two clusters that no row can be between, and labels at random."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) < round(prior * n)
+    X = rng.normal(size=(n, 2)) + apart * y[:, None]
+    s = np.zeros(n)
+    s[: round(c * y.sum())] = 1
+    return X, s, y
+
+
+@pytest.mark.parametrize("variant", ["km1", "km2"])
+@pytest.mark.parametrize("prior", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("c", [0.2, 0.6])
+def test_separate_clusters_give_the_class_prior(variant, prior, c):
+    X, s, y = clusters(1200, prior, c)
+    found = KernelMean(variant, random_state=0).fit(X, s)
+    assert found.class_prior_ == pytest.approx(y.mean(), abs=0.05)
+    assert found.label_frequency_ * found.class_prior_ == pytest.approx(s.mean())
+
+
+def test_two_atoms_have_a_closed_form():
+    """All positives at one point, all negatives at another: exactly the share of unlabelled rows at the first."""
+    X = np.repeat([[0.0], [1.0]], [600, 400], axis=0)
+    s = np.zeros(1000)
+    s[600:700] = 1  # 400 positives, 100 labelled
+    found = KernelMean().fit(X, s)
+    assert found.class_prior_ == pytest.approx(0.4, abs=1e-3)
+    assert found.label_frequency_ == pytest.approx(0.25, abs=1e-3)
+    assert not found.bound_reached_
+
+
+def test_all_positives_labelled():
+    X, s, y = clusters(800, 0.3, 1.0)
+    found = KernelMean(random_state=0).fit(X, s)
+    assert found.label_frequency_ > 0.9
+    assert found.class_prior_ == pytest.approx(y.mean(), abs=0.03)
+
+
+def test_very_few_labels():
+    X, s, _ = clusters(2000, 0.5, 0.01)
+    assert s.sum() == 10
+    found = KernelMean(random_state=0).fit(X, s)
+    assert 0.2 < found.class_prior_ <= 0.6
+    assert found.label_frequency_ < 0.03
+
+
+def test_row_order_makes_no_difference_at_all():
+    X, s, _ = clusters(300, 0.4, 0.5, apart=1.0)
+    shuffled = np.random.default_rng(1).permutation(300)
+    one, other = (KernelMean(max_rows=200, random_state=3).fit(X[rows], s[rows]) for rows in (slice(None), shuffled))
+    assert one.label_frequency_ == other.label_frequency_
+
+
+def test_data_given_twice_make_no_difference():
+    X, s, _ = clusters(300, 0.4, 0.5, apart=1.0)
+    once = KernelMean(random_state=0).fit(X, s)
+    twice = KernelMean(random_state=0).fit(np.tile(X, (2, 1)), np.tile(s, 2))
+    assert twice.class_prior_ == pytest.approx(once.class_prior_, abs=1e-9)
+    assert twice.kernel_width_ == pytest.approx(once.kernel_width_)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e6])
+def test_units_and_constant_columns_make_no_difference(scale):
+    X, s, _ = clusters(300, 0.4, 0.5, apart=1.5)
+    plain = KernelMean(random_state=0).fit(X, s)
+    other = np.column_stack([X * [1.0, scale] + [0.0, 7 * scale], np.full(300, 5.0)])
+    assert KernelMean(random_state=0).fit(other, s).class_prior_ == pytest.approx(plain.class_prior_, abs=2e-3)
+
+
+def test_sparse_float32_and_memory_maps(tmp_path):
+    X, s, _ = clusters(300, 0.4, 0.5, apart=1.5)
+    X[np.abs(X) < 0.5] = 0.0
+    dense = KernelMean(random_state=0).fit(X, s).class_prior_
+    np.save(tmp_path / "X.npy", X)
+    for table in (sparse.csr_array(X), X.astype(np.float32), np.load(tmp_path / "X.npy", mmap_mode="r")):
+        assert KernelMean(random_state=0).fit(table, s).class_prior_ == pytest.approx(dense, abs=2e-3)
+
+
+def test_labels_that_say_nothing_about_the_rows_are_met_with_a_warning():
+    X = np.zeros((40, 2))
+    s = np.arange(40) < 10
+    with pytest.warns(UserWarning, match="every row would be positive. Taking 0.256"):
+        found = KernelMean().fit(X, s)
+    assert found.bound_reached_
+
+
+def test_the_bound_says_when_it_binds():
+    X, s, _ = clusters(600, 0.8, 0.2)
+    with pytest.warns(UserWarning, match="below its threshold, .* up to max_share=0.3, which is returned"):
+        found = KernelMean(max_share=0.3, random_state=0).fit(X, s)
+    assert found.bound_reached_
+    assert found.class_prior_ == pytest.approx(s.mean() + (1 - s.mean()) * 0.3)
+
+
+def test_slopes_rise_from_0_towards_1_and_pass_the_threshold_at_the_estimate():
+    X, s, _ = clusters(500, 0.5, 0.3, apart=1.5)
+    found = KernelMean(random_state=0).fit(X, s)
+    shares, slopes = found.slopes_.T
+    assert (np.diff(slopes) > -1e-3).all()  # the distance is convex
+    assert slopes[0] < found.threshold_ < slopes[-1] <= 1.0
+    share = (found.class_prior_ - s.mean()) / (1 - s.mean())
+    assert np.interp(share, shares, slopes) == pytest.approx(found.threshold_, abs=0.02)
+
+
+def test_km1_threshold_is_the_papers_where_it_is_of_use():
+    X, s, _ = clusters(800, 0.5, 0.5)
+    one, two = KernelMean("km1", random_state=0).fit(X, s), KernelMean("km2", random_state=0).fit(X, s)
+    assert one.threshold_ != two.threshold_
+    few = np.zeros(800)
+    few[0] = 1
+    one, two = KernelMean("km1", random_state=0).fit(X, few), KernelMean("km2", random_state=0).fit(X, few)
+    assert one.threshold_ == two.threshold_
+
+
+def test_interval_holds_the_estimate_and_narrows_with_the_level():
+    X, s, _ = clusters(200, 0.4, 0.5, apart=2.0)
+    wide = KernelMean(n_resamples=40, confidence_level=0.95, random_state=0).fit(X, s)
+    narrow = KernelMean(n_resamples=40, confidence_level=0.5, random_state=0).fit(X, s)
+    low, high = wide.class_prior_interval_
+    assert low < narrow.class_prior_interval_[0] < narrow.class_prior_interval_[1] < high
+    assert low < wide.class_prior_ < high
+    assert s.mean() <= wide.label_frequency_interval_[0] < wide.label_frequency_interval_[1] <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant": "km3"}, "variant must be one of 'km1', 'km2'; got 'km3'"),
+        ({"max_rows": 5}, "max_rows must be a whole number of at least 10; got 5"),
+        ({"max_share": 1.0}, "max_share must lie strictly between 0 and 1; got 1.0"),
+        ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
+        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1; got 95"),
+    ],
+)
+def test_bad_parameters(options, message):
+    X, s, _ = clusters(50, 0.5, 0.5)
+    with pytest.raises(ValueError, match=message):
+        KernelMean(**options).fit(X, s)
+
+
+def test_too_few_rows_for_an_interval():
+    X, s, _ = clusters(50, 0.5, 0.5)
+    with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; there are 12 and 38"):
+        KernelMean(n_resamples=10).fit(X, s)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 400), st.integers(1, 399), st.integers(10, 60))
+def test_subsample_is_without_replacement_seeded_and_in_proportion(n, n_labelled, max_rows):
+    s = (np.arange(n) < min(n_labelled, n - 1)).astype(float)
+    rows = draw_rows(s, max_rows, np.random.default_rng(0))
+    assert rows.size == min(n, max_rows)
+    assert np.unique(rows).size == rows.size
+    np.testing.assert_array_equal(rows, draw_rows(s, max_rows, np.random.default_rng(0)))
+    assert 0 < s[rows].sum() < rows.size
+    if min(s.sum(), n - s.sum()) * max_rows >= 2 * n:
+        assert s[rows].mean() == pytest.approx(s.mean(), abs=1 / rows.size)
+
+
+def test_equal_rows_are_merged_with_their_counts():
+    X = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0]])
+    points, unlabelled, labelled = merge_equal_rows(X, np.array([1.0, 0.0, 0.0, 0.0]))
+    order = np.argsort(points[:, 0])
+    np.testing.assert_array_equal(points[order], [[0, 0], [1, 2]])
+    np.testing.assert_allclose(unlabelled[order], [2 / 3, 1 / 3])
+    np.testing.assert_allclose(labelled[order], [0, 1])
+
+
+def test_merging_leaves_the_problem_as_it_is():
+    rng = np.random.default_rng(0)
+    X, s = rng.integers(0, 3, size=(60, 2)).astype(float), (rng.random(60) < 0.4).astype(float)
+    points, unlabelled, labelled = merge_equal_rows(X, s)
+    assert len(points) == 9
+    slopes = []
+    for table, mixture, component in ((points, unlabelled, labelled), (X, (1 - s) / (1 - s).sum(), s / s.sum())):
+        curve = DistanceCurve(Hull(np.exp(-squared_distances(table))), mixture, component, 1.0)
+        slopes.append(curve.slope(0.8))
+    assert slopes[0] == pytest.approx(slopes[1], rel=2e-3)  # apart from the ridge
+
+
+def test_median_distance_counts_rows():
+    squared = squared_distances(np.array([[0.0], [1.0], [5.0]]))
+    rng = np.random.default_rng(0)
+    assert median_distance(squared, np.array([1.0, 3.0, 9.0]), rng) == 4.0  # 91 of 169 pairs are equal: of the others
+    assert median_distance(squared, np.ones(3), rng) == 1.0
+    assert median_distance(np.zeros((1, 1)), np.ones(1), rng) == 0.0
+
+
+def test_columns_are_divided_by_their_ranges():
+    X = np.array([[1.0, 10.0, 3.0], [3.0, 30.0, 3.0]])
+    np.testing.assert_allclose(by_range(X), [[0, 0, 0], [1, 1, 0]])
+    np.testing.assert_allclose(np.diff(by_range(sparse.csr_array(X)).toarray(), axis=0), [[1, 1, 0]])
+
+
+@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:KernelMean:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([KernelMean(), KernelMean("km1", max_rows=50)])
+def test_estimator_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
