@@ -28,7 +28,8 @@ def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
         _add_sparse(key, X)
     else:
         for j in range(X.shape[1]):
-            key += _scatter(_column_bits(X, j), j)
+            bits = _column_bits(X, j)
+            key += np.where(bits == 0, np.uint64(0), _scatter(bits, j))  # zeros count for nothing, as in a sparse table
     key += _scatter(_bits(s), -1)
     return np.argsort(key, kind="stable")
 
