@@ -27,6 +27,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 benchmark: $(VENV)/.test
+	@$(PIP_INSTALL) -c constraints.txt -e ".[benchmark]"
 	$(BIN)/python -m benchmarks
 
 $(VENV)/bin/python:

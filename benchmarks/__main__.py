@@ -1,5 +1,6 @@
 """``python -m benchmarks``: all benchmarks."""
 
-from benchmarks.core import main
+from benchmarks import core, label_frequency
 
-main([])
+core.main([])
+label_frequency.main([])

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,26 +23,13 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.datasets import SOURCES, PaperSetting, paper_setting
 from benchmarks.paper_em import fit_liblinear, paper_em, penalised_objective
+from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
 from scarless import PropensityWeightedClassifier, SAREMClassifier
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.models._em import em
 from scarless.models._learners import LogisticLearner
 
-RESULTS = Path(__file__).parent / "results" / "core.jsonl"
 GAP = 1e-6  # in penalised log-likelihood per row: "the same optimum"
-Row = dict[str, Any]
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    value = function()
-    return time.perf_counter() - start, value
-
-
-def best_of(repeats: int, function: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the shortest of several times, which other work on the machine disturbs least."""
-    runs = [timed(function) for _ in range(repeats)]
-    return min(runs, key=lambda run: run[0])
 
 
 def objective(data: PaperSetting, f: np.ndarray, e: np.ndarray) -> float:
@@ -117,8 +102,11 @@ def speed(names: tuple[str, ...] = ("splice", "adult", "covtype")) -> Iterator[R
 
 def recorded(name: str, coding: str) -> tuple[int, float] | None:
     """Return how many iterations EM needs from an earlier run's record; it does not depend on the machine."""
-    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    found = [row for row in rows if (row["part"], row.get("dataset"), row.get("coding")) == ("speed", name, coding)]
+    found = [
+        row
+        for row in read_rows("core")
+        if (row["part"], row.get("dataset"), row.get("coding")) == ("speed", name, coding)
+    ]
     return (found[-1]["em_iterations_needed"], found[-1]["em_gap_reached"]) if found else None
 
 
@@ -166,17 +154,8 @@ def memory_of_one_fit(path: str) -> None:
     stored = np.load(path)
     X, s, columns = stored["X"], stored["s"], stored["columns"]
     SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # loads what is loaded once
-    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
-    before = resident("VmHWM")
-    model = SAREMClassifier(propensity_attributes=columns).fit(X, s)
-    extra = resident("VmHWM") - before
+    extra, model = extra_memory(lambda: SAREMClassifier(propensity_attributes=columns).fit(X, s))
     print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": extra, "n_iter": model.n_iter_}))
-
-
-def resident(field: str) -> float:
-    """Return a field of the process status, in MB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / 1e6
 
 
 def growth() -> Iterator[Row]:
@@ -274,35 +253,9 @@ def main(arguments: list[str]) -> None:
         memory_of_one_fit(arguments[1])
         return
     if arguments == ["table"]:
-        print_table()
+        print_rows(newest("core"))
         return
-    RESULTS.parent.mkdir(exist_ok=True)
-    for argument in arguments or list(PARTS):
-        part, _, dataset = argument.partition(":")  # "speed:adult" runs the part on one dataset
-        for row in PARTS[part]((dataset,)) if dataset else PARTS[part]():
-            row["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(json.dumps(row), flush=True)
-
-
-def print_table() -> None:
-    """Print what the results say, newest row of each kind."""
-    newest: dict[tuple[Any, ...], Row] = {}
-    for line in RESULTS.read_text().splitlines():
-        row = json.loads(line)
-        newest[row["part"], row.get("dataset"), row.get("coding"), row.get("rows"), row.get("dtype")] = row
-    for row in newest.values():
-        cells = [f"{key} {_short(value)}" for key, value in row.items() if key not in ("part", "machine")]
-        print(f"| {row['part']} | {', '.join(cells)} |")
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, dict):
-        return "; ".join(f"{key} {_short(item)}" for key, item in value.items())
-    return str(value)
+    run("core", PARTS, arguments)
 
 
 if __name__ == "__main__":

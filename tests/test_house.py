@@ -22,7 +22,9 @@ FLOORS = [
     {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-OPTIONAL = {"pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch"}
+OPTIONAL = {
+    "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs"
+}  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
 

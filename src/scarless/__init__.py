@@ -2,19 +2,27 @@
 
 from importlib.metadata import version as _version
 
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,
     SAREMClassifier,
     SCARClassifier,
+    StratifiedSCARClassifier,
 )
 
 __version__ = _version("scarless")
 
 __all__ = [
+    "DEDPUL",
+    "BestBinEstimator",
+    "ElkanNoto",
+    "KernelMean",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
     "SAREMClassifier",
     "SCARClassifier",
+    "StratifiedSCARClassifier",
+    "TIcE",
     "__version__",
 ]

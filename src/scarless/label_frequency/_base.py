@@ -145,7 +145,7 @@ def half_sample_interval(estimate: float, halves: Vector, level: float) -> Inter
     """
     tail = (1.0 - level) / 2.0
     below, above = np.quantile(halves - halves.mean(), [tail, 1.0 - tail])
-    return float(estimate - above), float(estimate - below)
+    return float(estimate - max(above, 0.0)), float(estimate - min(below, 0.0))  # the estimate is inside, always
 
 
 def possible_label_frequency(c: float, s: Vector, name: str) -> float:

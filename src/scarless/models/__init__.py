@@ -3,5 +3,12 @@
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
+from scarless.models.stratified_scar import StratifiedSCARClassifier
 
-__all__ = ["NaiveClassifier", "PropensityWeightedClassifier", "SAREMClassifier", "SCARClassifier"]
+__all__ = [
+    "NaiveClassifier",
+    "PropensityWeightedClassifier",
+    "SAREMClassifier",
+    "SCARClassifier",
+    "StratifiedSCARClassifier",
+]

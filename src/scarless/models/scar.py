@@ -1,5 +1,6 @@
 """Classifiers under stronger assumptions: labels completely at random, or no missing labels at all."""
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from scarless.data.options import check_choice
+from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import (
     check_solver_options,
@@ -28,9 +30,12 @@ class SCARClassifier(KnownPropensityClassifier):
 
     Parameters
     ----------
-    label_frequency : float, optional
-        :math:`c = \Pr(s=1|y=1)`, in (0, 1]. None: estimated together with a logistic classifier by maximum
-        likelihood, which is right only as far as the true class is logistic in the attributes.
+    label_frequency : float, str or estimator, optional
+        :math:`c = \Pr(s=1|y=1)`, in (0, 1], or what estimates it first: "tice", "km1", "km2", "elkan-noto", "dedpul" or
+        "best-bin" (each with ``random_state=0``, so that the answer is the same each time), or an object whose
+        ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. None: estimated
+        together with a logistic classifier by maximum likelihood, which is right only as far as the true class is
+        logistic in the attributes.
     estimator : scikit-learn classifier, optional
         None: logistic regression. See `PropensityWeightedClassifier` for which others work.
     method : {"risk", "likelihood"}, default="risk"
@@ -52,6 +57,8 @@ class SCARClassifier(KnownPropensityClassifier):
         Where `estimator` is given.
     label_frequency_ : float
         The `c` used.
+    label_frequency_estimator_ : fitted estimator
+        Where `label_frequency` is a name or an estimator. It got the labels as 0 and 1.
     class_prior_ : float
         The mean of the predicted probabilities over the training rows.
     n_iter_ : int
@@ -74,11 +81,16 @@ class SCARClassifier(KnownPropensityClassifier):
     >>> model = SCARClassifier(label_frequency=0.3).fit(X, s)
     >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
     0.50 true, 0.47 estimated, 0.14 labelled
+
+    An estimator of the label frequency needs some rows that are almost surely positive:
+
+    >>> round(SCARClassifier("dedpul").fit(X + 2 * y[:, None], s).label_frequency_, 1)
+    0.3
     """
 
     def __init__(
         self,
-        label_frequency: float | None = None,
+        label_frequency: Any = None,
         *,
         estimator: Any = None,
         method: str = "risk",
@@ -104,7 +116,7 @@ class SCARClassifier(KnownPropensityClassifier):
         y : array of shape (n_rows,)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            How often each row counts. An estimator of the label frequency must take weights too.
 
         Returns
         -------
@@ -117,14 +129,30 @@ class SCARClassifier(KnownPropensityClassifier):
                 "label_frequency must be given with an estimator of your own; maximum likelihood estimates it for the "
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
-        c = None if self.label_frequency is None else check_one_propensity(self.label_frequency, "label_frequency")
+        frequency = self._check_label_frequency()
         training = self._check_training(X, y, sample_weight)
-        if c is None:
+        if frequency is None:
             self._fit_jointly(*training)
             return self
-        self._fit_known(training, np.full(training.s.size, c), method)
-        self.label_frequency_ = c
+        if not isinstance(frequency, float):
+            self.label_frequency_estimator_ = frequency
+            weight = None if sample_weight is None else training.weight
+            frequency = fit_label_frequency(frequency, X, training.s, weight)
+        self._fit_known(training, np.full(training.s.size, frequency), method)
+        self.label_frequency_ = frequency
         return self
+
+    def _check_label_frequency(self) -> Any:
+        """Return None, a number in (0, 1] or an estimator to fit."""
+        given = self.label_frequency
+        if given is None or isinstance(given, Real):
+            return None if given is None else check_one_propensity(given, "label_frequency")
+        return as_label_frequency_estimator(given, "label_frequency")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        narrow_tags(tags, self.label_frequency)
+        return tags
 
     def _fit_jointly(self, X: Any, s: Vector, w: Vector) -> None:
         f, e = Design(slice(None), X.shape[1]), Design.of(np.arange(0))

@@ -31,7 +31,8 @@ Mask = NDArray[np.bool_]
 
 RIDGE = 1e-4  # adds RIDGE |u-w|^2 to a squared distance; without it K is singular to working precision
 TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
-PATIENCE = 3  # exchanges without progress before the interior-point method takes over
+PATIENCE = 4  # exchanges without progress before the interior-point method takes over
+LOW_RANK = 0.2  # of the number of points: up to here the interior-point method is the faster one
 SMALLEST = 1e-6  # entries of K that its low-rank factor may miss
 
 
@@ -74,7 +75,8 @@ class Hull:
 
     @property
     def _is_smooth(self) -> bool:
-        return "_factor" in vars(self)  # pivoting has failed before: do not try again
+        """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
+        return "_factor" in vars(self) and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
 
     @cached_property
     def _factor(self) -> Matrix:
@@ -88,7 +90,7 @@ class Hull:
 
     def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:
         """Exchange blocks of points until no sign is violated; None where that leads nowhere."""
-        fewest, patience, n_faces = u.size + 1, PATIENCE, 0
+        fewest, highest, patience, n_faces = u.size + 1, 0.0, PATIENCE, 0
         while patience > 0:
             n_faces += 1
             weights, mu = self._on_face(u, zero)
@@ -97,8 +99,9 @@ class Hull:
             n_violated = int(violated.sum())
             if n_violated == 0:
                 return Nearest(weights, mu, max(squared, 0.0), zero, n_faces, True)
-            patience = PATIENCE if n_violated < fewest else patience - 1
-            fewest = min(fewest, n_violated)
+            progress = n_violated < fewest or squared > (1.0 + TOLERANCE) * highest
+            patience = PATIENCE if progress else patience - 1
+            fewest, highest = min(fewest, n_violated), max(highest, squared)
             zero = zero ^ violated
         return None
 

@@ -1,0 +1,222 @@
+"""The label-frequency estimators' benchmark: accuracy under SCAR, and speed against the straightforward versions.
+
+``python -m benchmarks.label_frequency`` runs all parts (about an hour on 2 cores); ``python -m
+benchmarks.label_frequency accuracy:adult kernel_mean`` runs some. Each part appends its rows, as JSON lines, to
+``benchmarks/results/label_frequency.jsonl`` as soon as it has them, and ``accuracy`` skips what is there already.
+``python -m benchmarks.label_frequency table`` prints the Markdown tables from that file. Methods see attributes and
+labels only; the classes serve to measure the error.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from benchmarks.datasets import SOURCES, load
+from benchmarks.interior_point import InteriorPointKM2
+from benchmarks.plain_tice import plain_tice, range_codes
+from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
+from scarless.data.order import canonical_order
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
+from scarless.label_frequency._scores import default_classifier, out_of_fold_scores
+from scarless.label_frequency.kernel_mean import by_range
+
+NAME = "label_frequency"
+FREQUENCIES = (0.3, 0.5, 0.7)
+SEEDS = range(5)
+MAX_ROWS = 4000
+METHODS = ("Elkan-Noto e1", "Elkan-Noto e2", "Elkan-Noto e3", "DEDPUL", "best bin", "TIcE", "KM1", "KM2")
+
+
+def estimators(seed: int, classifier: Any = None) -> dict[str, Any]:
+    """Return every method with its defaults; those on scores with another classifier, where given."""
+    made = (
+        *(ElkanNoto(classifier, variant=variant, random_state=seed) for variant in ("e1", "e2", "e3")),
+        DEDPUL(classifier, random_state=seed),
+        BestBinEstimator(classifier, random_state=seed),
+        TIcE(random_state=seed),
+        *(KernelMean(variant, random_state=seed) for variant in ("km1", "km2")),
+    )
+    return dict(zip(METHODS, made, strict=True))
+
+
+def scar_sample(name: str, c: float, seed: int, max_rows: int | None = MAX_ROWS) -> tuple[np.ndarray, ...]:
+    """Return a table, its classes, and labels of positives picked completely at random."""
+    X, y, _ = load(name)
+    rng = np.random.default_rng([seed, round(100 * c)])
+    rows = rng.permutation(len(y))[: max_rows or len(y)]
+    X, y = np.asarray(X[rows], dtype=np.float64), y[rows].astype(np.float64)
+    return X, y, y * (rng.random(y.size) < c)
+
+
+def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
+    """The class prior that every method finds under SCAR, on samples of the eight datasets.
+
+    The five methods on scores get the same out-of-fold scores, of the default gradient boosting.
+    """
+    done = {(r["dataset"], r["method"], r["c"], r["seed"]) for r in read_rows(NAME) if r["part"] == "accuracy"}
+    for name, c, seed in product(names, FREQUENCIES, SEEDS):
+        missing = [method for method in METHODS if (name, method, c, seed) not in done]
+        if not missing:
+            continue
+        X, y, s = scar_sample(name, c, seed)
+        scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, 5, np.random.default_rng(seed))
+        methods = estimators(seed, "precomputed")
+        for method in missing:
+            table = scores[:, None] if hasattr(methods[method], "classifier") else X
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # estimates at the edge of what is possible
+                seconds, found = timed(lambda e=methods[method], table=table, s=s: e.fit(table, s))
+            yield {
+                "part": "accuracy",
+                "dataset": name,
+                "method": method,
+                "c": c,
+                "seed": seed,
+                "true": float(y.mean()),
+                "estimate": found.class_prior_,
+                "seconds": seconds,
+            }
+
+
+def kernel_mean(names: tuple[str, ...] = ("mushroom", "adult")) -> Iterator[Row]:
+    """KM2 against an interior-point solution of the original formulation, 2,000 unlabelled rows as the mixture."""
+    for name in names:
+        X, _, s = scar_sample(name, 0.5, 0, max_rows=None)
+        n = int(np.searchsorted(np.cumsum(1 - s), 2000)) + 1
+        X, s = X[:n], s[:n]
+        seconds, ours = best_of(3, lambda X=X, s=s: KernelMean(max_rows=len(s), random_state=0).fit(X, s))
+        share = (ours.class_prior_ - s.mean()) / (1 - s.mean())
+        scaled = by_range(X)
+        for precision in (0.04, 0.01):  # of lambda: as published, and fine enough to compare the estimates
+            slow = InteriorPointKM2(scaled[s == 0], scaled[s == 1], precision)
+            slow_seconds, slow_share = timed(slow.share)
+            yield {
+                "part": "kernel_mean",
+                "dataset": name,
+                "rows": f"{int((s == 0).sum())}+{int(s.sum())}, lambda to {precision:g}",
+                "ours": share,
+                "interior_point": slow_share,
+                "ours_seconds": seconds,
+                "interior_point_seconds": slow_seconds,
+                "solves": slow.n_solves,
+                "ratio": slow_seconds / seconds,
+            }
+
+
+def kernel_mean_size() -> Iterator[Row]:
+    """Time and memory of KM2 at 4,000 points and 100 attributes, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.label_frequency", "size-of-one-fit"]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    yield {"part": "kernel_mean_size", "rows": "4000 x 100", "seconds": float(out[0]), "extra_mb": float(out[1])}
+
+
+def size_of_one_fit() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(4000) < 0.4
+    X = rng.normal(size=(4000, 100))
+    X[:, :10] += 1.2 * y[:, None]
+    s = y & (rng.random(4000) < 0.5)
+    KernelMean(random_state=0).fit(X[:200], s[:200])  # loads what is loaded once
+    extra, (seconds, _) = extra_memory(lambda: timed(lambda: KernelMean(max_rows=4000, random_state=0).fit(X, s)))
+    print(seconds, extra)
+
+
+def tice(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
+    """TIcE against a plain Python version with bit sets, from the table to the estimate, both with the same folds."""
+    for name in names:
+        X, y, s = scar_sample(name, 0.5, 0, max_rows=None)
+        order = canonical_order(X, s)
+        X, s = X[order], s[order]  # as `TIcE.fit` has it before it draws folds
+        seconds, ours = best_of(3, lambda X=X, s=s: TIcE(random_state=0).fit(X, s))
+        folds = np.random.default_rng(0).permutation(s.size) % 5
+        row = {
+            "part": "tice",
+            "dataset": name,
+            "shape": list(X.shape),
+            "true": float(s.sum() / y.sum()),
+            "ours": ours.label_frequency_,
+            "ours_seconds": seconds,
+        }
+        for kind, options in (("plain", {"forget_idle": False}), ("plain, tuned", {})):
+            slow_seconds, slow = timed(lambda o=options, X=X, s=s, f=folds: plain_tice(range_codes(X), s, f, **o))
+            row |= {
+                kind: float(np.mean(slow.bounds[-1])),
+                f"{kind}, seconds": slow_seconds,
+                f"{kind}, ratio": slow_seconds / seconds,
+            }
+        yield row
+
+
+def together(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
+    """All estimators on all rows of a dataset."""
+    for name in names:
+        X, y, s = scar_sample(name, 0.5, 0, max_rows=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            times = {method: timed(lambda e=e, X=X, s=s: e.fit(X, s)) for method, e in estimators(0).items()}
+        yield {
+            "part": "together",
+            "dataset": name,
+            "shape": list(X.shape),
+            "true": float(y.mean()),
+            "seconds": {method: seconds for method, (seconds, _) in times.items()},
+            "estimates": {method: found.class_prior_ for method, (_, found) in times.items()},
+            "total_seconds": sum(seconds for seconds, _ in times.values()),
+        }
+
+
+PARTS = {
+    "kernel_mean_size": kernel_mean_size,
+    "together": together,
+    "tice": tice,
+    "kernel_mean": kernel_mean,
+    "accuracy": accuracy,
+}
+
+
+def print_accuracy(rows: list[Row]) -> None:
+    """Print the mean absolute error of the class prior: datasets down, methods across; the spread in the last lines."""
+    error = {(r["dataset"], r["method"], r["c"], r["seed"]): r["estimate"] - r["true"] for r in rows}
+    print("| data | Pr(y=1) | " + " | ".join(METHODS) + " |\n" + "|---" * (len(METHODS) + 2) + "|")
+
+    def errors(method: str, dataset: str | None = None, c: float | None = None) -> np.ndarray:
+        return np.array(
+            [v for k, v in error.items() if k[1] == method and dataset in (None, k[0]) and c in (None, k[2])]
+        )
+
+    for dataset in SOURCES:
+        prior = np.mean([r["true"] for r in rows if r["dataset"] == dataset])
+        cells = [f"{np.abs(errors(method, dataset)).mean():.3f}" for method in METHODS]
+        print(f"| {dataset} | {prior:.2f} | " + " | ".join(cells) + " |")
+    for c in FREQUENCIES:
+        print(f"| all, c = {c} | | " + " | ".join(f"{np.abs(errors(m, c=c)).mean():.3f}" for m in METHODS) + " |")
+    lines = {
+        "**all** | ": lambda e: f"**{np.abs(e).mean():.3f}**",
+        "standard deviation of the error | ": lambda e: f"{e.std():.3f}",
+        "mean signed error | ": lambda e: f"{e.mean():+.3f}",
+        "worst | ": lambda e: f"{np.abs(e).max():.3f}",
+    }
+    for head, show in lines.items():
+        print(f"| {head}| " + " | ".join(show(errors(method)) for method in METHODS) + " |")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["size-of-one-fit"]:
+        size_of_one_fit()
+    elif arguments == ["table"]:
+        rows = newest(NAME)
+        print_rows([row for row in rows if row["part"] != "accuracy"])
+        print_accuracy([row for row in rows if row["part"] == "accuracy"])
+    else:
+        run(NAME, PARTS, arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,122 @@
+"""Label-frequency estimators as parameters of the models: by name or as an object, fitted and read in one way."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from scarless.label_frequency._base import possible_label_frequency
+from scarless.label_frequency.best_bin import BestBinEstimator
+from scarless.label_frequency.dedpul import DEDPUL
+from scarless.label_frequency.elkan_noto import ElkanNoto
+from scarless.label_frequency.kernel_mean import KernelMean
+from scarless.label_frequency.tice import TIcE
+
+Vector = NDArray[np.float64]
+
+# One seed for all: naming an estimator gives the same answer each time.
+_NAMED: dict[str, Callable[[], Any]] = {
+    "tice": lambda: TIcE(random_state=0),
+    "km1": lambda: KernelMean("km1", random_state=0),
+    "km2": lambda: KernelMean("km2", random_state=0),
+    "elkan-noto": lambda: ElkanNoto(random_state=0),
+    "dedpul": lambda: DEDPUL(random_state=0),
+    "best-bin": lambda: BestBinEstimator(random_state=0),
+}
+NAMES = tuple(_NAMED)
+
+
+def as_label_frequency_estimator(value: Any, name: str) -> Any:
+    """Return an estimator to fit: the one of that name, with ``random_state=0``, or a clone of the one given.
+
+    Parameters
+    ----------
+    value : str or estimator
+        One of ``NAMES``, or anything whose ``fit(X, s)`` leaves ``label_frequency_``; of a pipeline, its last step.
+    name : str
+        The parameter, named in errors.
+
+    Examples
+    --------
+    >>> as_label_frequency_estimator("km1", "label_frequency")
+    KernelMean(random_state=0, variant='km1')
+    >>> as_label_frequency_estimator("KM 1", "label_frequency")
+    Traceback (most recent call last):
+    ...
+    ValueError: label_frequency='KM 1' is not the name of an estimator. Names are 'tice', ... Did you mean 'km1'?
+    """
+    if isinstance(value, str):
+        if value not in NAMES:
+            raise ValueError(f"{name}={value!r} is not the name of an estimator. {_choices(value)}")
+        return _NAMED[value]()
+    if isinstance(value, type) or not callable(getattr(value, "fit", None)):
+        advice = f"Give an instance: {value.__name__}()." if isinstance(value, type) else _choices()
+        raise ValueError(
+            f"{name} must be a number in (0, 1], the name of an estimator, or an object whose fit(X, s) leaves "
+            f"label_frequency_; got {value!r}. {advice}"
+        )
+    return clone(value, safe=False)
+
+
+def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None) -> float:
+    """Fit an estimator in place and return its label frequency, made possible where it is not."""
+    last = last_step(estimator)
+    kind = type(last).__name__
+    options: dict[str, Any] = {}
+    if sample_weight is not None:
+        _check_takes_weights(estimator, kind)
+        options["sample_weight"] = sample_weight
+    estimator.fit(X, s.astype(np.int64), **options)
+    try:
+        c = float(last.label_frequency_)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{kind} must leave one number as label_frequency_ after fit, as TIcE and the other estimators of "
+            f"scarless.label_frequency do: {error}."
+        ) from error
+    return possible_label_frequency(c, s if sample_weight is None else _copies(s, sample_weight), kind)
+
+
+def last_step(estimator: Any) -> Any:
+    """Return what stands at the end of a pipeline, or the estimator itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def narrow_tags(tags: Any, value: Any) -> None:
+    """Lower a model's tags to the tables that its label-frequency estimator can read too."""
+    estimator = _NAMED[value]() if isinstance(value, str) and value in NAMES else value
+    if hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type):
+        inner = get_tags(estimator).input_tags
+        tags.input_tags.sparse &= inner.sparse
+        tags.input_tags.allow_nan &= inner.allow_nan
+
+
+def _check_takes_weights(estimator: Any, kind: str) -> None:
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(
+            f"sample_weight is given, but {kind} estimates the label frequency without: its fit takes none. Repeat "
+            "rows in place of weights, or give an estimator whose fit takes sample_weight. SCARClassifier also takes "
+            "label_frequency as a number."
+        )
+
+
+def _copies(s: Vector, w: Vector) -> Vector:
+    """Return labels of the weighted mean, as many as there are copies of rows: what is possible depends on no more.
+
+    Weights may be large; that one row in a million must be negative changes nothing.
+    """
+    total = float(w.sum())
+    n_rows = max(int(np.count_nonzero(w)), min(round(total), 10**6))
+    return np.full(n_rows, float(w @ s) / total)
+
+
+def _choices(value: str = "") -> str:
+    names = f"Names are {', '.join(map(repr, NAMES))}."
+    nearest = get_close_matches(value.lower(), NAMES, n=1)
+    return f"{names} Did you mean {nearest[0]!r}?" if nearest else names

@@ -1,0 +1,327 @@
+"""Labels selected completely at random inside strata: the paper's reduction of SAR to SCAR."""
+
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.data.attributes import check_attributes
+from scarless.data.notices import warn_user
+from scarless.data.options import check_choice, check_whole
+from scarless.data.tables import check_foreign_table, check_table, take_columns, take_rows
+from scarless.label_frequency.names import (
+    NAMES,
+    as_label_frequency_estimator,
+    last_step,
+    narrow_tags,
+)
+from scarless.labelling.attributes import attribute_columns
+from scarless.models._base import Training, check_solver_options
+from scarless.models._strata import Estimates, combine, comparable, estimate_within
+from scarless.models.propensity_weighted import KnownPropensityClassifier
+
+Vector = NDArray[np.float64]
+
+
+class Stratum(NamedTuple):
+    """One combination of values of the propensity attributes, and the label frequency used for its rows."""
+
+    values: tuple[Any, ...]
+    n_rows: float  # sums of weights; whole numbers where the weights are
+    n_labelled: float
+    label_frequency: float
+    fell_back: bool
+
+
+class StratifiedSCARClassifier(KnownPropensityClassifier):
+    r"""Learn the true class when labels are completely at random inside strata of known attributes.
+
+    The propensity attributes :math:`x_e` cut the table into strata, one for each combination of values that occurs.
+    Inside a stratum the propensity is one number, :math:`e(x) = c_{x_e}`, so that the labels there are SCAR and any
+    estimator of the label frequency can be used, stratum by stratum, on the other attributes. One classifier is then
+    fitted to all rows and attributes with these propensities, as in `PropensityWeightedClassifier`.
+
+    It is right when the propensity depends on nothing but the stratum, and each stratum has rows enough for the
+    estimator. A stratum with fewer than `min_rows` rows or `min_labelled` labelled ones, or in which the estimate
+    fails, gets the pooled label frequency: the same estimator on all rows, again without the propensity attributes.
+    That one is right when labelled or not has nothing to do with the other attributes of a positive row. Where at
+    least `min_rows` rows show a larger share of labelled ones than that, the share is used: labelled rows are positive,
+    so no label frequency is below it.
+
+    Parameters
+    ----------
+    propensity_attributes : str, int, sequence, slice, mask, callable or None
+        Columns that the labelling depends on, as in ``ColumnTransformer``: few, with few values each. Bin numbers
+        first. None: one stratum, which is SCAR.
+    label_frequency : str or estimator, default="tice"
+        "tice", "km1", "km2", "elkan-noto", "dedpul" or "best-bin" (each with ``random_state=0``, so that the answer is
+        the same each time), or an object whose ``fit(X, s)`` leaves ``label_frequency_``, such as those of
+        `scarless.label_frequency`. It is cloned for each stratum.
+    min_rows, min_labelled : int, default=50 and 10
+        A stratum with less gets the pooled label frequency.
+    estimator : scikit-learn classifier, optional
+        None: logistic regression. See `PropensityWeightedClassifier` for which others work. With one that reads data
+        frames the propensity attributes may hold text.
+    method : {"risk", "likelihood"}, default="risk"
+        How to fit for given propensities; see `PropensityWeightedClassifier`.
+    C : float, default=1.0
+        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+    tol : float, optional
+        As in `PropensityWeightedClassifier`.
+    max_iter : int, default=200
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+
+    Attributes
+    ----------
+    strata_ : list of named tuples
+        In sorted order of values: ``values`` (in the order of `propensity_attributes`), ``n_rows``, ``n_labelled``,
+        ``label_frequency``, ``fell_back``. ``pandas.DataFrame(model.strata_)`` is a table of them.
+    pooled_label_frequency_ : float
+        Used where `fell_back`, and by `predict_propensity` for combinations never seen.
+    label_frequency_estimator_ : fitted estimator
+        The one that gave the pooled label frequency. It got the labels as 0 and 1.
+    classes_ : array of shape (2,)
+    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+        Where `estimator` is None.
+    estimator_ : fitted estimator
+        Where `estimator` is given.
+    class_prior_, label_frequency_ : float
+        Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    See Also
+    --------
+    SAREMClassifier : Models the propensity, and so shares strength between strata.
+    SCARClassifier : One label frequency for all rows.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive
+    and Unlabeled Data", ECML-PKDD 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless.models import StratifiedSCARClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y, region = rng.random(6000) < 0.4, rng.integers(0, 2, size=6000)
+    >>> x = rng.normal(size=(6000, 2)) + 3 * y[:, None]
+    >>> s = y & (rng.random(6000) < np.where(region == 1, 0.8, 0.3))
+    >>> X = np.column_stack([x, region])
+    >>> model = StratifiedSCARClassifier(propensity_attributes=[2], label_frequency="dedpul").fit(X, s)
+    >>> for stratum in model.strata_:
+    ...     print(stratum.values, stratum.n_rows, f"{stratum.label_frequency:.1f}")
+    (0.0,) 3021 0.3
+    (1.0,) 2979 0.8
+    >>> print(f"{y.mean():.1f} true, {model.class_prior_:.1f} estimated, {s.mean():.1f} labelled")
+    0.4 true, 0.4 estimated, 0.2 labelled
+    """
+
+    def __init__(
+        self,
+        propensity_attributes: Any,
+        *,
+        label_frequency: Any = "tice",
+        min_rows: int = 50,
+        min_labelled: int = 10,
+        estimator: Any = None,
+        method: str = "risk",
+        C: float = 1.0,
+        tol: float | None = None,
+        max_iter: int = 200,
+        pos_label: Any = None,
+    ) -> None:
+        self.propensity_attributes = propensity_attributes
+        self.label_frequency = label_frequency
+        self.min_rows = min_rows
+        self.min_labelled = min_labelled
+        self.estimator = estimator
+        self.method = method
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Estimate the label frequencies and fit the classifier.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts, also towards `min_rows` and `min_labelled`. The estimator of the label
+            frequency must take weights too.
+
+        Returns
+        -------
+        self
+        """
+        method = check_choice(self.method, "method", ("risk", "likelihood"))
+        check_solver_options(self)
+        check_whole(self.min_rows, "min_rows", at_least=1)
+        check_whole(self.min_labelled, "min_labelled", at_least=1)
+        prototype = self._check_label_frequency()
+        training = self._check_training(X, y, sample_weight)
+        self._columns = self._check_columns(X)
+        values = self._stratum_values(training.X)
+        # Estimators that read a frame by its names get one; a row of weight 0 is not there.
+        rows = np.flatnonzero(training.weight)
+        counted = Training(X if hasattr(X, "columns") else training.X, training.s, training.weight)
+        if rows.size < training.s.size:
+            counted = Training(*(take_rows(part, rows) for part in counted))
+        self._fit_strata(counted, [column[rows] for column in values], prototype, weighted=sample_weight is not None)
+        self._fit_known(training, self._propensity_of(values, training.s.size), method)
+        return self
+
+    def _fit_strata(self, training: Training, values: list[NDArray[Any]], prototype: Any, *, weighted: bool) -> None:
+        table, s, w = training
+        self._combinations, code = combine(values, s.size)
+        n_rows, n_labelled = np.bincount(code, w), np.bincount(code, w * s)
+        large = (n_rows >= self.min_rows) & (n_labelled >= self.min_labelled)
+        chosen = np.flatnonzero(large & (n_labelled < n_rows))
+        others = np.setdiff1d(np.arange(self.n_features_in_), self._columns)
+        table = table if others.size == self.n_features_in_ else take_columns(table, others)
+        estimates = estimate_within(prototype, table, s, w if weighted else None, code, chosen)
+        self.label_frequency_estimator_ = estimates.estimator
+        self.pooled_label_frequency_ = estimates.pooled
+
+        share = n_labelled / n_rows
+        fallback = np.where(n_rows >= self.min_rows, np.maximum(estimates.pooled, share), estimates.pooled)
+        fell_back = np.isnan(estimates.within)
+        c = np.where(fell_back, fallback, estimates.within)
+        self._frequencies = np.append(c, estimates.pooled)  # the last one is for combinations never seen
+        first = np.unique(code, return_index=True)[1]
+        combinations = list(zip(*(column[first].tolist() for column in values), strict=True)) or [()]
+        if (w == np.rint(w)).all():
+            n_rows, n_labelled = n_rows.astype(np.int64), n_labelled.astype(np.int64)
+        columns = (n_rows.tolist(), n_labelled.tolist(), c.tolist(), fell_back.tolist())
+        self.strata_ = [Stratum(*row) for row in zip(combinations, *columns, strict=True)]
+        self._warn_of_estimates(estimates, chosen.size)
+        self._warn_of_fallback(n_rows, fell_back)
+
+    def predict_propensity(self, X: Any) -> Vector:
+        """Return the label frequency of each row's stratum, the pooled one for combinations never seen.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        if hasattr(self, "coef_"):
+            X = check_table(self, X, reset=False)
+        else:
+            X = check_foreign_table(self, X, inner=self._reader, reset=False)
+        return self._propensity_of(self._stratum_values(X), X.shape[0])
+
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return self._posterior(X, s, self.predict_propensity(X), known=True)
+
+    def _assumed_propensity(self, X: Any) -> Vector:
+        return self.predict_propensity(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        narrow_tags(tags, self.label_frequency)
+        return tags
+
+    def _check_label_frequency(self) -> Any:
+        given = self.label_frequency
+        if given is None or isinstance(given, Real):
+            raise ValueError(
+                f"label_frequency={given!r} is not estimated in each stratum: that is SCARClassifier({given!r}). Give "
+                f"an estimator, or the name of one: {', '.join(map(repr, NAMES))}. For propensities that are known use "
+                "PropensityWeightedClassifier."
+            )
+        return as_label_frequency_estimator(given, "label_frequency")
+
+    def _check_columns(self, X: Any) -> NDArray[np.intp]:
+        if self.propensity_attributes is None:
+            return np.arange(0)
+        n, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        columns = check_attributes(
+            self.propensity_attributes, X, n_columns=n, names=names, parameter="propensity_attributes"
+        )
+        if columns.size == n:
+            raise ValueError(
+                f"propensity_attributes selects every column of X (n_features = {n}): none is left to tell positives "
+                "from negatives inside a stratum, and the label frequency cannot be estimated there. Name fewer, or "
+                "use SAREMClassifier, which models the propensity."
+            )
+        return columns
+
+    def _name(self, column: int) -> str:
+        names = getattr(self, "feature_names_in_", None)
+        return f"column {column}" if names is None else str(names[column])
+
+    def _stratum_values(self, X: Any) -> list[NDArray[Any]]:
+        columns = attribute_columns(X, self._columns.tolist())
+        return [comparable(values, self._name(j)) for values, j in zip(columns, self._columns, strict=True)]
+
+    def _propensity_of(self, values: list[NDArray[Any]], n_rows: int) -> Vector:
+        for column, levels, j in zip(values, self._combinations.levels, self._columns, strict=True):
+            if (column.dtype.kind == "U") != (levels.dtype.kind == "U"):
+                was, is_now = ("numbers", "text") if column.dtype.kind == "U" else ("text", "numbers")
+                raise ValueError(
+                    f"propensity attribute {self._name(j)} held {was} in fit and holds {is_now} now; give {was}."
+                )
+        return self._frequencies[self._combinations.find(values, n_rows)]
+
+    def _place_of(self, stratum: int | None) -> str:
+        if stratum is None:
+            return "all rows"
+        pairs = zip(self._columns, self.strata_[stratum].values, strict=True)
+        return "the rows where " + ", ".join(f"{self._name(j)} = {value!r}" for j, value in pairs)
+
+    def _warn_of_estimates(self, estimates: Estimates, n_strata: int) -> None:
+        """Tell in a line or two what the estimator said in all of its fits."""
+        kind = type(last_step(estimates.estimator)).__name__
+        if estimates.failures:
+            stratum, message = next(iter(estimates.failures.items()))
+            warn_user(
+                f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata, which use the pooled label "
+                f"frequency {estimates.pooled:.3g}; first, for {self._place_of(stratum)}: {message}",
+                UserWarning,
+            )
+        for category, messages in estimates.notices.items():
+            fit, message = next(iter(messages.items()))
+            warn_user(
+                f"{kind}, fitted to the other attributes, warned in {len(messages):,} of {n_strata + 1:,} fits; first, "
+                f"for {self._place_of(fit)}: {message}",
+                category,
+            )
+
+    def _warn_of_fallback(self, n_rows: NDArray[Any], fell_back: NDArray[np.bool_]) -> None:
+        share = n_rows[fell_back].sum() / n_rows.sum()
+        if share > 0.5:
+            warn_user(
+                f"propensity_attributes make {fell_back.size:,} strata of {n_rows.sum():,.0f} rows; "
+                f"{fell_back.sum():,} of them ({share:.0%} of the rows) have too few rows or labels "
+                f"(min_rows={self.min_rows}, min_labelled={self.min_labelled}) and use the pooled label frequency "
+                f"{self.pooled_label_frequency_:.2g}. Use fewer or binned attributes, or SAREMClassifier, which models "
+                "the propensity.",
+                UserWarning,
+            )

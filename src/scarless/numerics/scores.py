@@ -1,0 +1,105 @@
+r"""What the scores of labelled and unlabelled rows say about the label frequency.
+
+A score orders rows by how likely they are labelled; :math:`g(x)` is one that estimates :math:`\Pr(s=1|x)`. Labels are
+selected completely at random: :math:`g(x) = c\,\Pr(y=1|x)`. The scores are out of fold: a classifier knows the labels
+of the rows it was trained on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def mean_labelled_score(g: Vector, s: Vector) -> float:
+    r"""Elkan and Noto's :math:`e_1`, the mean of :math:`g` over labelled rows.
+
+    Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x)\mid y=1]`: right where no negative looks like a positive, else too low.
+
+    Examples
+    --------
+    >>> mean_labelled_score(np.array([0.5, 0.25, 0.0]), np.array([1.0, 1.0, 0.0]))
+    0.375
+    """
+    return float(s @ g) / float(s.sum())
+
+
+def labelled_share_of_scores(g: Vector, s: Vector) -> float:
+    r"""Elkan and Noto's :math:`e_2 = \sum_{s=1} g / \sum g`, 0 where no row has a score above 0.
+
+    It equals :math:`e_1` where :math:`g` is calibrated: :math:`\sum g` is then the number of labelled rows.
+
+    Examples
+    --------
+    >>> labelled_share_of_scores(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 1.0]))
+    0.75
+    """
+    total = float(g.sum())
+    return float(s @ g) / total if total > 0 else 0.0
+
+
+def largest_score(g: Vector, s: Vector) -> float:
+    r"""Elkan and Noto's :math:`e_3 = \max g`: right where some row is surely positive and :math:`g` is exact there.
+
+    A maximum picks the largest error of :math:`g`, so that noise pushes it up.
+
+    Examples
+    --------
+    >>> largest_score(np.array([0.5, 0.25]), np.array([1.0, 0.0]))
+    0.5
+    """
+    return float(g.max())
+
+
+def prior_of_all(unlabelled_prior: float, n_labelled: float, n_unlabelled: float) -> float:
+    r"""Class prior among all rows from that among the unlabelled ones: :math:`(n_l + \pi_u n_u) / (n_l + n_u)`.
+
+    Examples
+    --------
+    >>> prior_of_all(0.5, 20, 80)
+    0.6
+    """
+    return (n_labelled + unlabelled_prior * n_unlabelled) / (n_labelled + n_unlabelled)
+
+
+class BestBin(NamedTuple):
+    """The rows whose score is at least `threshold`, what they say and an upper confidence bound of it."""
+
+    threshold: float
+    unlabelled_prior: float
+    upper_bound: float
+
+
+def best_bin(labelled: Vector, unlabelled: Vector, *, delta: float, gamma: float) -> BestBin:
+    r"""Bound the share of positives among unlabelled rows from the top of the ranking.
+
+    With :math:`q_l(z)`, :math:`q_u(z)` the shares of labelled and unlabelled rows that score at least :math:`z`,
+    :math:`q_u \ge \pi_u q_l`, with equality where all rows above :math:`z` are positive. The threshold minimises
+
+    .. math:: \frac{q_u}{q_l} + \frac{1+\gamma}{q_l}
+              \Bigl(\sqrt{\tfrac{\log(4/\delta)}{2 n_u}} + \sqrt{\tfrac{\log(4/\delta)}{2 n_l}}\Bigr),
+
+    and :math:`\pi_u` is the ratio there, at most 1. Equal scores stay together; of equally good thresholds the lowest
+    is taken, which rests on most rows. Garg, Wu, Smola, Balakrishnan and Lipton, "Mixture proportion estimation and PU
+    learning: a modern approach", NeurIPS 2021.
+
+    Examples
+    --------
+    >>> found = best_bin(np.array([3.0, 3.0, 2.0]), np.array([3.0, 2.0, 1.0, 1.0]), delta=0.1, gamma=0.01)
+    >>> found.threshold, found.unlabelled_prior
+    (2.0, 0.5)
+    """
+    thresholds = np.unique(labelled)  # between two of them q_l does not change and q_u only falls
+    q_l = _share_from(thresholds, labelled)
+    q_u = _share_from(thresholds, unlabelled)
+    slack = np.sqrt(0.5 * np.log(4.0 / delta)) * (unlabelled.size**-0.5 + labelled.size**-0.5)
+    upper = (q_u + (1.0 + gamma) * slack) / q_l
+    best = int(np.argmin(upper))
+    return BestBin(float(thresholds[best]), float(min(q_u[best] / q_l[best], 1.0)), float(upper[best]))
+
+
+def _share_from(thresholds: Vector, values: Vector) -> Vector:
+    """Return the share of values that are at least each threshold."""
+    return (values.size - np.searchsorted(np.sort(values), thresholds, side="left")) / values.size

@@ -1,0 +1,215 @@
+"""Estimators of the label frequency by name or as objects, and what is read from them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags, get_tags
+from threadpoolctl import threadpool_limits
+
+from scarless.label_frequency._base import LabelFrequencyEstimator
+from scarless.label_frequency.names import (
+    NAMES,
+    as_label_frequency_estimator,
+    fit_label_frequency,
+    last_step,
+    narrow_tags,
+)
+
+
+class Told(BaseEstimator):
+    """Gives back what it was told, possible or not."""
+
+    def __init__(self, value=0.5):
+        self.value = value
+
+    def fit(self, X, s, sample_weight=None):
+        self.s_, self.w_ = s, sample_weight
+        self.label_frequency_ = self.value
+        return self
+
+
+X, S = np.zeros((20, 1)), np.repeat([1.0, 0.0], [4, 16])
+
+
+# --- names
+
+
+def test_every_name_is_an_estimator_that_gives_the_same_answer_each_time():
+    kinds = {name: type(as_label_frequency_estimator(name, "label_frequency")).__name__ for name in NAMES}
+    assert kinds == {
+        "tice": "TIcE",
+        "km1": "KernelMean",
+        "km2": "KernelMean",
+        "elkan-noto": "ElkanNoto",
+        "dedpul": "DEDPUL",
+        "best-bin": "BestBinEstimator",
+    }
+    for name in NAMES:
+        estimator = as_label_frequency_estimator(name, "label_frequency")
+        assert isinstance(estimator, LabelFrequencyEstimator)
+        assert estimator.random_state == 0
+        assert estimator is not as_label_frequency_estimator(name, "label_frequency")
+
+
+def test_the_kernel_means_are_two():
+    variants = [as_label_frequency_estimator(name, "label_frequency").variant for name in ("km1", "km2")]
+    assert variants == ["km1", "km2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_named_estimator_finds_a_label_frequency(name):
+    rng = np.random.default_rng(0)
+    y = rng.random(200) < 0.4
+    table = rng.normal(size=(200, 2)) + 3 * y[:, None]
+    s = (y & (rng.random(200) < 0.5)).astype(float)
+    with threadpool_limits(1):
+        c = fit_label_frequency(as_label_frequency_estimator(name, "label_frequency"), table, s)
+        again = fit_label_frequency(as_label_frequency_estimator(name, "label_frequency"), table, s)
+    assert c == pytest.approx(s.sum() / y.sum(), abs=0.25)
+    assert c == again
+
+
+@pytest.mark.parametrize(
+    ("value", "nearest"),
+    [("tise", "tice"), ("TIcE", "tice"), ("KM2", "km2"), ("ElkanNoto", "elkan-noto"), ("best bin", "best-bin")],
+)
+def test_an_unknown_name_gets_the_nearest(value, nearest):
+    message = (
+        f"c='{value}' is not the name of an estimator. Names are 'tice', 'km1', 'km2', 'elkan-noto', 'dedpul', "
+        rf"'best-bin'\. Did you mean '{nearest}'\?"
+    )
+    with pytest.raises(ValueError, match=message):
+        as_label_frequency_estimator(value, "c")
+
+
+def test_a_name_like_none_gets_the_list():
+    with pytest.raises(ValueError, match=r"Names are 'tice', .*'best-bin'\.$"):
+        as_label_frequency_estimator("maximum likelihood", "label_frequency")
+
+
+# --- objects
+
+
+def test_an_object_is_cloned():
+    given = Told(0.3).fit(X, S)
+    taken = as_label_frequency_estimator(given, "label_frequency")
+    assert taken is not given
+    assert taken.value == 0.3
+    assert not hasattr(taken, "label_frequency_")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            Told,
+            r"c must be a number in \(0, 1\], the name of an estimator, .* got <class .* Give an instance: Told\(\)",
+        ),
+        (0.3, r"or an object whose fit\(X, s\) leaves label_frequency_; got 0.3. Names are 'tice'"),
+        (None, "got None. Names are 'tice'"),
+        ({"fit": 1}, "got {'fit': 1}. Names are 'tice'"),
+    ],
+)
+def test_what_is_no_estimator(value, message):
+    with pytest.raises(ValueError, match=message):
+        as_label_frequency_estimator(value, "c")
+
+
+def test_the_last_step_of_a_pipeline_is_read():
+    inner = Told(0.4)
+    pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), inner))
+    assert last_step(pipeline) is inner
+    assert last_step(inner) is inner
+    assert fit_label_frequency(pipeline, X, S) == 0.4
+
+
+# --- what is read after the fit
+
+
+def test_labels_are_whole_numbers_and_weights_are_left_out_unless_given():
+    estimator = Told()
+    assert fit_label_frequency(estimator, X, S) == 0.5
+    np.testing.assert_array_equal(estimator.s_, S)
+    assert estimator.s_.dtype == np.int64
+    assert estimator.w_ is None
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), 1, np.array(0.5)])
+def test_numbers_of_any_kind(value):
+    c = fit_label_frequency(Told(value), X, S)
+    assert type(c) is float
+    assert c == value
+
+
+@pytest.mark.parametrize("value", [None, "high", [0.1, 0.2], {}])
+def test_what_is_no_number(value):
+    with pytest.raises(ValueError, match="Told must leave one number as label_frequency_ after fit, as TIcE and"):
+        fit_label_frequency(Told(value), X, S)
+
+
+def test_a_classifier_leaves_none():
+    with pytest.raises(ValueError, match=r"LogisticRegression must leave .* no attribute 'label_frequency_'"):
+        fit_label_frequency(LogisticRegression(), np.arange(20.0)[:, None], S)
+
+
+def test_nan_is_an_error_and_impossible_values_are_clipped():
+    with pytest.raises(ValueError, match=r"Told gives no label frequency \(NaN\) for these 20 rows"):
+        fit_label_frequency(Told(np.nan), X, S)
+    with pytest.warns(UserWarning, match="Told estimates a class prior of 0.1, below the share of labelled rows, 0.2"):
+        assert fit_label_frequency(Told(2.0), X, S) == 1.0
+    with pytest.warns(UserWarning, match="Told estimates a label frequency of 0.1; the share of labelled rows is 0.2"):
+        assert fit_label_frequency(Told(0.1), X, S) == pytest.approx(0.2 / (1 - 1 / 20))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e12])
+def test_weights_decide_what_is_possible(scale):
+    weight = scale * np.where(S == 1, 1.0, 9.0)
+    share = 4 / (4 + 9 * 16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fit_label_frequency(Told(1.1 * share), X, S, weight) == 1.1 * share < S.mean()
+    with pytest.warns(UserWarning, match="leaves one row negative"):
+        fit_label_frequency(Told(0.9 * share), X, S, weight)
+
+
+def test_weights_are_copies_also_where_an_estimate_is_clipped():
+    weight = np.r_[0.0, 2.0, 3.0, np.ones(16), 7.0]
+    rows = np.repeat(np.arange(20), weight.astype(int))
+    estimator = Told(0.0)
+    with pytest.warns(UserWarning, match="leaves one row negative"):
+        weighted = fit_label_frequency(estimator, X, S, weight)
+    with pytest.warns(UserWarning, match="leaves one row negative"):
+        assert weighted == pytest.approx(fit_label_frequency(clone(estimator), X[rows], S[rows]), rel=1e-14)
+    assert estimator.w_ is weight
+
+
+def test_weights_for_an_estimator_without():
+    class Plain(Told):
+        def fit(self, X, s):
+            return super().fit(X, s)
+
+    with pytest.raises(ValueError, match="sample_weight is given, but Plain estimates the label frequency without"):
+        fit_label_frequency(Plain(), X, S, np.ones(20))
+
+
+# --- tags
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_tags_are_narrowed_only(readable):
+    def tags_of(value):
+        tags = get_tags(BaseEstimator())
+        tags.input_tags.sparse = tags.input_tags.allow_nan = readable
+        narrow_tags(tags, value)
+        return tags.input_tags.sparse, tags.input_tags.allow_nan
+
+    assert isinstance(get_tags(BaseEstimator()), Tags)
+    assert tags_of(Told()) == (False, False)
+    assert tags_of("elkan-noto") == (readable, False)
+    for untold in (None, 0.5, "no name", Told, object()):
+        assert tags_of(untold) == (readable, readable)

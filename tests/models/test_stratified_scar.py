@@ -1,0 +1,628 @@
+"""SAR by strata of SCAR: exact with an oracle in each stratum, and honest about strata that are too small."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from scarless.models import PropensityWeightedClassifier, SCARClassifier, StratifiedSCARClassifier
+from scarless.models._strata import combine
+from scarless.models.stratified_scar import Stratum
+
+
+class KnownClasses(BaseEstimator):
+    """Knows the true class of every row by its number, which the last column holds in thousandths."""
+
+    def __init__(self, y):
+        self.y = y
+
+    def fit(self, X, s, sample_weight=None):
+        w = np.ones(len(s)) if sample_weight is None else sample_weight
+        y = self.y[np.rint(1000 * np.asarray(X)[:, -1]).astype(int)]
+        self.n_columns_ = X.shape[1]
+        self.label_frequency_ = (w @ s) / (w @ y)
+        return self
+
+
+class RootShare(BaseEstimator):
+    """A root of the share of labelled rows, whatever the attributes."""
+
+    def __init__(self, root=2):
+        self.root = root
+
+    def fit(self, X, s, sample_weight=None):
+        self.label_frequency_ = np.average(s, weights=sample_weight) ** (1 / self.root)
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Unweighted(RootShare):
+    def fit(self, X, s):
+        return super().fit(X, s)
+
+
+class Choosy(RootShare):
+    """Fails, gives nothing, or warns, where the first column says so."""
+
+    def fit(self, X, s):
+        mark = np.asarray(X)[0, 0] if np.unique(np.asarray(X)[:, 0]).size == 1 else 0
+        if mark == 1:
+            raise ValueError("no convergence here")
+        if mark == 2:
+            warnings.warn("a rough estimate", UserWarning, stacklevel=2)
+        super().fit(X, s)
+        if mark == 3:
+            self.label_frequency_ = 0.0
+        if mark == 4:
+            self.label_frequency_ = np.nan
+        return self
+
+
+class Numbered:
+    """Rows in strata 0, 1, ... of given sizes, of which given numbers are labelled."""
+
+    def __init__(self, sizes, labelled, seed=0):
+        rng = np.random.default_rng(seed)
+        self.stratum = np.repeat(np.arange(len(sizes)), sizes)
+        self.s = np.concatenate([np.arange(n) < k for n, k in zip(sizes, labelled, strict=True)]).astype(int)
+        self.X = np.column_stack([self.stratum, rng.normal(size=(self.s.size, 2)) + self.s[:, None]])
+
+
+@pytest.fixture
+def sar():
+    """Six strata of two attributes, with propensities from 0.2 to 0.9, and each row's number as the last column."""
+    rng = np.random.default_rng(1)
+    n = 900
+    strata = np.column_stack([rng.integers(0, 2, size=n), rng.integers(-1, 2, size=n)]).astype(float)
+    x = rng.normal(size=(n, 2))
+    y = (rng.random(n) < expit(1.5 * x[:, 0] + strata[:, 0] - 0.5)).astype(int)
+    e = 0.2 + 0.25 * strata[:, 0] + 0.2 * (strata[:, 1] + 1)
+    s = y * (rng.random(n) < e)
+    return np.column_stack([x[:, 0], strata, x[:, 1], np.arange(n) / 1000]), y, s
+
+
+def by_hand(X, y, s, columns=(1, 2)):
+    """Return each row's share of labels among the positives of its stratum."""
+    e = np.empty(len(s))
+    for values in {tuple(row) for row in X[:, columns].tolist()}:
+        rows = (X[:, columns] == values).all(axis=1)
+        e[rows] = s[rows].sum() / y[rows].sum()
+    return e
+
+
+def model_of(y, **options):
+    return StratifiedSCARClassifier(
+        options.pop("propensity_attributes", [1, 2]), label_frequency=KnownClasses(y), tol=1e-13, **options
+    )
+
+
+# --- the reduction
+
+
+@pytest.mark.parametrize("method", ["risk", "likelihood"])
+def test_with_an_oracle_it_is_the_fit_with_known_propensities(sar, method):
+    X, y, s = sar
+    e = by_hand(X, y, s)
+    model = model_of(y, method=method).fit(X, s)
+    known = PropensityWeightedClassifier(method=method, tol=1e-13).fit(X, s, propensity=e)
+    np.testing.assert_allclose(model.predict_propensity(X), e, rtol=1e-14)
+    np.testing.assert_allclose(model.coef_, known.coef_, atol=1e-10)
+    np.testing.assert_allclose(model.intercept_, known.intercept_, atol=1e-10)
+    assert model.class_prior_ == pytest.approx(known.class_prior_, abs=1e-12)
+    assert model.label_frequency_ == pytest.approx(known.label_frequency_, abs=1e-12)
+    np.testing.assert_allclose(model.predict_posterior(X, s), known.predict_posterior(X, s, e), atol=1e-10)
+    assert model.score(X, s) == pytest.approx(known.score(X, s, propensity=e), abs=1e-12)
+    assert model.pooled_label_frequency_ == pytest.approx(s.sum() / y.sum())
+    # Shares of each stratum, so the corrected counts are the true ones: (sum of s/e) is the number of positives.
+    assert (s / model.predict_propensity(X)).sum() == pytest.approx(y.sum())
+
+
+def test_any_estimator_gets_the_same_propensities(sar):
+    X, y, s = sar
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    model = model_of(y, estimator=tree).fit(X, s)
+    known = PropensityWeightedClassifier(tree).fit(X, s, propensity=by_hand(X, y, s))
+    np.testing.assert_allclose(model.predict_proba(X), known.predict_proba(X), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_propensity(X), by_hand(X, y, s))
+
+
+@pytest.mark.parametrize("attributes", [[1], None])
+def test_one_stratum_is_scar(sar, attributes):
+    X, y, s = sar
+    X = X.copy()
+    X[:, 1] = 3.0
+    model = model_of(y, propensity_attributes=attributes).fit(X, s)
+    scar = SCARClassifier(KnownClasses(y), tol=1e-13).fit(X, s)
+    np.testing.assert_array_equal(model.coef_, scar.coef_)
+    np.testing.assert_array_equal(model.predict_propensity(X), scar.predict_propensity(X))
+    assert model.class_prior_ == scar.class_prior_
+    assert model.label_frequency_ == pytest.approx(scar.label_frequency_)
+    values = () if attributes is None else (3.0,)
+    assert model.strata_ == [Stratum(values, s.size, s.sum(), scar.label_frequency_, False)]
+
+
+def test_the_propensity_attributes_are_left_out_of_the_estimate(sar):
+    X, y, s = sar
+    assert model_of(y).fit(X, s).label_frequency_estimator_.n_columns_ == 3
+    assert model_of(y, propensity_attributes=None).fit(X, s).label_frequency_estimator_.n_columns_ == 5
+
+
+def test_the_table_of_strata_by_hand():
+    data = Numbered(sizes=[16, 25, 9], labelled=[4, 1, 1])
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare(), min_rows=4, min_labelled=1).fit(data.X, data.s)
+    assert model.strata_ == [
+        Stratum((0.0,), 16, 4, 0.5, False),
+        Stratum((1.0,), 25, 1, 0.2, False),
+        Stratum((2.0,), 9, 1, pytest.approx(1 / 3), False),
+    ]
+    assert model.pooled_label_frequency_ == pytest.approx(np.sqrt(6 / 50))
+    assert isinstance(model.strata_[0].n_rows, int)
+    assert list(pd.DataFrame(model.strata_)) == ["values", "n_rows", "n_labelled", "label_frequency", "fell_back"]
+
+
+def test_strata_come_in_the_order_of_their_values(sar):
+    X, y, s = sar
+    values = [stratum.values for stratum in model_of(y, propensity_attributes=[2, 1]).fit(X, s).strata_]
+    assert values == [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
+
+
+# --- strata that fall back
+
+
+def test_small_strata_use_the_pooled_label_frequency():
+    data = Numbered(sizes=[200, 40, 60, 7], labelled=[72, 16, 9, 0])
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
+    pooled = np.sqrt(97 / 307)
+    assert model.strata_ == [
+        Stratum((0.0,), 200, 72, pytest.approx(0.6), False),
+        Stratum((1.0,), 40, 16, pytest.approx(pooled), True),  # fewer than 50 rows
+        Stratum((2.0,), 60, 9, pytest.approx(pooled), True),  # fewer than 10 labelled
+        Stratum((3.0,), 7, 0, pytest.approx(pooled), True),
+    ]
+    np.testing.assert_allclose(model.predict_propensity(data.X), np.array([0.6, *[pooled] * 3])[data.stratum])
+
+
+def test_a_stratum_at_the_limits_is_large_enough():
+    data = Numbered(sizes=[50, 100], labelled=[10, 36])
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
+    assert [stratum.fell_back for stratum in model.strata_] == [False, False]
+    model.set_params(min_rows=51).fit(data.X, data.s)
+    assert [stratum.fell_back for stratum in model.strata_] == [True, False]
+    model.set_params(min_rows=50, min_labelled=11).fit(data.X, data.s)
+    assert [stratum.fell_back for stratum in model.strata_] == [True, False]
+
+
+def test_the_pooled_label_frequency_is_raised_to_the_share_of_labels_in_many_rows():
+    data = Numbered(sizes=[60, 400], labelled=[60, 40])
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
+    assert model.strata_[0] == Stratum((0.0,), 60, 60, 1.0, True)  # nothing to estimate
+    data = Numbered(sizes=[60, 400], labelled=[20, 1])
+    model.set_params(min_labelled=21, label_frequency=RootShare())
+    with pytest.warns(UserWarning, match="propensity_attributes make 2 strata"):
+        model.fit(data.X, data.s)
+    assert model.strata_[0] == Stratum((0.0,), 60, 20, pytest.approx(1 / 3), True)
+    assert model.strata_[1] == Stratum((1.0,), 400, 1, pytest.approx(np.sqrt(21 / 460)), True)
+    model.set_params(min_rows=61)
+    with pytest.warns(UserWarning, match="propensity_attributes make 2 strata"):
+        model.fit(data.X, data.s)
+    assert model.strata_[0].label_frequency == model.pooled_label_frequency_
+
+
+def marked(marks):
+    """Return strata of 60 rows, 20 of them labelled, with a mark for each in the column after the stratum's."""
+    data = Numbered(sizes=[60] * len(marks), labelled=[20] * len(marks))
+    return np.insert(data.X, 1, np.asarray(marks)[data.stratum], axis=1), data.s
+
+
+@pytest.mark.parametrize(("mark", "reason"), [(1, "no convergence here"), (4, r"gives no label frequency \(NaN\)")])
+def test_a_failed_estimate_falls_back_and_is_told_once(mark, reason):
+    X, s = marked([0, mark, 0, mark, 0])
+    message = (
+        rf"Choosy failed in 2 of 5 strata, which use the pooled label frequency 0\.577; first, for the rows where "
+        rf"column 0 = 1\.0: .*{reason}"
+    )
+    with pytest.warns(UserWarning, match=message) as record:
+        model = StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    assert [stratum.fell_back for stratum in model.strata_] == [False, True, False, True, False]
+
+
+def test_a_failed_pooled_estimate_is_an_error():
+    X, s = marked([1, 1])
+    with pytest.raises(ValueError, match="no convergence here"):
+        StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
+
+
+def test_warnings_of_strata_are_counted_and_told_once():
+    X, s = marked([0, 0, 2, 2, 2, 2])
+    frame = pd.DataFrame(X, columns=["region", "mark", "a", "b"])
+    message = (
+        r"Choosy, fitted to the other attributes, warned in 4 of 7 fits; first, for the rows where region = 2\.0: a "
+        "rough estimate"
+    )
+    with pytest.warns(UserWarning, match=message) as record:
+        StratifiedSCARClassifier("region", label_frequency=Choosy()).fit(frame, s)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+
+
+def test_impossible_estimates_are_clipped_and_told_once():
+    X, s = marked([0, 3, 3, 3])
+    message = r"Choosy, fitted .* warned in 3 of 5 fits; first, .* column 0 = 1\.0: Choosy estimates a label frequency"
+    with pytest.warns(UserWarning, match=message) as record:
+        model = StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
+    assert len(record) == 1
+    assert model.strata_[1].label_frequency == pytest.approx((1 / 3) / (1 - 1 / 60))
+    assert not model.strata_[1].fell_back
+
+
+def test_a_warning_about_all_rows_says_so():
+    X, s = marked([2, 2])
+    with pytest.warns(UserWarning, match="warned in 3 of 3 fits; first, for all rows: a rough estimate"):
+        StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
+
+
+def test_too_many_strata_for_the_rows():
+    sizes = [2] * 40 + [70]
+    data = Numbered(sizes=sizes, labelled=[1] * 40 + [20])
+    message = (
+        r"propensity_attributes make 41 strata of 150 rows; 40 of them \(53% of the rows\) have too few rows or labels "
+        r"\(min_rows=50, min_labelled=10\) and use the pooled label frequency 0\.63\. Use fewer or binned attributes, "
+        "or SAREMClassifier"
+    )
+    with pytest.warns(UserWarning, match=message) as record:
+        StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
+    assert record[0].filename == __file__
+
+
+def test_combinations_never_seen_get_the_pooled_label_frequency(sar):
+    X, y, s = sar
+    kept = ~((X[:, 1] == 1) & (X[:, 2] == 0))
+    model = model_of(y).fit(X[kept], s[kept])
+    new = np.zeros((5, 5))
+    new[:, 1:3] = [[0, 0], [1, 0], [0, 7], [-5, -1], [0.5, 1]]
+    seen = next(stratum for stratum in model.strata_ if stratum.values == (0.0, 0.0))
+    expected = [seen.label_frequency, *[model.pooled_label_frequency_] * 4]
+    np.testing.assert_array_equal(model.predict_propensity(new), expected)
+    assert np.isfinite(model.predict_posterior(new, [0, 1, 0, 1, 0])).all()
+
+
+# --- invariances
+
+
+def test_the_order_of_rows_changes_nothing(sar):
+    X, y, s = sar
+    order = np.random.default_rng(0).permutation(s.size)
+    model, shuffled = model_of(y).fit(X, s), model_of(y).fit(X[order], s[order])
+    assert model.strata_ == shuffled.strata_
+    np.testing.assert_allclose(model.coef_, shuffled.coef_, atol=1e-10)
+
+
+def test_the_order_of_attributes_changes_the_values_only(sar):
+    X, y, s = sar
+    one, other = model_of(y).fit(X, s), model_of(y, propensity_attributes=[2, 1]).fit(X, s)
+    np.testing.assert_array_equal(one.predict_propensity(X), other.predict_propensity(X))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+@pytest.mark.parametrize("attributes", [["b", "c"], slice("b", "c"), [False, True, True, False, False], [1, -3]])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_and_names_are_arrays_and_numbers(sar, frame, attributes):
+    X, y, s = sar
+    table = frame({name: X[:, i] for i, name in enumerate("abcde")})
+    model, plain = model_of(y, propensity_attributes=attributes).fit(table, s), model_of(y).fit(X, s)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-12)
+    np.testing.assert_array_equal(model.predict_propensity(table), plain.predict_propensity(X))
+    assert model.strata_ == plain.strata_
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict_propensity(table[list("bacde")])
+
+
+@pytest.mark.parametrize("convert", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array])
+@pytest.mark.parametrize("estimator", [None, LogisticRegression(tol=1e-10, max_iter=1000)])
+def test_sparse_tables_are_dense_ones(sar, convert, estimator):
+    X, _, s = sar
+    options = {"label_frequency": RootShare(), "estimator": estimator, "method": "likelihood"}
+    dense = StratifiedSCARClassifier([1, 2], **options).fit(X, s)
+    model = StratifiedSCARClassifier([1, 2], **options).fit(convert(X), s)
+    assert model.strata_ == dense.strata_
+    np.testing.assert_allclose(model.predict_proba(convert(X)), dense.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(model.predict_propensity(convert(X)), dense.predict_propensity(X))
+
+
+def test_single_precision_finds_the_strata_of_double_precision(sar):
+    X, y, s = sar
+    X = X.copy()
+    X[:, 2] /= 10  # 0.1 is another number in float32
+    double, single = model_of(y).fit(X, s), model_of(y).fit(X.astype(np.float32), s)
+    for model in (double, single):
+        for table in (X, X.astype(np.float32)):
+            np.testing.assert_array_equal(model.predict_propensity(table), double.predict_propensity(X))
+    np.testing.assert_allclose(double.coef_, single.coef_, rtol=1e-3, atol=1e-5)
+
+
+def test_large_whole_numbers_stay_apart():
+    data = Numbered(sizes=[60, 60], labelled=[40, 20])
+    X = data.X + np.array([20_240_101, 0, 0])
+    tree = DecisionTreeClassifier(max_depth=2)
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare(), estimator=tree).fit(X, data.s)
+    np.testing.assert_allclose(model.predict_propensity(X), np.sqrt([2 / 3, 1 / 3])[data.stratum])
+
+
+@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2, random_state=0)])
+def test_weights_are_copies(sar, estimator):
+    X, y, s = sar
+    weight = np.random.default_rng(0).integers(0, 4, size=s.size)
+    weight[X[:, 2] == 1] = 0  # two strata are not there at all
+    model = model_of(y, estimator=estimator, min_rows=225)
+    weighted = clone(model).fit(X, s, sample_weight=weight)
+    rows = np.repeat(np.arange(s.size), weight)
+    copied = clone(model).fit(X[rows], s[rows])
+    assert weighted.strata_ == copied.strata_
+    assert len(weighted.strata_) == 4
+    assert {stratum.fell_back for stratum in weighted.strata_} == {False, True}
+    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(weighted.predict_propensity(X), copied.predict_propensity(X))
+
+
+def test_weights_that_are_no_counts(sar):
+    X, y, s = sar
+    strata = model_of(y, min_labelled=1).fit(X, s, sample_weight=np.full(s.size, 0.5)).strata_
+    assert sum(stratum.n_rows for stratum in strata) == s.size / 2
+    assert [stratum.label_frequency for stratum in strata] == pytest.approx(
+        [stratum.label_frequency for stratum in model_of(y).fit(X, s).strata_]
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    table=st.integers(1, 3).flatmap(
+        lambda k: st.lists(st.tuples(*[st.sampled_from([-2.0, -0.0, 0.0, 0.1, 5.0])] * k), min_size=1, max_size=20)
+    ),
+    new=st.lists(st.tuples(*[st.sampled_from([-2.0, 0.0, 0.1, 3.0])] * 3), min_size=1, max_size=10),
+)
+def test_combinations_are_numbered_as_sorted_tuples(table, new):
+    columns = list(np.array(table).T)
+    distinct = sorted(set(table))
+    combinations, code = combine(columns, len(table))
+    assert code.tolist() == [distinct.index(row) for row in table]
+    assert combinations.find(columns, len(table)).tolist() == code.tolist()
+    new = [row[: len(columns)] for row in new]
+    expected = [distinct.index(row) if row in distinct else -1 for row in new]
+    assert combinations.find(list(np.array(new).T), len(new)).tolist() == expected
+
+
+# --- text as attributes
+
+
+def text_reader():
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder="passthrough")
+    return make_pipeline(encode, LogisticRegression(tol=1e-10, max_iter=2000))
+
+
+def with_regions(sar):
+    X, y, s = sar
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    return frame.assign(region=np.where(frame.pop("b") == 1, "north", "south")), y, s
+
+
+class LastButRegion(KnownClasses):
+    """Reads the rows' numbers by name: a frame arrives as one."""
+
+    def fit(self, X, s, sample_weight=None):
+        assert list(X.columns) == ["a", "d", "e"]
+        return super().fit(X, s, sample_weight)
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "category", "polars"])
+def test_text_makes_strata_where_an_estimator_reads_it(sar, dtype):
+    X, y, s = sar
+    table, _, _ = with_regions(sar)
+    table = pl.DataFrame(table.to_dict("list")) if dtype == "polars" else table.astype({"region": dtype})
+    model = StratifiedSCARClassifier(
+        ["region", "c"], label_frequency=LastButRegion(y), estimator=text_reader(), method="likelihood"
+    ).fit(table, s)
+    assert [stratum.values[0] for stratum in model.strata_] == ["north"] * 3 + ["south"] * 3
+    np.testing.assert_allclose(model.predict_propensity(table), by_hand(X, y, s))
+    plain = model_of(y, estimator=LogisticRegression(tol=1e-10, max_iter=2000), method="likelihood").fit(X, s)
+    assert np.corrcoef(model.predict_proba(table)[:, 1], plain.predict_proba(X)[:, 1])[0, 1] > 0.999
+
+
+def test_whole_numbers_and_booleans_of_a_frame_are_numbers(sar):
+    X, y, s = sar
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    reader = make_pipeline(FunctionTransformer(), LogisticRegression())
+    options = {"propensity_attributes": ["b", "c"], "estimator": reader, "method": "likelihood"}
+    plain = model_of(y, **options).fit(frame, s)
+    for kinds in ({"b": bool, "c": int}, {"b": "Int64", "c": object}, {"b": "boolean", "c": "category"}):
+        model = model_of(y, **options).fit(frame.astype(kinds), s)
+        assert model.strata_ == plain.strata_
+        np.testing.assert_array_equal(model.predict_propensity(frame), plain.predict_propensity(frame))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_missing_text_is_refused(sar, missing):
+    table, _, s = with_regions(sar)
+    table["region"] = table["region"].astype(object)
+    table.loc[[4, 9], "region"] = pd.Series([missing, missing], dtype=object, index=[4, 9])
+    model = StratifiedSCARClassifier("region", label_frequency=RootShare(), estimator=text_reader())
+    message = r"propensity attribute region has 2 missing values of 900 \(first: row 4\)\. Give missing values a value"
+    with pytest.raises(ValueError, match=message):
+        model.fit(table, s)
+    table.loc[[4, 9], "region"] = "nan"  # a text like any other
+    model.set_params(method="likelihood").fit(table, s)
+    assert ("nan",) in [stratum.values for stratum in model.strata_]
+
+
+def test_missing_numbers_are_refused_where_the_estimator_would_take_them(sar):
+    X, y, s = sar
+    X = X.copy()
+    X[3, 0] = np.nan
+    inner = HistGradientBoostingClassifier(max_iter=3)
+    model = model_of(y, estimator=inner, method="likelihood", max_iter=5)
+    model.tol = 0.1
+    model.fit(X, s)  # not an attribute of the strata
+    X[7, 2] = np.nan
+    message = r"propensity attribute column 2 has 1 missing values of 900 \(first: row 7\)"
+    with pytest.raises(ValueError, match=message):
+        model.predict_propensity(X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, s)
+
+
+def test_text_in_place_of_numbers_is_refused(sar):
+    table, _, s = with_regions(sar)
+    reader = make_pipeline(FunctionTransformer(lambda X: X[["a", "d"]]), LogisticRegression())
+    model = StratifiedSCARClassifier("region", label_frequency=RootShare(), estimator=reader, method="likelihood")
+    model.fit(table, s)
+    with pytest.raises(ValueError, match="region held text in fit and holds numbers now; give text"):
+        model.predict_propensity(table.assign(region=1))
+    model.fit(table.assign(region=1.0), s)
+    with pytest.raises(ValueError, match="region held numbers in fit and holds text now; give numbers"):
+        model.predict_propensity(table)
+
+
+# --- scikit-learn's tools
+
+
+def test_grid_search_over_the_estimator_and_the_attributes(sar):
+    X, _, s = sar
+    grid = {"label_frequency__root": [2, 5], "propensity_attributes": [[1], [1, 2]]}
+    search = GridSearchCV(StratifiedSCARClassifier([2], label_frequency=RootShare()), grid, cv=2).fit(X, s)
+    assert np.ptp(search.cv_results_["mean_test_score"].reshape(2, 2), axis=0).min() > 1e-4  # the root matters
+    attributes, root = search.best_params_["propensity_attributes"], search.best_params_["label_frequency__root"]
+    best = StratifiedSCARClassifier(attributes, label_frequency=RootShare(root)).fit(X, s)
+    np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
+
+
+def test_the_given_estimator_is_left_alone(sar):
+    X, y, s = sar
+    oracle = KnownClasses(y)
+    model = StratifiedSCARClassifier([1], label_frequency=oracle).fit(X, s)
+    assert not hasattr(oracle, "label_frequency_")
+    assert model.label_frequency_estimator_.label_frequency_ == model.pooled_label_frequency_
+
+
+class OnlyOnce:
+    """Has a fit that works once, and nothing else of scikit-learn's."""
+
+    def fit(self, X, s):
+        if hasattr(self, "label_frequency_"):
+            raise ValueError("fitted already")
+        self.label_frequency_ = 0.8
+
+
+def test_every_stratum_has_an_estimator_of_its_own(sar):
+    X, _, s = sar
+    model = StratifiedSCARClassifier([1, 2], label_frequency=OnlyOnce()).fit(X, s)
+    assert {(stratum.label_frequency, stratum.fell_back) for stratum in model.strata_} == {(0.8, False)}
+    model.fit(X, s)
+
+
+def test_other_codings_and_a_second_fit(sar):
+    X, y, s = sar
+    plain = model_of(y).fit(X, s)
+    labels = np.where(s == 1, "known", "open")
+    coded = model_of(y, pos_label="known").fit(X, labels)
+    np.testing.assert_array_equal(coded.coef_, plain.coef_)
+    coded.set_params(pos_label=None, propensity_attributes=[1]).fit(X, s)
+    assert coded.strata_ == model_of(y, propensity_attributes=[1]).fit(X, s).strata_
+
+
+# The warnings are ours and meant: the checks make strata of single rows and label nearly all of them.
+@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:propensity_attributes make .* strata:UserWarning")
+@pytest.mark.filterwarnings("ignore:RootShare, fitted to the other attributes, warned:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [
+        StratifiedSCARClassifier([0], label_frequency=RootShare(10)),
+        StratifiedSCARClassifier([0], label_frequency=RootShare(10), min_rows=1, min_labelled=1, method="likelihood"),
+        StratifiedSCARClassifier(None, label_frequency=RootShare(10)),
+    ]
+)
+def test_it_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# --- wrong input
+
+
+@pytest.mark.parametrize("value", [0.3, 1, np.float32(0.5), None])
+def test_one_number_for_all_strata_is_scar(sar, value):
+    X, _, s = sar
+    message = (
+        r"is not estimated in each stratum: that is SCARClassifier\(.*Give an estimator, or the name of one: 'tice'"
+    )
+    with pytest.raises(ValueError, match=message):
+        StratifiedSCARClassifier([1], label_frequency=value).fit(X, s)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_frequency": "tise"}, r"label_frequency='tise' is not the name of an estimator.*Did you mean 'tice'\?"),
+        ({"label_frequency": RootShare}, r"got <class .*RootShare'>. Give an instance: RootShare\(\)\."),
+        ({"label_frequency": [0.2, 0.3]}, r"or an object whose fit\(X, s\) leaves label_frequency_; got \[0.2, 0.3\]"),
+        ({"label_frequency": StandardScaler()}, "StandardScaler must leave one number as label_frequency_ after fit"),
+        ({"min_rows": 0}, "min_rows must be a whole number of at least 1; got 0"),
+        ({"min_labelled": 2.5}, "min_labelled must be a whole number of at least 1; got 2.5"),
+        ({"method": "mle"}, "method must be one of 'risk', 'likelihood'; got 'mle'"),
+        ({"C": 0}, "C must be a number above 0; got 0"),
+        ({"estimator": LogisticRegression}, "estimator must be a scikit-learn classifier"),
+        ({"propensity_attributes": "age"}, "names the column 'age', but X has no column names"),
+        ({"propensity_attributes": []}, "selects no column.*None for a propensity that is the same for every row"),
+        ({"propensity_attributes": 9}, "propensity_attributes names column 9, but X has 5 columns"),
+        (
+            {"propensity_attributes": slice(None)},
+            r"propensity_attributes selects every column of X \(n_features = 5\): none is left .* use SAREMClassifier",
+        ),
+    ],
+)
+def test_parameters(sar, options, message):
+    X, _, s = sar
+    options = {"propensity_attributes": [1], "label_frequency": RootShare(), **options}
+    model = StratifiedSCARClassifier(**options)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, s)
+    with pytest.raises(NotFittedError):
+        model.predict_propensity(X)
+
+
+def test_weights_for_an_estimator_without(sar):
+    X, _, s = sar
+    message = "sample_weight is given, but Unweighted estimates the label frequency without.*Repeat rows"
+    with pytest.raises(ValueError, match=message):
+        StratifiedSCARClassifier([1], label_frequency=Unweighted()).fit(X, s, sample_weight=np.ones(s.size))
+
+
+def test_gaps_are_named_by_row_and_column(sar):
+    X, y, s = sar
+    model = model_of(y).fit(X, s)
+    X = X.copy()
+    X[7, 2] = np.nan
+    for call in (lambda: model_of(y).fit(X, s), lambda: model.predict_propensity(X)):
+        with pytest.raises(ValueError, match="contains NaN at row 7, column 2"):
+            call()
