@@ -55,7 +55,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
     propensity_attributes : str, int, sequence, slice, mask, callable or None
         Columns that the labelling depends on, as in ``ColumnTransformer``: few, with few values each. Bin numbers
         first. None: one stratum, which is SCAR.
-    label_frequency : str or estimator, default="tice"
+    label_frequency : str or estimator, default="dedpul"
         "tice", "km1", "km2", "elkan-noto", "dedpul" or "best-bin" (each with ``random_state=0``, so that the answer is
         the same each time), or an object whose ``fit(X, s)`` leaves ``label_frequency_``, such as those of
         `scarless.label_frequency`. It is cloned for each stratum.
@@ -127,7 +127,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         self,
         propensity_attributes: Any,
         *,
-        label_frequency: Any = "tice",
+        label_frequency: Any = "dedpul",
         min_rows: int = 50,
         min_labelled: int = 10,
         estimator: Any = None,

@@ -1,0 +1,109 @@
+"""The paper's protocol: propensity attributes made from clusters, stratified splits, labels drawn by propensity."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.model_selection import train_test_split
+
+from scarless.experiments.spec import Cell, Spec
+from scarless.labelling import GeometricMeanSAR, simulate_labels
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+ROWS_FOR_CLUSTERS = 20_000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A dataset's attributes, then the added ones (-1/+1), and its classes."""
+
+    X: Matrix
+    y: Vector
+    n_original: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to train and to test on."""
+
+    X_train: Matrix
+    y_train: Vector
+    X_test: Matrix
+    y_test: Vector
+    n_original: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method gets, and what it is measured by. A method reads `y_*` and `e_*` only if its name says so."""
+
+    cell: Cell
+    split: Split
+    s_train: Vector
+    e_train: Vector
+    e_test: Vector
+    seed: int
+
+    @property
+    def class_columns(self) -> NDArray[np.intp]:
+        """Columns that the classifier may see."""
+        n = self.split.X_train.shape[1] if self.cell.setting == "all" else self.split.n_original
+        return np.arange(n)
+
+    @property
+    def propensity_columns(self) -> NDArray[np.intp]:
+        """Columns that drive the labelling."""
+        return np.arange(self.split.n_original, self.split.n_original + self.cell.k)
+
+    @property
+    def seen_train(self) -> Matrix:
+        """The training rows as the classifier may see them."""
+        return self.split.X_train[:, : self.class_columns.size]
+
+    @property
+    def seen_test(self) -> Matrix:
+        """The test rows as the classifier may see them."""
+        return self.split.X_test[:, : self.class_columns.size]
+
+
+def prepare(spec: Spec, dataset: str, X: Any, y: Any) -> Prepared:
+    """Add the propensity attributes to a dataset."""
+    rng = np.random.default_rng(spec.seed_of("attributes", dataset))
+    added = [_attribute(X, spec.clusters, rng) for _ in range(spec.added_attributes)]
+    return Prepared(np.column_stack([X, *added]), np.asarray(y, dtype=np.float64), X.shape[1])
+
+
+def _attribute(X: Matrix, n_clusters: int, rng: np.random.Generator) -> Vector:
+    """Return -1 or +1 for each row, at a chance that is random for each cluster of rows.
+
+    The clusters are fitted on at most `ROWS_FOR_CLUSTERS` rows, drawn anew for each attribute.
+    """
+    n = X.shape[0]
+    rows = rng.choice(n, size=ROWS_FOR_CLUSTERS, replace=False) if n > ROWS_FOR_CLUSTERS else slice(None)
+    clusters = KMeans(n_clusters=n_clusters, n_init=1, random_state=int(rng.integers(2**31))).fit(X[rows])
+    chance = rng.random(n_clusters)[clusters.predict(X)]
+    return np.where(rng.random(n) < chance, 1.0, -1.0)
+
+
+def split_rows(spec: Spec, dataset: str, split: int, data: Prepared) -> Split:
+    """Split the rows, with the same share of positives in both parts."""
+    seed = int(spec.seed_of("split", dataset, split).generate_state(1)[0])
+    rows = np.arange(data.y.size)
+    train, test = train_test_split(rows, test_size=spec.test_share, stratify=data.y, random_state=seed)
+    train, test = np.sort(train), np.sort(test)
+    return Split(data.X[train], data.y[train], data.X[test], data.y[test], data.n_original)
+
+
+def label(spec: Spec, cell: Cell, split: Split) -> Task:
+    """Draw the labels of a cell; both settings of a split get the same ones."""
+    columns = range(split.n_original, split.n_original + cell.k)
+    mechanism = GeometricMeanSAR(columns, low=spec.low, high=spec.high, ranges=[(-1, 1)] * cell.k)
+    e_train, e_test = mechanism.propensity(split.X_train), mechanism.propensity(split.X_test)
+    labels = spec.seed_of("labels", cell.dataset, cell.k, cell.split, cell.labelling)
+    s_train = np.asarray(simulate_labels(split.y_train, e_train, random_state=labels), dtype=np.float64)
+    method = spec.seed_of("methods", cell.dataset, cell.setting, cell.k, cell.split, cell.labelling)
+    return Task(cell, split, s_train, e_train, e_test, int(method.generate_state(1)[0]))

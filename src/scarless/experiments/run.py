@@ -1,0 +1,236 @@
+"""Run an experiment: cells in worker processes, records to disk as they come."""
+
+import os
+import resource
+import threading
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from scarless.data import load_dataset
+from scarless.experiments.methods import METHODS, Bench, Kept
+from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
+from scarless.experiments.scores import scores_of
+from scarless.experiments.spec import Cell, Spec
+from scarless.experiments.store import KEY, Record, Store, key_of
+
+DECIMALS = 10  # that are stored: the last bits may differ between processors
+
+
+class Progress(Protocol):
+    """Where the running experiment tells how far it is."""
+
+    def start(self, what: str, total: float) -> None:
+        """Begin a stage."""
+
+    def advance(self, amount: float, what: str) -> None:
+        """Move on within the stage."""
+
+    def say(self, message: str) -> None:
+        """Tell something that stays on the screen."""
+
+
+class Silence:
+    """A progress that tells nothing."""
+
+    def start(self, what: str, total: float) -> None:
+        """Do nothing."""
+
+    def advance(self, amount: float, what: str) -> None:
+        """Do nothing."""
+
+    def say(self, message: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The methods still to run on a cell, and where the prepared data are."""
+
+    spec: Spec
+    cell: Cell
+    methods: tuple[str, ...]
+    data: str
+
+
+def run_experiment(
+    spec: Spec,
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    data_home: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """Run what is missing of an experiment and return the store of its records.
+
+    Parameters
+    ----------
+    spec : Spec
+    folder : path
+        Where the records go, or are already: a run that was stopped goes on there.
+    jobs : int, default=1
+        Worker processes, each on one core.
+    data_home : path, optional
+        Folder with the raw datasets; see `scarless.data.load_dataset`.
+    progress : Progress, optional
+
+    Returns
+    -------
+    Store
+    """
+    unknown = [name for name in spec.methods if name not in METHODS]
+    if unknown:
+        raise ValueError(f"There is no method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1; got {jobs}.")
+    progress, store = progress or Silence(), Store(folder)
+    # Sums by several threads differ in their last bits: one thread here too, as in workers.
+    with store.locked(), store.scratch() as scratch, threadpool_limits(1):
+        store.open_for(spec.name, spec.digest, asdict(spec))
+        work = list(_missing(spec, store, scratch))
+        sizes = _prepare_all(spec, work, Path(scratch), data_home, progress)
+        work = [item for item in work if item.cell.dataset in sizes]
+        progress.start("running", sum(len(item.methods) * sizes[item.cell.dataset] for item in work))
+        for rows in _results(work, jobs):
+            for record, timing in rows:
+                store.add(record, timing)
+                progress.advance(sizes[record["dataset"]], f"{record['dataset']}, {record['method']}")
+                if "error" in record:
+                    progress.say(f"{'/'.join(map(str, key_of(record)))}: {record['error']}")
+    return store
+
+
+def _missing(spec: Spec, store: Store, scratch: str) -> Iterator[Work]:
+    done = {key_of(record) for record in store.records()}
+    for cell in spec.cells():
+        keys = {method: (*asdict(cell).values(), method) for method in spec.methods}
+        methods = tuple(method for method, key in keys.items() if key not in done)
+        if methods:
+            yield Work(spec, cell, methods, str(Path(scratch) / cell.dataset))
+
+
+def _prepare_all(spec: Spec, work: list[Work], scratch: Path, data_home: Any, progress: Progress) -> dict[str, float]:
+    """Write every dataset, with its added attributes, for workers to map into memory; return its numbers of values.
+
+    A dataset that cannot be had is left out, with a message: it may be there the next time.
+    """
+    names = list(dict.fromkeys(item.cell.dataset for item in work))
+    progress.start("preparing", len(names))
+    sizes: dict[str, float] = {}
+    for name in names:
+        try:
+            data = load_dataset(name, data_home=data_home)
+        except (OSError, ValueError, ImportError) as error:
+            progress.say(f"{name} is left out: {error}")
+        else:
+            prepared = prepare(spec, name, data.X, data.y)
+            np.save(scratch / f"{name}.npy", prepared.X)
+            np.save(scratch / f"{name}.y.npy", prepared.y)
+            sizes[name] = float(prepared.X.size + 10**6)
+        progress.advance(1, name)
+    return sizes
+
+
+def _results(work: list[Work], jobs: int) -> Iterator[list[tuple[Record, Record]]]:
+    if jobs == 1:
+        yield from map(run_cell, work)
+        return
+    with _pool(jobs) as pool:
+        try:
+            for future in _in_flight(pool, work, 2 * jobs):
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "A worker process was killed, perhaps for lack of memory. What was finished is stored: run the same "
+                "command again, with fewer --jobs if memory is short."
+            ) from error
+
+
+def _in_flight(pool: ProcessPoolExecutor, work: Iterable[Work], n: int) -> Iterator[Future[Any]]:
+    """Hand out work a little ahead of the workers, in order, and return results as they come."""
+    rest, waiting = iter(work), set[Future[Any]]()
+    while True:
+        for item in rest:
+            waiting.add(pool.submit(run_cell, item))
+            if len(waiting) >= n:
+                break
+        if not waiting:
+            return
+        done = next(as_completed(waiting))
+        waiting.remove(done)
+        yield done
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(parent: int) -> None:
+    """Hold a worker to one core, and end it when its parent is gone, however that ended."""
+    threadpool_limits(1)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def run_cell(work: Work) -> list[tuple[Record, Record]]:
+    """Run methods on one cell; return a record and a timing for each."""
+    split, kept = _split(work.spec, work.cell.dataset, work.cell.split, work.data)
+    bench = Bench(work.spec, label(work.spec, work.cell, split), kept)
+    return [_run_method(bench, method) for method in work.methods]
+
+
+@lru_cache(maxsize=1)
+def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept]:
+    X = np.load(f"{data}.npy", mmap_mode="r")
+    prepared = Prepared(X, np.load(f"{data}.y.npy"), X.shape[1] - spec.added_attributes)
+    return split_rows(spec, dataset, split, prepared), Kept()
+
+
+def _run_method(bench: Bench, method: str) -> tuple[Record, Record]:
+    key = {**asdict(bench.task.cell), "method": method}
+    assert tuple(key) == KEY
+    borrowed, start = bench.borrowed_seconds, time.perf_counter()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            fit = METHODS[method](bench)
+            found: Record = {
+                **{name: _round(value) for name, value in scores_of(fit, bench.task).items()},
+                "class_prior": _round(fit.class_prior),
+                **({} if fit.e is None else {"label_frequency": _round(fit.label_frequency)}),
+                "n_iter": fit.n_iter,
+                "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in told),
+            }
+        except Exception as error:  # a method that fails is a result; the rest goes on
+            found = {"error": f"{type(error).__name__}: {error}"}
+    seconds = time.perf_counter() - start + bench.borrowed_seconds - borrowed
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    notes = sorted({str(warning.message).split(". ")[0] for warning in told})
+    record = {**key, **found, **({"warnings": notes} if notes else {})}
+    return record, {**key, "seconds": round(seconds, 4), "peak_mb": round(peak)}
+
+
+def _round(value: float) -> float:
+    return round(float(value), DECIMALS) + 0.0  # no -0.0

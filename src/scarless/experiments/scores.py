@@ -1,0 +1,51 @@
+"""How far predictions are from the truth: one number each."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+
+from scarless.experiments.methods import Fit
+from scarless.experiments.protocol import Task
+
+Vector = NDArray[np.float64]
+
+BINS = 10
+
+
+def scores_of(fit: Fit, task: Task) -> dict[str, float]:
+    """Return all scores of a fit, on the test rows; errors of class prior and label frequency on the training rows.
+
+    Errors of the propensity are over the positives; a method without a propensity has none.
+    """
+    y = task.split.y_test
+    found = {
+        "mse_f": float(np.mean((fit.f - y) ** 2)),
+        "auc_f": float(roc_auc_score(y, fit.f)),
+        "average_precision": float(average_precision_score(y, fit.f)),
+        "log_loss": float(log_loss(y, np.clip(fit.f, 1e-15, 1 - 1e-15))),
+        "calibration_error": calibration_error(fit.f, y),
+        "class_prior_error": float(fit.class_prior - task.split.y_train.mean()),
+    }
+    if fit.e is None:
+        return found
+    error = (fit.e - task.e_test)[y == 1]
+    true_c = task.s_train.sum() / task.split.y_train.sum()
+    return {
+        **found,
+        "mse_e": float(np.mean(error**2)),
+        "mae_e": float(np.mean(np.abs(error))),
+        "label_frequency_error": float(fit.label_frequency - true_c),
+    }
+
+
+def calibration_error(p: Vector, y: Vector) -> float:
+    """Return the mean distance of predicted and observed shares over ten bins of equal width, weighted by their rows.
+
+    Examples
+    --------
+    >>> calibration_error(np.array([0.2, 0.2, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
+    0.15
+    """
+    bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
+    predicted, observed = (np.bincount(bins, weights=values, minlength=BINS) for values in (p, y))
+    return round(float(np.abs(predicted - observed).sum()) / p.size, 12)

@@ -1,0 +1,202 @@
+"""How sure one can be of a score, and of an order of methods: intervals over runs, tests over datasets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from scarless.experiments.extras import need
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+SIGNIFICANCE = 0.05
+FEWEST = 3  # datasets, or methods, below which there is no test
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of `n` values and half the width of its confidence interval; NaN where there is none."""
+
+    mean: float
+    half: float
+    n: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero: for a difference, whether it is beyond the noise of the runs."""
+        return abs(self.mean) > self.half
+
+
+def mean_interval(values: Sequence[float] | Vector) -> Interval:
+    r"""Return the mean and its t interval at 95%.
+
+    .. math:: \bar v \pm t_{n-1,\,0.975}\, \frac{\mathrm{sd}(v)}{\sqrt n}
+
+    Right for independent values from a normal distribution. Runs on one dataset are not independent: they share
+    splits, and splits share rows. The interval describes the spread of this protocol, and is too narrow as a statement
+    on new data (Nadeau and Bengio, 2003). Values that are not finite are left out; one value has no interval.
+
+    References
+    ----------
+    Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281.
+
+    Examples
+    --------
+    >>> mean_interval([1.0, 2.0, 3.0])
+    Interval(mean=2.0, half=2.48..., n=3)
+    """
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    n = finite.size
+    if n == 0:
+        return Interval(float("nan"), float("nan"), 0)
+    if n > 1 and np.all(finite == finite[0]):  # exactly, where a mean would round
+        return Interval(float(finite[0]), 0.0, n)
+    half = _t_quantile(n - 1) * float(finite.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
+    return Interval(float(finite.mean()), half, n)
+
+
+@lru_cache
+def _t_quantile(degrees: int) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods compared over datasets by the ranks of their scores; rank 1 is best.
+
+    `problem` says in words why there is no test; the numbers of the test are then NaN.
+    """
+
+    methods: tuple[str, ...]
+    n_datasets: int
+    average_ranks: Vector
+    friedman_statistic: float
+    friedman_p: float
+    nemenyi_p: Matrix
+    critical_difference: float
+    problem: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the Friedman test finds that the methods differ."""
+        return self.friedman_p < SIGNIFICANCE
+
+    def rank(self, method: str) -> float:
+        """Return the average rank of a method; NaN if it was not compared."""
+        return float(self.average_ranks[self.methods.index(method)]) if method in self.methods else float("nan")
+
+    def p_value(self, one: str, other: str) -> float:
+        """Return Nemenyi's p-value of two methods; NaN if one was not compared, or if there is no test."""
+        if one not in self.methods or other not in self.methods:
+            return float("nan")
+        return float(self.nemenyi_p[self.methods.index(one), self.methods.index(other)])
+
+    def significant(self, one: str, other: str) -> bool:
+        """Whether two methods differ: the Friedman test finds a difference, and Nemenyi's finds it between them."""
+        return self.differs and self.p_value(one, other) < SIGNIFICANCE
+
+
+def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: bool) -> Comparison:
+    """Rank methods on each dataset, and test whether the ranks differ: Friedman, then Nemenyi.
+
+    Parameters
+    ----------
+    scores : array of shape (n_datasets, n_methods)
+        One score per dataset and method: a mean over runs. Datasets with a missing (NaN) score are left out.
+    methods : sequence of str
+        The names of the columns.
+    lower_is_better : bool
+        Which end of the score gets rank 1. Equal scores share the mean of their ranks.
+
+    Returns
+    -------
+    Comparison
+
+    References
+    ----------
+    Demsar, J. (2006). Statistical comparisons of classifiers over multiple data sets. JMLR 7, 1-30.
+
+    Examples
+    --------
+    >>> scores = [[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.2, 0.1, 0.3], [0.1, 0.2, 0.3]]
+    >>> found = compare_methods(scores, ["a", "b", "c"], lower_is_better=True)
+    >>> found.average_ranks.tolist(), round(found.friedman_p, 3), found.significant("a", "c")
+    ([1.25, 1.75, 3.0], 0.039, True)
+    """
+    table = np.asarray(scores, dtype=np.float64).reshape(-1, len(methods))
+    table = table[~np.isnan(table).any(axis=1)] * (1.0 if lower_is_better else -1.0)
+    n, m = table.shape
+    ranks = stats.rankdata(table, axis=1) if table.size else np.empty((0, m))
+    average = ranks.mean(axis=0) if n else np.full(m, np.nan)
+    problem = _why_no_test(ranks)
+    if problem:
+        nothing = np.full((m, m), np.nan)
+        return Comparison(tuple(methods), n, average, float("nan"), float("nan"), nothing, float("nan"), problem)
+    statistic, p = stats.friedmanchisquare(*table.T)
+    nemenyi = need("scikit_posthocs", "The Nemenyi test").posthoc_nemenyi_friedman(table).to_numpy(dtype=np.float64)
+    cd = critical_difference(m, n)
+    return Comparison(tuple(methods), n, average, float(statistic), float(p), nemenyi, cd)
+
+
+def _why_no_test(ranks: Matrix) -> str:
+    n, m = ranks.shape
+    if m < FEWEST:
+        return f"a test of ranks needs at least {FEWEST} methods; there {_are(m)}"
+    if n < FEWEST:
+        return f"a test of ranks needs at least {FEWEST} datasets with results of all methods; there {_are(n)}"
+    if np.all(ranks == ranks[0, 0]):
+        return "all methods score alike on every dataset"
+    return ""
+
+
+def _are(n: int) -> str:
+    return {0: "is none", 1: "is 1"}.get(n, f"are {n}")
+
+
+@lru_cache
+def critical_difference(n_methods: int, n_datasets: int, significance: float = SIGNIFICANCE) -> float:
+    r"""Return how far apart average ranks must be for Nemenyi's test to tell two methods apart.
+
+    .. math:: \frac{q_{\alpha,m,\infty}}{\sqrt 2} \sqrt{\frac{m (m+1)}{6 N}}
+
+    with `q` the quantile of the studentized range for `m` methods and `N` datasets.
+
+    Examples
+    --------
+    >>> round(critical_difference(5, 30), 2)
+    1.11
+    """
+    q = float(stats.studentized_range.ppf(1 - significance, n_methods, np.inf))
+    return q / 2**0.5 * (n_methods * (n_methods + 1) / (6 * n_datasets)) ** 0.5
+
+
+def groups_alike(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return the largest groups of two or more methods that Nemenyi's test cannot tell apart, best ranks first.
+
+    Without a test there are none.
+
+    Examples
+    --------
+    >>> scores = [[0.1, 0.2, 0.3, 0.4]] * 4
+    >>> groups_alike(compare_methods(scores, ["a", "b", "c", "d"], lower_is_better=True))
+    [('a', 'b', 'c'), ('b', 'c', 'd')]
+    """
+    if comparison.problem:
+        return []
+    order = np.argsort(comparison.average_ranks, kind="stable")
+    ranks = comparison.average_ranks[order]
+    found: list[tuple[str, ...]] = []
+    reached = 0
+    for first, rank in enumerate(ranks):
+        end = int(np.searchsorted(ranks, rank + comparison.critical_difference, side="left"))
+        if end > reached and end - first > 1:
+            found.append(tuple(comparison.methods[i] for i in order[first:end]))
+        reached = max(reached, end)
+    return found

@@ -1,0 +1,145 @@
+"""Records on disk: lines of JSON that are only ever added, so that a run can be killed at any moment.
+
+Two files: `records.jsonl` has what the experiment finds, the same bytes for the same specification; `timings.jsonl` has
+what differs from run to run: seconds, versions, the machine. A record counts as done when its line is complete.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+Record = dict[str, Any]
+
+KEY = ("dataset", "setting", "k", "split", "labelling", "method")
+RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
+SCRATCH = ".scratch-"
+
+
+def key_of(record: Record) -> tuple[Any, ...]:
+    """Return what tells records apart."""
+    return tuple(record[name] for name in KEY)
+
+
+class Store:
+    """The folder of one experiment."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def open_for(self, name: str, digest: str, spec: Record) -> None:
+        """Make the folder ready for an experiment, or refuse if it holds another one; datasets may be added to it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        manifest = self.folder / MANIFEST
+        if manifest.exists():
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+            if found["digest"] != digest:
+                raise ValueError(
+                    f"{self.folder} holds results of another specification ({found['name']}, {found['digest']}; this "
+                    f"one is {name}, {digest}). Use another folder, or delete that one."
+                )
+            both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
+            spec = {**spec, "datasets": list(dict.fromkeys(both))}
+        _write_whole(manifest, json.dumps({"name": name, "digest": digest, "spec": spec}, indent=1) + "\n")
+        for file in (RECORDS, TIMINGS):
+            _drop_incomplete_line(self.folder / file)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(
+                    f"Another process is writing to {self.folder}. Wait for it, or use another folder."
+                ) from error
+            yield
+
+    @contextmanager
+    def scratch(self) -> Iterator[str]:
+        """Lend a folder for the time of a run, and remove those of killed runs. For the holder of the lock only."""
+        for left in self.folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(prefix=SCRATCH, dir=self.folder) as path:
+            yield path
+
+    def manifest(self) -> Record:
+        """Return the specification that the results are of."""
+        path = self.folder / MANIFEST
+        if not path.exists():
+            raise ValueError(f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless reproduce` first.")
+        found: Record = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def records(self) -> list[Record]:
+        """Return all complete records, in the order of their keys."""
+        return sorted(_read(self.folder / RECORDS), key=key_of)
+
+    def timings(self) -> list[Record]:
+        """Return the last timing of each record."""
+        return sorted({key_of(row): row for row in _read(self.folder / TIMINGS)}.values(), key=key_of)
+
+    def add(self, record: Record, timing: Record) -> None:
+        """Add a record, after its timing: a timing without a record does no harm."""
+        _append(self.folder / TIMINGS, {**timing, **environment()})
+        _append(self.folder / RECORDS, record)
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Return what results may depend on, or take their time from."""
+    return {
+        "versions": ", ".join(f"{name} {version(name)}" for name in ("scarless", "numpy", "scipy", "scikit-learn")),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+    }
+
+
+def _append(path: Path, row: Record) -> None:
+    line = (json.dumps(row, sort_keys=True) + "\n").encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        # One call: a line is there as a whole, or as a beginning that is dropped later.
+        if os.write(descriptor, line) < len(line):
+            raise OSError(f"The disk took only a part of a line of {path}. Make room and run the same command again.")
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> Iterator[Record]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ValueError(
+                    f"Line {number} of {path} is damaged. Delete it and run the same command again."
+                ) from error
+
+
+def _drop_incomplete_line(path: Path) -> None:
+    """Cut off the beginning of a line that a killed process left."""
+    if path.exists():
+        content = path.read_bytes()
+        if not content.endswith(b"\n"):
+            with path.open("rb+") as file:
+                file.truncate(content.rfind(b"\n") + 1)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + f".{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

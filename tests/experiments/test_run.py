@@ -1,0 +1,346 @@
+"""Runs: the same records whatever came before them, however many workers, however often killed."""
+
+import importlib.util
+import json
+import os
+import signal
+from collections import Counter
+from dataclasses import asdict, replace
+from functools import partial
+from multiprocessing import active_children
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scarless.data import DatasetFileError, load_simulated
+from scarless.experiments import Store, methods, read_spec, run_experiment
+from scarless.experiments import run as run_module
+from scarless.experiments.methods import METHODS
+from scarless.experiments.store import RECORDS, key_of
+
+ROOT = Path(__file__).parents[2]
+SPEC = replace(
+    read_spec(ROOT / "papers" / "bekker2019" / "spec.toml"),
+    datasets=("first", "second"),
+    n_propensity_attributes=(2,),
+    n_splits=1,
+    n_labellings=2,
+    km_max_rows=40,
+)
+ONE = replace(SPEC, datasets=("first",), n_labellings=1)
+
+
+def tiny(name, *, data_home=None):
+    return load_simulated(120, 3, random_state=len(name))
+
+
+@pytest.fixture(autouse=True)
+def tiny_data(monkeypatch):
+    monkeypatch.setattr(run_module, "load_dataset", tiny)
+
+
+class Told:
+    """A progress that remembers."""
+
+    def __init__(self):
+        self.stages, self.messages = [], []
+
+    def start(self, what, total):
+        self.stages.append([what, total, []])
+
+    def advance(self, amount, what):
+        self.stages[-1][2].append((amount, what))
+
+    def say(self, message):
+        self.messages.append(message)
+
+
+def lines(store):
+    return sorted((store.folder / RECORDS).read_bytes().splitlines())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The records of an undisturbed run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "load_dataset", tiny)
+        return lines(run_experiment(SPEC, tmp_path_factory.mktemp("whole")))
+
+
+def test_every_cell_has_one_record_for_every_method(whole):
+    keys = Counter(key_of(json.loads(line)) for line in whole)
+    assert keys == Counter((*asdict(cell).values(), method) for cell in SPEC.cells() for method in SPEC.methods)
+    assert set(METHODS) == set(SPEC.methods)
+
+
+def test_records_say_what_was_found(whole):
+    for record in map(json.loads, whole):
+        assert "error" not in record
+        assert 0 < record["class_prior"] < 1
+        assert record["converged"] or record["warnings"]
+        assert ("mse_e" in record) == ("label_frequency" in record) == (record["method"] != "supervised")
+        numbers = [value for value in record.values() if isinstance(value, float)]
+        assert all(value == round(value, 10) for value in numbers)
+        assert "-0.0" not in map(str, numbers)
+
+
+def test_two_workers_write_the_same_bytes(whole, tmp_path):
+    assert lines(run_experiment(SPEC, tmp_path, jobs=2)) == whole
+
+
+def test_the_order_of_methods_settings_and_datasets_does_not_matter(whole, tmp_path):
+    backwards = replace(SPEC, **{name: getattr(SPEC, name)[::-1] for name in ("methods", "settings", "datasets")})
+    assert lines(run_experiment(backwards, tmp_path)) == whole
+
+
+def test_one_dataset_alone_has_the_same_records(whole, tmp_path):
+    alone = lines(run_experiment(SPEC.only(("second",)), tmp_path))
+    assert alone == [line for line in whole if json.loads(line)["dataset"] == "second"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_method_alone_has_the_same_records(whole, tmp_path, method):
+    alone = lines(run_experiment(replace(SPEC, methods=(method,)), tmp_path))
+    assert alone == [line for line in whole if json.loads(line)["method"] == method]
+
+
+def test_any_record_that_is_missing_is_made_again_alone(tmp_path):
+    store = run_experiment(ONE, tmp_path)
+    path, complete = tmp_path / RECORDS, lines(store)
+    for line in complete:
+        path.write_bytes(b"".join(other + b"\n" for other in complete if other != line))
+        run_experiment(ONE, tmp_path)
+        assert lines(store) == complete
+
+
+def test_a_line_cut_in_the_middle_is_made_again(tmp_path):
+    store = run_experiment(ONE, tmp_path)
+    path, complete = tmp_path / RECORDS, lines(store)
+    content = path.read_bytes()
+    for share in (0.5, 0.95):
+        path.write_bytes(content[: int(share * len(content))])
+        run_experiment(ONE, tmp_path)
+        assert lines(store) == complete
+
+
+def test_a_finished_experiment_loads_nothing_and_changes_nothing(tmp_path, monkeypatch):
+    store = run_experiment(ONE, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(run_module, "load_dataset", None)
+    told = Told()
+    run_experiment(ONE, tmp_path, progress=told)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert [stage[:2] for stage in told.stages] == [["preparing", 0], ["running", 0]]
+    assert len(store.records()) == 2 * len(METHODS)
+
+
+def test_nothing_is_left_in_the_folder_but_results(tmp_path):
+    run_experiment(ONE, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".lock", "records.jsonl", "spec.json", "timings.jsonl"]
+
+
+SHARING = [("sar-em", "sar-em-refit", "published-sar-em"), ("scar-km2", "published-scar-km2")]
+
+
+def slow_to_converge(monkeypatch):
+    """Leave shared fits unfinished: after one iteration, each warns."""
+    for name in ("SAREMClassifier", "NaiveClassifier"):
+        monkeypatch.setattr(methods, name, partial(getattr(methods, name), max_iter=1))
+
+
+@pytest.mark.parametrize("names", [*SHARING, *(reversed_ for group in SHARING for reversed_ in [group[::-1]])])
+def test_warnings_count_for_every_method_that_shares_a_result(tmp_path, monkeypatch, names):
+    slow_to_converge(monkeypatch)
+    together = run_experiment(replace(ONE, methods=tuple(names)), tmp_path / "together").records()
+    alone = [
+        record for name in names for record in run_experiment(replace(ONE, methods=(name,)), tmp_path / name).records()
+    ]
+    assert sorted(together, key=key_of) == sorted(alone, key=key_of)
+    if "sar-em" in names:
+        assert not any(record["converged"] for record in together)
+        started = "SAREMClassifier did not converge in max_iter=1 iterations: one more step would gain"
+        assert all(any(note.startswith(started) for note in record["warnings"]) for record in together)
+
+
+def test_warnings_count_for_every_cell_that_shares_the_supervised_fit(tmp_path, monkeypatch):
+    slow_to_converge(monkeypatch)
+    spec = replace(SPEC, methods=("supervised",), datasets=("first",), n_labellings=3)
+    records = run_experiment(spec, tmp_path).records()
+    assert len(records) == 6
+    assert not any(record["converged"] for record in records)
+    assert len({json.dumps(record["warnings"]) for record in records if record["setting"] == "all"}) == 1
+
+
+@pytest.mark.parametrize("resumed", [name for group in SHARING for name in group] + ["supervised"])
+def test_a_record_made_after_resuming_has_its_warnings_too(tmp_path, monkeypatch, resumed):
+    slow_to_converge(monkeypatch)
+    store = run_experiment(ONE, tmp_path)
+    path, complete = tmp_path / RECORDS, lines(store)
+    path.write_bytes(b"".join(line + b"\n" for line in complete if json.loads(line)["method"] != resumed))
+    run_experiment(ONE, tmp_path)
+    assert lines(store) == complete
+
+
+def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypatch):
+    def boom(bench):
+        raise ArithmeticError("too much\nof it: é")
+
+    monkeypatch.setitem(METHODS, "naive", boom)
+    told = Told()
+    store = run_experiment(replace(ONE, settings=("all",)), tmp_path, progress=told)
+    failed = [record for record in store.records() if "error" in record]
+    expected = {"dataset": "first", "setting": "all", "k": 2, "split": 0, "labelling": 0, "method": "naive"}
+    assert failed == [{**expected, "error": "ArithmeticError: too much\nof it: é"}]
+    assert len(store.records()) == len(store.timings()) == len(METHODS)
+    assert told.messages == ["first/all/2/0/0/naive: ArithmeticError: too much\nof it: é"]
+    monkeypatch.undo()
+    monkeypatch.setattr(run_module, "load_dataset", None)
+    run_experiment(replace(ONE, settings=("all",)), tmp_path)  # a failure is a result: it is not tried again
+
+
+def test_what_fails_for_one_method_fails_for_those_that_share_it(tmp_path, monkeypatch):
+    class Broken:
+        def __init__(self, *args, **options):
+            pass
+
+        def fit(self, X, s):
+            raise FloatingPointError("not today")
+
+    monkeypatch.setattr(methods, "KernelMean", Broken)
+    records = run_experiment(ONE, tmp_path).records()
+    failed = {record["method"]: record["error"] for record in records if "error" in record}
+    assert failed == dict.fromkeys(SHARING[1], "FloatingPointError: not today")
+
+
+@pytest.mark.parametrize(
+    "error", [DatasetFileError("no file\nhere"), ValueError("there is no dataset"), ImportError("needs pandas")]
+)
+def test_a_dataset_that_cannot_be_loaded_is_left_out_and_made_up_for_later(tmp_path, monkeypatch, whole, error):
+    def load(name, **options):
+        if name == "first":
+            raise error
+        return tiny(name, **options)
+
+    told, spec = Told(), replace(SPEC, methods=("naive", "known-e"))
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "load_dataset", load)
+        store = run_experiment(spec, tmp_path, progress=told)
+    assert told.messages == [f"first is left out: {error}"]
+    assert {record["dataset"] for record in store.records()} == {"second"}
+    total = told.stages[1][1]
+    assert total == sum(amount for amount, _ in told.stages[1][2]) > 0
+    run_experiment(spec, tmp_path)
+    assert lines(store) == [line for line in whole if json.loads(line)["method"] in spec.methods]
+
+
+def test_data_home_reaches_the_loader(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        run_module, "load_dataset", lambda name, *, data_home: asked.append((name, data_home)) or tiny(name)
+    )
+    run_experiment(replace(ONE, methods=("naive",)), tmp_path / "results", data_home=tmp_path)
+    assert asked == [("first", tmp_path)]
+
+
+def test_progress_adds_up(tmp_path):
+    told = Told()
+    run_experiment(replace(SPEC, methods=("naive", "known-e")), tmp_path, progress=told)
+    (preparing, n, prepared), (running, total, ran) = told.stages
+    assert (preparing, n, prepared) == ("preparing", 2, [(1, "first"), (1, "second")])
+    assert running == "running"
+    assert total == sum(amount for amount, _ in ran)
+    assert [what for _, what in ran[:2]] == ["first, naive", "first, known-e"]
+    assert told.messages == []
+
+
+def test_unknown_methods_are_refused_before_anything_happens(tmp_path):
+    with pytest.raises(ValueError, match=r"There is no method 'sarem'; there are supervised, naive, known-e, .*, pub"):
+        run_experiment(replace(ONE, methods=("naive", "sarem")), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_at_least_one_job(tmp_path, jobs):
+    with pytest.raises(ValueError, match=rf"jobs must be at least 1; got {jobs}\."):
+        run_experiment(ONE, tmp_path, jobs=jobs)
+
+
+def test_a_folder_of_another_specification_is_refused(tmp_path):
+    run_experiment(replace(ONE, methods=("naive",)), tmp_path)
+    with pytest.raises(ValueError, match="holds results of another specification"):
+        run_experiment(replace(ONE, methods=("known-e",)), tmp_path)
+
+
+def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
+    (tmp_path / ".scratch-in-use").mkdir()
+    with Store(tmp_path).locked():
+        with pytest.raises(ValueError, match="Another process is writing"):
+            run_experiment(ONE, tmp_path)
+        assert (tmp_path / ".scratch-in-use").exists()
+
+
+def test_the_results_do_not_depend_on_the_callers_threads(tmp_path, monkeypatch):
+    """Sums by several threads differ in their last bits, so that all is done by one."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen = []
+    naive = METHODS["naive"]
+
+    def watching(bench):
+        seen.append(max(pool["num_threads"] for pool in threadpool_info()))
+        return naive(bench)
+
+    def loading(name, **options):
+        seen.append(max(pool["num_threads"] for pool in threadpool_info()))
+        return tiny(name)
+
+    monkeypatch.setitem(METHODS, "naive", watching)
+    monkeypatch.setattr(run_module, "load_dataset", loading)
+    with threadpool_limits(2):
+        run_experiment(replace(ONE, methods=("naive",)), tmp_path)
+    assert set(seen) == {1}
+
+
+class Murderer(Told):
+    """Kills a worker as soon as there is a result."""
+
+    def advance(self, amount, what):
+        super().advance(amount, what)
+        if self.stages[-1][0] == "running" and len(self.stages[-1][2]) == 1:
+            for worker in active_children():
+                os.kill(worker.pid, signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
+    spec = replace(SPEC, n_labellings=5)
+    with pytest.raises(
+        RuntimeError, match=r"A worker process was killed, perhaps .* stored: run the same command again"
+    ):
+        run_experiment(spec, tmp_path, jobs=2, progress=Murderer())
+    stored = Store(tmp_path).records()
+    assert len(METHODS) <= len(stored) < len(METHODS) * 20
+    assert active_children() == []
+    complete = lines(run_experiment(spec, tmp_path))
+    assert len(complete) == len(METHODS) * 20
+    assert len(set(complete)) == len(complete)
+    assert {json.dumps(record, sort_keys=True).encode() for record in stored} <= set(complete)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")
+def test_killed_in_the_middle_it_ends_with_the_same_bytes_and_no_orphans(tmp_path, monkeypatch):
+    """`python -m benchmarks.kill` does the same ten times over."""
+    monkeypatch.undo()  # the child has the real data, and so must the run that it is compared with
+    path = ROOT / "benchmarks" / "kill.py"
+    loaded = importlib.util.spec_from_file_location("kill", path)
+    kill = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(kill)
+    group, alive = kill.kill_once(tmp_path / "broken", 1, np.random.default_rng(4))
+    assert alive
+    left = kill.lines(tmp_path / "broken")
+    for folder in ("broken", "whole"):
+        run_experiment(kill.spec_of(1), tmp_path / folder)
+    whole = kill.lines(tmp_path / "whole")
+    assert 0 < len(left) < len(whole) == 8 * len(METHODS)
+    assert kill.lines(tmp_path / "broken") == whole
+    assert kill.orphans([group]) == []

@@ -1,0 +1,289 @@
+"""Specifications: what a file may say, and seeds that depend on names only."""
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import asdict, fields, replace
+from itertools import groupby, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scarless.experiments import Cell, Spec, read_spec
+
+PAPER = Path(__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"
+
+TOP = {
+    "name": "small",
+    "title": "A título with “quotes” and \\",
+    "seed": 3,
+    "datasets": ["one", "two"],
+    "settings": ["original", "all"],
+    "n_propensity_attributes": [2, 1],
+    "n_splits": 2,
+    "n_labellings": 3,
+    "test_share": 0.25,
+    "methods": ["naive", "sar-em"],
+}
+LABELLING = {"added_attributes": 3, "clusters": 4, "low": 0.1, "high": 0.9}
+OPTIONS = {"C": 2.0, "km_max_rows": 50}
+ALL = {**TOP, **LABELLING, **OPTIONS}
+
+
+def toml(table):
+    """JSON's texts, numbers and lists are TOML's too."""
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items())
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(*, quick=None, more="", **changes):
+        values = {**ALL, **changes}
+        top, labelling, options = ({key: values[key] for key in group} for group in (TOP, LABELLING, OPTIONS))
+        text = f"{toml(top)}{more}\n[labelling]\n{toml(labelling)}[options]\n{toml(options)}"
+        path = tmp_path / "spec.toml"
+        path.write_text(text if quick is None else f"{text}[quick]\n{quick}", encoding="utf-8")
+        return read_spec(path, quick=quick is not None)
+
+    return read
+
+
+def test_a_file_comes_back_as_it_was_written(read):
+    found = asdict(read())
+    assert {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()} == ALL
+
+
+def test_the_groups_of_a_file_do_not_matter(read, tmp_path):
+    path = tmp_path / "flat.toml"
+    path.write_text(toml(dict(reversed(ALL.items()))), encoding="utf-8")
+    assert read_spec(path) == read()
+    assert read_spec(path).digest == read().digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"datasets": []}, "datasets must name at least one dataset, each once"),
+        ({"datasets": ["one", "one"]}, "datasets must name at least one dataset, each once"),
+        ({"methods": []}, "methods must name at least one method, each once"),
+        ({"methods": ["naive", "naive"]}, "methods must name at least one method, each once"),
+        ({"settings": []}, "settings must be among all, original, each once"),
+        ({"settings": ["all", "all"]}, "settings must be among all, original, each once"),
+        ({"settings": ["all", "some"]}, "settings must be among all, original, each once"),
+        ({"n_propensity_attributes": []}, "n_propensity_attributes must lie between 1 and added_attributes, each once"),
+        ({"n_propensity_attributes": [0, 1]}, "n_propensity_attributes must lie between 1 and added_attributes"),
+        ({"n_propensity_attributes": [2, 4]}, "n_propensity_attributes must lie between 1 and added_attributes"),
+        ({"n_propensity_attributes": [2, 2]}, "n_propensity_attributes must lie between 1 and added_attributes"),
+        ({"added_attributes": 1}, "n_propensity_attributes must lie between 1 and added_attributes"),
+        ({"n_splits": 0}, "n_splits, n_labellings and clusters must be at least 1"),
+        ({"n_labellings": 0}, "n_splits, n_labellings and clusters must be at least 1"),
+        ({"clusters": 0}, "n_splits, n_labellings and clusters must be at least 1"),
+        ({"test_share": 0.0}, "test_share must lie strictly between 0 and 1"),
+        ({"test_share": 1.0}, "test_share must lie strictly between 0 and 1"),
+        ({"low": 0.0}, "low and high must satisfy 0 < low < high <= 1"),
+        ({"low": 0.9}, "low and high must satisfy 0 < low < high <= 1"),
+        ({"high": 1.1}, "low and high must satisfy 0 < low < high <= 1"),
+        ({"C": 0.0}, "C must be above 0"),
+        ({"km_max_rows": 9}, "km_max_rows must be at least 10"),
+    ],
+)
+def test_every_rule_is_named_when_it_is_broken(read, changes, rule):
+    with pytest.raises(ValueError, match=rf"spec\.toml: {rule}"):
+        read(**changes)
+
+
+def test_all_broken_rules_are_named_at_once(read):
+    with pytest.raises(ValueError, match=r"spec\.toml: test_share .*; low and high .*; C must be above 0\.$"):
+        read(test_share=2.0, low=0.95, C=-1)
+
+
+def test_bounds_that_are_allowed(read):
+    spec = read(high=1.0, n_propensity_attributes=[3], n_splits=1, n_labellings=1, clusters=1, km_max_rows=10, seed=0)
+    assert spec.n_propensity_attributes == (3,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"datasets": "one"}, "datasets must be a list of texts; it is 'one'"),
+        ({"methods": ["naive", 3]}, r"methods must be a list of texts; it is \['naive', 3\]"),
+        ({"n_propensity_attributes": [1, 2.0]}, r"n_propensity_attributes must be a list of whole numbers; it is \["),
+        ({"n_propensity_attributes": 2}, "n_propensity_attributes must be a list of whole numbers; it is 2"),
+        ({"n_splits": "5"}, "n_splits must be a whole number; it is '5'"),
+        ({"n_splits": True}, "n_splits must be a whole number; it is True"),
+        ({"seed": 1.5}, "seed must be a whole number; it is 1.5"),
+        ({"low": "0.2"}, "low must be a number; it is '0.2'"),
+        ({"test_share": [0.2]}, r"test_share must be a number; it is \[0.2\]"),
+        ({"name": 3}, "name must be a text; it is 3"),
+    ],
+)
+def test_every_entry_has_its_kind(read, changes, message):
+    with pytest.raises(ValueError, match=message):
+        read(**changes)
+
+
+def test_whole_numbers_are_numbers(read):
+    assert read(C=2) == read(C=2.0)
+    assert read(C=2).digest == read(C=2.0).digest
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Spec)])
+def test_no_entry_may_be_missing(tmp_path, name):
+    path = tmp_path / "spec.toml"
+    path.write_text(toml({key: value for key, value in ALL.items() if key != name}))
+    with pytest.raises(ValueError, match=rf"spec\.toml lacks {name}\."):
+        read_spec(path)
+
+
+def test_unknown_entries_are_refused(read):
+    with pytest.raises(ValueError, match=r"spec\.toml has unknown colour, n_split\."):
+        read(more='n_split = 3\ncolour = "blue"')
+
+
+def test_an_entry_in_two_places_is_refused(read):
+    with pytest.raises(ValueError, match=r"spec\.toml sets clusters in \[labelling\] and also before\. Say it once"):
+        read(more="clusters = 3")
+
+
+def test_a_group_must_be_a_table(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text("labelling = 3")
+    with pytest.raises(ValueError, match=r"spec\.toml, \[labelling\] must be a table; it is 3\."):
+        read_spec(path)
+    path.write_text(f"quick = 3\n{toml(ALL)}")
+    with pytest.raises(ValueError, match=r"spec\.toml, \[quick\] must be a table; it is 3\."):
+        read_spec(path, quick=True)
+
+
+def test_what_is_no_toml_is_refused(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text("name = ")
+    with pytest.raises(ValueError, match=r"spec\.toml is not valid TOML: "):
+        read_spec(path)
+
+
+def test_the_quick_table_changes_what_it_names_and_only_if_asked(read, tmp_path):
+    quick = read(
+        quick='n_splits = 1\ndatasets = ["two"]\n[quick.options]\nkm_max_rows = 20\n[quick.labelling]\nlow = 0.3'
+    )
+    assert read_spec(tmp_path / "spec.toml") == read()
+    assert quick == replace(read(), n_splits=1, datasets=("two",), km_max_rows=20, low=0.3)
+
+
+def test_the_quick_table_is_checked(read):
+    with pytest.raises(ValueError, match="has unknown speed"):
+        read(quick="speed = 3")
+    with pytest.raises(ValueError, match="C must be above 0"):
+        read(quick="C = 0.0")
+
+
+def test_the_papers_specification_is_the_papers():
+    spec, quick = read_spec(PAPER), read_spec(PAPER, quick=True)
+    assert len(spec.datasets) == 8
+    assert (spec.n_splits, spec.n_labellings, spec.n_propensity_attributes) == (5, 5, (2, 4))
+    assert (spec.added_attributes, spec.clusters, spec.low, spec.high) == (4, 5, 0.2, 0.8)
+    assert (spec.test_share, spec.C) == (0.2, 1.0)
+    changed = {name for name in asdict(spec) if getattr(spec, name) != getattr(quick, name)}
+    assert changed == {"datasets", "n_splits", "n_labellings"}
+
+
+OTHERS = {
+    "name": "other",
+    "title": "other",
+    "seed": 4,
+    "datasets": ["two", "one"],
+    "settings": ["all", "original"],
+    "n_propensity_attributes": [2],
+    "n_splits": 3,
+    "n_labellings": 4,
+    "test_share": 0.26,
+    "methods": ["naive"],
+    "added_attributes": 4,
+    "clusters": 5,
+    "low": 0.11,
+    "high": 0.91,
+    "C": 1.0,
+    "km_max_rows": 51,
+}
+
+
+def test_the_digest_changes_with_every_field_but_the_datasets(read):
+    assert set(OTHERS) == {field.name for field in fields(Spec)}
+    digests = {read(**{name: value}).digest for name, value in OTHERS.items()}
+    assert len(digests | {read().digest}) == len(OTHERS)
+    assert read(datasets=OTHERS["datasets"]).digest == read().digest
+
+
+def test_only_keeps_the_order_of_the_specification(read):
+    spec = read(datasets=["one", "two", "three"])
+    assert spec.only(("three", "one")) == replace(spec, datasets=("one", "three"))
+
+
+def test_only_refuses_what_is_not_there(read):
+    with pytest.raises(ValueError, match=r"'tow' is not a dataset of small\. Did you mean 'two'\?"):
+        read().only(("one", "tow"))
+    with pytest.raises(ValueError, match=r"'adult' is not a dataset of small\. It has one, two\."):
+        read().only(("adult",))
+
+
+def test_the_papers_cells_are_eight_by_two_by_two_by_twenty_five():
+    spec = read_spec(PAPER)
+    cells = list(spec.cells())
+    assert len(cells) == len(set(cells)) == len({cell.key for cell in cells}) == 8 * 2 * 2 * 25
+    parts = product(spec.datasets, spec.settings, (2, 4), range(5), range(5))
+    assert set(cells) == {Cell(*part) for part in parts}
+
+
+def test_cells_that_share_a_split_are_neighbours_and_datasets_keep_their_order():
+    spec = read_spec(PAPER)
+    splits = [key for key, _ in groupby(spec.cells(), lambda cell: (cell.dataset, cell.split))]
+    assert splits == list(product(spec.datasets, range(5)))
+
+
+def test_a_cell_is_written_with_all_its_parts():
+    assert Cell("adult", "original", 2, 3, 4).key == "adult/original/k2/split3/labelling4"
+
+
+def grid_keys(spec):
+    """The keys of everything that is random in an experiment."""
+    yield from (("attributes", dataset) for dataset in spec.datasets)
+    yield from (("split", dataset, split) for dataset in spec.datasets for split in range(spec.n_splits))
+    for cell in spec.cells():
+        yield ("methods", cell.dataset, cell.setting, cell.k, cell.split, cell.labelling)
+        if cell.setting == spec.settings[0]:
+            yield ("labels", cell.dataset, cell.k, cell.split, cell.labelling)
+
+
+def state(seed):
+    return tuple(seed.generate_state(4).tolist())
+
+
+def test_all_seeds_of_the_full_grid_differ():
+    spec = read_spec(PAPER)
+    states = Counter(state(spec.seed_of(*key)) for key in grid_keys(spec))
+    assert len(states) == 8 + 8 * 5 + 800 + 400
+
+
+def test_a_seed_depends_on_its_name_and_the_specifications_seed_only():
+    spec = read_spec(PAPER)
+    part = replace(spec.only(("splice", "adult")), n_splits=2, methods=("naive",), n_labellings=1, title="other")
+    for key in grid_keys(part):
+        assert state(part.seed_of(*key)) == state(spec.seed_of(*key))
+        assert state(replace(spec, seed=2020).seed_of(*key)) != state(spec.seed_of(*key))
+    backwards = {key: state(spec.seed_of(*key)) for key in reversed(list(grid_keys(part)))}
+    assert backwards == {key: state(spec.seed_of(*key)) for key in grid_keys(part)}
+
+
+def test_a_seed_is_the_hash_of_its_name_on_every_platform():
+    digest = hashlib.sha256(b'["labels", "adult", 2, 0, 3]').digest()
+    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
+    found = read_spec(PAPER).seed_of("labels", "adult", 2, 0, 3)
+    assert state(found) == state(np.random.SeedSequence([2019, *words]))
+
+
+def test_a_number_and_its_text_are_different_names():
+    spec = read_spec(PAPER)
+    assert state(spec.seed_of("labels", 2)) != state(spec.seed_of("labels", "2"))
+    assert state(spec.seed_of("a", "b")) != state(spec.seed_of("ab"))

@@ -1,0 +1,219 @@
+"""Records on disk: nothing lost but the line being written, nothing twice, one writer."""
+
+import json
+import os
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scarless.experiments import Store, store
+from scarless.experiments.store import KEY, RECORDS, TIMINGS, environment, key_of
+
+SPEC = {"name": "small", "datasets": ["é"]}
+
+
+def record(method="naive", split=0, **more):
+    key = dict(zip(KEY, ("simulated", "all", 2, split, 0, method), strict=True))
+    return {**key, "mse_f": 0.25, **more}
+
+
+def timing(of, seconds=0.5):
+    return {**{name: of[name] for name in KEY}, "seconds": seconds}
+
+
+RECORDS_OF_A_RUN = [record("naive"), record("sar-em", warnings=["ž\n"]), record("naive", split=1)]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    opened = Store(tmp_path / "deep" / "results")
+    opened.open_for("small", "abc", SPEC)
+    return opened
+
+
+def test_what_is_added_is_read(opened):
+    for row in RECORDS_OF_A_RUN:
+        opened.add(row, timing(row))
+    assert opened.records() == sorted(RECORDS_OF_A_RUN, key=key_of)
+    assert [row["seconds"] for row in opened.timings()] == [0.5] * 3
+    assert all(row.items() >= environment().items() for row in opened.timings())
+
+
+def test_an_empty_store_has_no_records(opened):
+    assert opened.records() == opened.timings() == []
+
+
+def test_the_order_of_adding_does_not_matter(tmp_path):
+    found = []
+    for number, rows in enumerate(permutations(RECORDS_OF_A_RUN)):
+        opened = Store(tmp_path / str(number))
+        opened.open_for("small", "abc", SPEC)
+        for row in rows:
+            opened.add(row, timing(row))
+        found.append((opened.records(), sorted((opened.folder / RECORDS).read_bytes().splitlines())))
+    assert all(other == found[0] for other in found)
+
+
+def test_a_key_is_everything_that_tells_records_apart():
+    assert key_of(record("naive", 3)) == ("simulated", "all", 2, 3, 0, "naive")
+
+
+@pytest.mark.parametrize("file", [RECORDS, TIMINGS])
+def test_killed_at_any_byte_the_whole_lines_are_kept_and_the_rest_is_done_again(opened, file):
+    for row in RECORDS_OF_A_RUN:
+        opened.add(row, timing(row))
+    path = opened.folder / file
+    whole, records = path.read_bytes(), opened.records()
+    ends = [0] + [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
+    for length in range(len(whole) + 1):
+        path.write_bytes(whole[:length])
+        n_read = len(list(store._read(path)))
+        opened.open_for("small", "abc", SPEC)
+        kept = max(end for end in ends if end <= length)
+        assert path.read_bytes() == whole[:kept]
+        assert n_read == ends.index(kept)
+        done = {key_of(row) for row in opened.records()}
+        for row in RECORDS_OF_A_RUN:
+            if key_of(row) not in done:
+                opened.add(row, timing(row))
+        assert opened.records() == records
+        assert len(opened.timings()) <= len(RECORDS_OF_A_RUN)
+        (opened.folder / RECORDS).unlink()
+        (opened.folder / TIMINGS).unlink()
+        for row in RECORDS_OF_A_RUN:
+            opened.add(row, timing(row))
+
+
+def test_killed_between_timing_and_record_the_last_timing_counts(opened):
+    row = record()
+    store._append(opened.folder / TIMINGS, timing(row, seconds=1.0))
+    opened.open_for("small", "abc", SPEC)
+    assert opened.records() == []
+    opened.add(row, timing(row, seconds=2.0))
+    assert [found["seconds"] for found in opened.timings()] == [2.0]
+    assert opened.records() == [row]
+
+
+def test_a_reader_does_not_see_the_line_that_is_being_written(opened):
+    opened.add(record(), timing(record()))
+    with (opened.folder / RECORDS).open("ab") as file:
+        file.write(b'{"dataset": "sim')
+    assert opened.records() == [record()]
+
+
+def test_a_disk_that_is_full_is_said_and_leaves_nothing_broken(opened, monkeypatch):
+    write = os.write
+    opened.add(record(), timing(record()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, line: write(descriptor, line[: len(line) // 2]))
+        with pytest.raises(OSError, match=r"took only a part of a line of .*timings\.jsonl\. Make room and run"):
+            opened.add(record("sar-em"), timing(record("sar-em")))
+    opened.open_for("small", "abc", SPEC)
+    opened.add(record("sar-em"), timing(record("sar-em")))
+    assert len(opened.records()) == len(opened.timings()) == 2
+
+
+def test_a_damaged_line_is_named(opened):
+    opened.add(record(), timing(record()))
+    with (opened.folder / RECORDS).open("ab") as file:
+        file.write(b"\0\0\0\n")
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Delete it and run"):
+        opened.records()
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@settings(max_examples=30)
+@given(texts=st.lists(TEXT, min_size=1, max_size=5))
+def test_any_text_survives(texts, tmp_path_factory):
+    opened = Store(tmp_path_factory.mktemp("text"))
+    opened.open_for(texts[0], "abc", {"title": texts[0]})
+    rows = [record(split=number, error=text, warnings=[text]) for number, text in enumerate(texts)]
+    for row in rows:
+        opened.add(row, timing(row))
+    assert opened.records() == rows
+    assert (opened.folder / RECORDS).read_bytes().count(b"\n") == len(rows)
+    assert opened.manifest() == {"name": texts[0], "digest": "abc", "spec": {"title": texts[0]}}
+
+
+def test_line_ends_of_other_alphabets_end_no_line(opened):
+    row = record(error="a\u2028b\x85c\r\nd\x0be")
+    opened.add(row, timing(row))
+    assert opened.records() == [row]
+
+
+def test_another_specification_is_refused_and_the_same_is_not(opened):
+    opened.open_for("small", "abc", SPEC)
+    with pytest.raises(
+        ValueError,
+        match=r"results holds results of another specification \(small, abc; this one is other, abd\)\. Use another",
+    ):
+        opened.open_for("other", "abd", SPEC)
+    assert opened.manifest() == {"name": "small", "digest": "abc", "spec": SPEC}
+
+
+def test_datasets_are_added_to_a_folder(tmp_path):
+    store = Store(tmp_path)
+    for datasets in (("one",), ("two", "one"), ("one",)):
+        store.open_for("small", "abc", {"seed": 1, "datasets": datasets})
+    assert store.manifest()["spec"] == {"seed": 1, "datasets": ["one", "two"]}
+
+
+def test_a_folder_without_results_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no results: there is no spec\.json\. Run `scarless reproduce` first"):
+        Store(tmp_path).manifest()
+
+
+def test_one_writer_at_a_time(tmp_path):
+    first, second = Store(tmp_path / "new"), Store(tmp_path / "new")
+    with first.locked():
+        with (
+            pytest.raises(ValueError, match=r"Another process is writing to .*new\. Wait for it, or use another"),
+            second.locked(),
+        ):
+            pass
+        assert second.records() == []  # reading is free
+    with second.locked():
+        pass
+
+
+def test_an_error_gives_the_lock_back(tmp_path):
+    with pytest.raises(ZeroDivisionError), Store(tmp_path).locked():
+        raise ZeroDivisionError
+    with Store(tmp_path).locked():
+        pass
+
+
+def test_scratch_is_removed_and_so_is_what_killed_runs_left(tmp_path):
+    left = tmp_path / ".scratch-killed"
+    left.mkdir()
+    (left / "adult.npy").write_bytes(b"0" * 1000)
+    keep = tmp_path / "scratch-mine"
+    keep.mkdir()
+    with Store(tmp_path).scratch() as folder:
+        assert not left.exists()
+        assert os.listdir(folder) == []
+        assert os.path.dirname(folder) == str(tmp_path)
+    assert os.listdir(tmp_path) == ["scratch-mine"]
+
+
+def test_a_manifest_is_there_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Store(tmp_path).open_for("small", "abc", SPEC)
+    Store(tmp_path).open_for("other", "abd", SPEC)
+    assert Store(tmp_path).manifest()["digest"] == "abd"
+
+
+def test_the_environment_names_versions_and_machine():
+    found = environment()
+    assert set(found) == {"versions", "machine"}
+    assert "numpy " in found["versions"]
+    assert json.loads(json.dumps(found)) == found
