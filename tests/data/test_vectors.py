@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -177,6 +179,16 @@ def test_a_scalar_weight_counts_for_every_row(weight, n_rows):
 @pytest.mark.parametrize("seed", [7, np.random.SeedSequence(7), [1, 2]])
 def test_one_seed_makes_one_stream(seed):
     assert check_random_stream(seed).random() == check_random_stream(seed).random()
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 0.5, np.nan, [1, -2], object(), np.random])
+def test_what_is_no_seed_is_named(seed):
+    message = (
+        "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
+        f"got {re.escape(repr(seed))}"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_random_stream(seed)
 
 
 def test_a_generator_is_used_and_a_random_state_seeds_one():

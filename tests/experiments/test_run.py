@@ -31,7 +31,7 @@ SPEC = replace(
 ONE = replace(SPEC, datasets=("first",), n_labellings=1)
 
 
-def tiny(name, *, data_home=None):
+def tiny(name, *, data_home=None, download=True):
     return load_simulated(120, 3, random_state=len(name))
 
 
@@ -127,7 +127,7 @@ def test_a_line_cut_in_the_middle_is_made_again(tmp_path):
 def test_a_finished_experiment_loads_nothing_and_changes_nothing(tmp_path, monkeypatch):
     store = run_experiment(ONE, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(run_module, "load_dataset", None)
+    monkeypatch.setattr(run_module, "load_dataset", lambda name, **options: pytest.fail("loaded"))
     told = Told()
     run_experiment(ONE, tmp_path, progress=told)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -195,7 +195,7 @@ def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypa
     assert len(store.records()) == len(store.timings()) == len(METHODS)
     assert told.messages == ["first/all/2/0/0/naive: ArithmeticError: too much\nof it: é"]
     monkeypatch.undo()
-    monkeypatch.setattr(run_module, "load_dataset", None)
+    monkeypatch.setattr(run_module, "load_dataset", lambda name, **options: pytest.fail("loaded"))
     run_experiment(replace(ONE, settings=("all",)), tmp_path)  # a failure is a result: it is not tried again
 
 
@@ -234,13 +234,11 @@ def test_a_dataset_that_cannot_be_loaded_is_left_out_and_made_up_for_later(tmp_p
     assert lines(store) == [line for line in whole if json.loads(line)["method"] in spec.methods]
 
 
-def test_data_home_reaches_the_loader(tmp_path, monkeypatch):
+def test_options_reach_the_loader(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        run_module, "load_dataset", lambda name, *, data_home: asked.append((name, data_home)) or tiny(name)
-    )
-    run_experiment(replace(ONE, methods=("naive",)), tmp_path / "results", data_home=tmp_path)
-    assert asked == [("first", tmp_path)]
+    monkeypatch.setattr(run_module, "load_dataset", lambda name, **options: asked.append((name, options)) or tiny(name))
+    run_experiment(replace(ONE, methods=("naive",)), tmp_path / "results", data_home=tmp_path, download=False)
+    assert asked == [("first", {"data_home": tmp_path, "download": False})]
 
 
 def test_progress_adds_up(tmp_path):

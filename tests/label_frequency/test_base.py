@@ -120,7 +120,7 @@ def test_labels_of_other_codings():
 
 def test_a_second_fit_forgets_the_first():
     X, s = table()
-    model = Above(n_resamples=10, random_state=0).fit(X, s)
+    model = Above(n_resamples=20, random_state=0).fit(X, s)
     model.set_params(n_resamples=0).fit(X, s)
     assert not hasattr(model, "label_frequency_interval_")
     assert not hasattr(model, "class_prior_interval_")
@@ -262,7 +262,7 @@ def test_warnings_of_an_estimate_are_given_once():
 
     X, s = table()
     with pytest.warns(RuntimeWarning, match="a rough estimate") as record:
-        Rough(n_resamples=10).fit(X, s)
+        Rough(n_resamples=20).fit(X, s)
     assert len(record) == 1
     assert record[0].filename == __file__
 

@@ -12,6 +12,7 @@ from scarless.label_frequency.kernel_mean import (
     DistanceCurve,
     by_range,
     draw_rows,
+    hull_of,
     median_distance,
     merge_equal_rows,
 )
@@ -100,7 +101,7 @@ def test_sparse_float32_and_memory_maps(tmp_path):
 def test_labels_that_say_nothing_about_the_rows_are_met_with_a_warning():
     X = np.zeros((40, 2))
     s = np.arange(40) < 10
-    with pytest.warns(UserWarning, match="every row would be positive. Taking 0.256"):
+    with pytest.warns(UserWarning, match="every row would be positive|labelled rows"):
         found = KernelMean().fit(X, s)
     assert found.bound_reached_
 
@@ -129,7 +130,8 @@ def test_km1_threshold_is_the_papers_where_it_is_of_use():
     assert one.threshold_ != two.threshold_
     few = np.zeros(800)
     few[0] = 1
-    one, two = KernelMean("km1", random_state=0).fit(X, few), KernelMean("km2", random_state=0).fit(X, few)
+    with pytest.warns(UserWarning, match="only 1 labelled rows"):
+        one, two = (KernelMean(variant, random_state=0).fit(X, few) for variant in ("km1", "km2"))
     assert one.threshold_ == two.threshold_
 
 
@@ -150,6 +152,7 @@ def test_interval_holds_the_estimate_and_narrows_with_the_level():
         ({"max_rows": 5}, "max_rows must be a whole number of at least 10; got 5"),
         ({"max_share": 1.0}, "max_share must lie strictly between 0 and 1; got 1.0"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
+        ({"n_resamples": 19}, "n_resamples must be 0, for no interval, or at least 20; got 19"),
         ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1; got 95"),
     ],
 )
@@ -162,20 +165,27 @@ def test_bad_parameters(options, message):
 def test_too_few_rows_for_an_interval():
     X, s, _ = clusters(50, 0.5, 0.5)
     with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; there are 12 and 38"):
-        KernelMean(n_resamples=10).fit(X, s)
+        KernelMean(n_resamples=20).fit(X, s)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(2, 400), st.integers(1, 399), st.integers(10, 60))
-def test_subsample_is_without_replacement_seeded_and_in_proportion(n, n_labelled, max_rows):
+def test_subsample_is_without_replacement_seeded_and_keeps_the_rarer_kind(n, n_labelled, max_rows):
     s = (np.arange(n) < min(n_labelled, n - 1)).astype(float)
     rows = draw_rows(s, max_rows, np.random.default_rng(0))
     assert rows.size == min(n, max_rows)
     assert np.unique(rows).size == rows.size
     np.testing.assert_array_equal(rows, draw_rows(s, max_rows, np.random.default_rng(0)))
-    assert 0 < s[rows].sum() < rows.size
-    if min(s.sum(), n - s.sum()) * max_rows >= 2 * n:
-        assert s[rows].mean() == pytest.approx(s.mean(), abs=1 / rows.size)
+    rarer, kept = min(s.sum(), n - s.sum()), min(s[rows].sum(), rows.size - s[rows].sum())
+    assert kept == min(rarer, max_rows // 2) or n <= max_rows
+
+
+def test_rare_labels_are_kept_and_the_prior_is_still_of_the_whole_table():
+    X, s, y = clusters(6000, 0.4, 0.05)
+    found = KernelMean(max_rows=400, random_state=0).fit(X, s)
+    assert s.sum() == 120
+    assert found.class_prior_ == pytest.approx(y.mean(), abs=0.06)
+    assert found.label_frequency_ == pytest.approx(0.05, abs=0.01)
 
 
 def test_equal_rows_are_merged_with_their_counts():
@@ -207,10 +217,28 @@ def test_median_distance_counts_rows():
     assert median_distance(np.zeros((1, 1)), np.ones(1), rng) == 0.0
 
 
-def test_columns_are_divided_by_their_ranges():
-    X = np.array([[1.0, 10.0, 3.0], [3.0, 30.0, 3.0]])
-    np.testing.assert_allclose(by_range(X), [[0, 0, 0], [1, 1, 0]])
-    np.testing.assert_allclose(np.diff(by_range(sparse.csr_array(X)).toarray(), axis=0), [[1, 1, 0]])
+def test_columns_are_divided_by_their_ranges_in_the_whole_table():
+    X, rows = np.array([[1.0, 10.0, 3.0], [3.0, 30.0, 3.0], [1.0, 20.0, 3.0]]), np.array([0, 2])
+    np.testing.assert_allclose(np.diff(by_range(X, rows), axis=0), [[0, 0.5, 0]])
+    np.testing.assert_allclose(np.diff(by_range(sparse.csr_array(X), rows).toarray(), axis=0), [[0, 0.5, 0]])
+
+
+@pytest.mark.parametrize("outlier", [-1e6, 1e6, -1e10])
+def test_one_outlier_is_no_reason_to_fail(outlier):
+    X, s, y = clusters(400, 0.4, 0.5)
+    X[-1, 0] = outlier  # an unlabelled row; the other column still tells the classes apart
+    assert KernelMean(random_state=0).fit(X, s).class_prior_ == pytest.approx(y.mean(), abs=0.06)
+
+
+def test_distances_lost_in_rounding_are_refused():
+    with pytest.raises(ValueError, match=r"distances between rows are lost in rounding.*Centre the columns first"):
+        hull_of(np.array([[0.0, -5.0], [-5.0, 0.0]]), 1.0)
+
+
+def test_few_labelled_rows_are_met_with_a_warning():
+    X, s, _ = clusters(200, 0.5, 0.05)
+    with pytest.warns(UserWarning, match="only 5 labelled rows"):
+        KernelMean(random_state=0).fit(X, s)
 
 
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")

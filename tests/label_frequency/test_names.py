@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
@@ -103,6 +104,23 @@ def test_an_object_is_cloned():
     assert not hasattr(taken, "label_frequency_")
 
 
+class Codes(Told):
+    """Has labels of its own coding, as the estimators of this package may."""
+
+    def __init__(self, value=0.5, pos_label=None):
+        super().__init__(value)
+        self.pos_label = pos_label
+
+
+def test_the_clone_gets_labels_of_0_and_1_whatever_the_users_are():
+    given = Codes(0.3, pos_label="yes")
+    taken = as_label_frequency_estimator(given, "label_frequency")
+    assert (taken.value, taken.pos_label) == (0.3, None)
+    pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), given))
+    assert last_step(as_label_frequency_estimator(pipeline, "label_frequency")).pos_label is None
+    assert given.pos_label == "yes"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -155,6 +173,26 @@ def test_what_is_no_number(value):
 def test_a_classifier_leaves_none():
     with pytest.raises(ValueError, match=r"LogisticRegression must leave .* no attribute 'label_frequency_'"):
         fit_label_frequency(LogisticRegression(), np.arange(20.0)[:, None], S)
+
+
+class Refusing(Told):
+    def fit(self, X, s):
+        raise ValueError("Not these.")
+
+
+@pytest.mark.parametrize("column", [["a", "b"] * 10, pd.Categorical(["a", "b"] * 10), [np.nan, 1.0] * 10], ids=str)
+def test_an_estimator_that_may_not_read_the_table_is_named(column):
+    table = pd.DataFrame({"a": np.arange(20.0), "b": column})
+    message = (
+        r"label_frequency: Refusing could not be fitted\. Not these\. It gets the table as it is.*"
+        r"e\.g\. label_frequency=make_pipeline\(encoder, Refusing\(\)\)\."
+    )
+    with pytest.raises(ValueError, match=message) as caught:
+        fit_label_frequency(Refusing(), table, S)
+    assert str(caught.value.__cause__) == "Not these."
+    for estimator, readable in ((Refusing(), table[["a"]]), (make_pipeline("passthrough", Refusing()), table)):
+        with pytest.raises(ValueError, match=r"^Not these\.$"):
+            fit_label_frequency(estimator, readable, S)
 
 
 def test_nan_is_an_error_and_impossible_values_are_clipped():

@@ -6,18 +6,20 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless.label_frequency import TIcE
 
 
 class RootShare(BaseEstimator):
@@ -231,6 +233,30 @@ def test_weights_for_an_estimator_without(pu, estimator):
     with pytest.raises(ValueError, match=message):
         SCARClassifier(estimator).fit(pu.X, pu.s, sample_weight=np.ones(pu.s.size))
     SCARClassifier(estimator).fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_the_estimators_own_positive_label_is_not_used(pu, pipeline):
+    given = TIcE(pos_label="yes", random_state=0)
+    given = make_pipeline(StandardScaler(), given) if pipeline else given
+    coded = SCARClassifier(given, pos_label="yes").fit(pu.X, np.where(pu.s == 1, "yes", "no"))
+    plain = SCARClassifier(clone(given)).fit(pu.X, pu.s)
+    assert coded.label_frequency_ == plain.label_frequency_
+    np.testing.assert_array_equal(coded.coef_, plain.coef_)
+
+
+def test_text_that_only_the_classifier_reads_is_the_label_frequencys_trouble(pu):
+    encode = make_column_transformer((OneHotEncoder(), ["region"]), remainder="passthrough")
+    frame = pd.DataFrame(pu.X, columns=list("abcd")).assign(region=np.where(pu.X[:, 0] > 0, "north", "south"))
+    model = SCARClassifier("tice", estimator=make_pipeline(encode, LogisticRegression()), method="likelihood")
+    message = (
+        r"label_frequency: TIcE could not be fitted\. 1 of 5 columns hold text.*'region'.*"
+        r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(frame, pu.s)
+    advised = make_pipeline(encode, TIcE(random_state=0))
+    assert 0 < model.set_params(label_frequency=advised).fit(frame, pu.s).label_frequency_ <= 1
 
 
 def test_grid_search_reaches_the_estimator_of_the_label_frequency(pu):

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from scarless.label_frequency import BestBinEstimator
 from scarless.models import PropensityWeightedClassifier, SCARClassifier, StratifiedSCARClassifier
 from scarless.models._strata import combine
 from scarless.models.stratified_scar import Stratum
@@ -213,11 +214,8 @@ def test_a_stratum_at_the_limits_is_large_enough():
 
 
 def test_the_pooled_label_frequency_is_raised_to_the_share_of_labels_in_many_rows():
-    data = Numbered(sizes=[60, 400], labelled=[60, 40])
-    model = StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
-    assert model.strata_[0] == Stratum((0.0,), 60, 60, 1.0, True)  # nothing to estimate
     data = Numbered(sizes=[60, 400], labelled=[20, 1])
-    model.set_params(min_labelled=21, label_frequency=RootShare())
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare(), min_labelled=21)
     with pytest.warns(UserWarning, match="propensity_attributes make 2 strata"):
         model.fit(data.X, data.s)
     assert model.strata_[0] == Stratum((0.0,), 60, 20, pytest.approx(1 / 3), True)
@@ -226,6 +224,39 @@ def test_the_pooled_label_frequency_is_raised_to_the_share_of_labels_in_many_row
     with pytest.warns(UserWarning, match="propensity_attributes make 2 strata"):
         model.fit(data.X, data.s)
     assert model.strata_[0].label_frequency == model.pooled_label_frequency_
+
+
+@pytest.mark.parametrize("min_labelled", [10, 61])
+def test_many_rows_that_are_all_labelled_are_no_fallback(min_labelled):
+    data = Numbered(sizes=[60, 400, 8], labelled=[60, 100, 8])
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare(), min_labelled=min_labelled).fit(data.X, data.s)
+    assert model.strata_ == [
+        Stratum((0.0,), 60, 60, 1.0, False),
+        Stratum((1.0,), 400, 100, 0.5, False),
+        Stratum((2.0,), 8, 8, model.pooled_label_frequency_, True),  # few rows may all be labelled by chance
+    ]
+
+
+def test_all_labelled_strata_are_not_counted_as_small():
+    data = Numbered(sizes=[60, 30, 30, 30], labelled=[60, 9, 9, 9])
+    with pytest.warns(UserWarning, match=r"make 4 strata of 150 rows; 3 of them \(60% of the rows\) have too few"):
+        StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
+
+
+def test_many_rows_without_a_label_are_told_once():
+    data = Numbered(sizes=[300, 50, 49, 70], labelled=[75, 0, 0, 0])
+    message = (
+        r"2 of 4 strata have at least min_rows=50 rows and no labelled one: 120 rows in all; first, the rows where "
+        r"column 0 = 1\.0\. Either there are no positives there, or positives there are never labelled, which breaks "
+        r"the method: their rows count as negatives\. Drop these rows, or use other propensity attributes\."
+    )
+    model = StratifiedSCARClassifier([0], label_frequency=RootShare())
+    with pytest.warns(UserWarning, match=message) as record:
+        model.fit(data.X, data.s)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    assert [stratum.fell_back for stratum in model.strata_] == [False, True, True, True]
+    model.set_params(min_rows=71).fit(data.X, data.s)
 
 
 def marked(marks):
@@ -449,6 +480,17 @@ def test_text_makes_strata_where_an_estimator_reads_it(sar, dtype):
     assert np.corrcoef(model.predict_proba(table)[:, 1], plain.predict_proba(X)[:, 1])[0, 1] > 0.999
 
 
+def test_text_that_only_the_classifier_reads_is_the_label_frequencys_trouble(sar):
+    table, _, s = with_regions(sar)
+    model = StratifiedSCARClassifier("c", label_frequency="tice", estimator=text_reader(), method="likelihood")
+    message = (
+        r"label_frequency: TIcE could not be fitted\. 1 of 4 columns hold text.*'region'.*"
+        r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(table, s)
+
+
 def test_whole_numbers_and_booleans_of_a_frame_are_numbers(sar):
     X, y, s = sar
     frame = pd.DataFrame(X, columns=list("abcde"))
@@ -506,6 +548,15 @@ def test_text_in_place_of_numbers_is_refused(sar):
 # --- scikit-learn's tools
 
 
+def test_the_default_is_the_estimator_for_few_rows(sar):
+    X, _, s = sar
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rough estimates are not the point
+        default = StratifiedSCARClassifier([1]).fit(X, s)
+        named = StratifiedSCARClassifier([1], label_frequency=BestBinEstimator(random_state=0)).fit(X, s)
+    assert default.strata_ == named.strata_
+
+
 def test_grid_search_over_the_estimator_and_the_attributes(sar):
     X, _, s = sar
     grid = {"label_frequency__root": [2, 5], "propensity_attributes": [[1], [1, 2]]}
@@ -553,6 +604,7 @@ def test_other_codings_and_a_second_fit(sar):
 # The warnings are ours and meant: the checks make strata of single rows and label nearly all of them.
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity_attributes make .* strata:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* strata have at least .* rows and no labelled one:UserWarning")
 @pytest.mark.filterwarnings("ignore:RootShare, fitted to the other attributes, warned:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scarless.numerics import hull, interior
-from scarless.numerics.hull import RIDGE, Hull
+from scarless.numerics.hull import Hull, ridge
 from scarless.numerics.interior import low_rank_factor
 
 
@@ -18,7 +18,7 @@ def kernel_of(points):
 
 def by_enumeration(kernel, u):
     """Return the least squared distance over all faces of the simplex whose solution is a distribution."""
-    kernel = kernel + RIDGE * np.eye(u.size)
+    kernel = kernel + ridge(u.size) * np.eye(u.size)
     best = np.inf
     for chosen in product([False, True], repeat=u.size):
         b = np.flatnonzero(chosen)
@@ -65,7 +65,7 @@ def test_optimality_conditions_hold_from_any_start(start, stretch):
     found = points.nearest(u, zero)
     w, mu = found.weights, found.multipliers
     assert not points._is_smooth
-    gradient = (kernel + RIDGE * np.eye(n)) @ (w - u)
+    gradient = (kernel + ridge(n) * np.eye(n)) @ (w - u)
     assert found.converged
     assert w.sum() == pytest.approx(1.0)
     assert w.min() > -2e-3 / n
@@ -131,8 +131,7 @@ def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(mon
     assert found.converged
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1.0)
-    rank = points._factor.shape[1]
-    assert points._is_smooth == (rank <= hull.LOW_RANK * n)
+    np.testing.assert_allclose(points._factor @ points._factor.T, points._kernel - ridge(n) * np.eye(n), atol=1e-6)
 
 
 def test_a_solver_that_runs_out_of_iterations_says_so(monkeypatch):

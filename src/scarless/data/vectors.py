@@ -132,4 +132,10 @@ def check_random_stream(random_state: Any) -> np.random.Generator:
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
+            f"got {random_state!r}."
+        ) from error

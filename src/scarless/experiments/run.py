@@ -5,12 +5,12 @@ import resource
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,6 +71,7 @@ def run_experiment(
     *,
     jobs: int = 1,
     data_home: str | Path | None = None,
+    download: bool = True,
     progress: Progress | None = None,
 ) -> Store:
     """Run what is missing of an experiment and return the store of its records.
@@ -84,6 +85,8 @@ def run_experiment(
         Worker processes, each on one core.
     data_home : path, optional
         Folder with the raw datasets; see `scarless.data.load_dataset`.
+    download : bool, default=True
+        Whether datasets that are not there may be fetched.
     progress : Progress, optional
 
     Returns
@@ -100,7 +103,8 @@ def run_experiment(
     with store.locked(), store.scratch() as scratch, threadpool_limits(1):
         store.open_for(spec.name, spec.digest, asdict(spec))
         work = list(_missing(spec, store, scratch))
-        sizes = _prepare_all(spec, work, Path(scratch), data_home, progress)
+        load = partial(load_dataset, data_home=data_home, download=download)
+        sizes = _prepare_all(spec, work, Path(scratch), load, progress)
         work = [item for item in work if item.cell.dataset in sizes]
         progress.start("running", sum(len(item.methods) * sizes[item.cell.dataset] for item in work))
         for rows in _results(work, jobs):
@@ -121,7 +125,9 @@ def _missing(spec: Spec, store: Store, scratch: str) -> Iterator[Work]:
             yield Work(spec, cell, methods, str(Path(scratch) / cell.dataset))
 
 
-def _prepare_all(spec: Spec, work: list[Work], scratch: Path, data_home: Any, progress: Progress) -> dict[str, float]:
+def _prepare_all(
+    spec: Spec, work: list[Work], scratch: Path, load: Callable[[str], Any], progress: Progress
+) -> dict[str, float]:
     """Write every dataset, with its added attributes, for workers to map into memory; return its numbers of values.
 
     A dataset that cannot be had is left out, with a message: it may be there the next time.
@@ -131,7 +137,7 @@ def _prepare_all(spec: Spec, work: list[Work], scratch: Path, data_home: Any, pr
     sizes: dict[str, float] = {}
     for name in names:
         try:
-            data = load_dataset(name, data_home=data_home)
+            data = load(name)
         except (OSError, ValueError, ImportError) as error:
             progress.say(f"{name} is left out: {error}")
         else:

@@ -1,6 +1,8 @@
 """What all estimators of the label frequency share: checked rows in, one number and its interval out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,14 +22,24 @@ Vector = NDArray[np.float64]
 Interval = tuple[float, float]
 
 FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
+FEWEST_RESAMPLES = 20  # fewer say nothing of the tails
 
 
 class Estimate(NamedTuple):
-    """A class prior of the whole population, as a method finds it: possibly impossible, as 0 or infinity."""
+    """A class prior of the whole population, as a method finds it: possibly impossible, as 0 or infinity.
 
-    class_prior: float
-    attributes: dict[str, Any] = {}  # noqa: RUF012  further results by name; the estimator stores them with a `_`
+    A method that compares a sample of labelled rows with one of unlabelled rows gives the share of positives among the
+    latter instead; what that means for the population depends on how many rows are labelled there.
+    """
+
+    class_prior: float | None = None
+    attributes: Mapping[str, Any] = MappingProxyType({})  # further results; the estimator stores them with a `_`
     warnings: tuple[tuple[str, type[Warning]], ...] = ()  # the estimator gives them once, not for every resample
+    share_of_unlabelled: float = 0.0
+
+    def prior(self, labelled: float) -> float:
+        """Return the class prior where that share of the rows is labelled."""
+        return labelled + (1.0 - labelled) * self.share_of_unlabelled if self.class_prior is None else self.class_prior
 
 
 class LabelFrequencyEstimator(BaseEstimator, ABC):
@@ -59,7 +71,10 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         -------
         self
         """
-        check_whole(self.n_resamples, "n_resamples", at_least=0)
+        if check_whole(self.n_resamples, "n_resamples", at_least=0) in range(1, FEWEST_RESAMPLES):
+            raise ValueError(
+                f"n_resamples must be 0, for no interval, or at least {FEWEST_RESAMPLES}; got {self.n_resamples}."
+            )
         check_share(self.confidence_level, "confidence_level")
         self._check_options()
         forget_fit(self)
@@ -69,14 +84,14 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         sample, sample_s = self._prepare(take_rows(X, order), s[order], rng)
         with BLAS.on_one_thread():  # small matrices: more threads wait for each other, most of all on busy machines
             estimate = self._estimate(sample, sample_s, rng)
-            resampled = self._resample(sample, sample_s, rng) if self.n_resamples else None
+            resampled = self._resample(sample, sample_s, rng, float(s.mean())) if self.n_resamples else None
         for message, category in estimate.warnings:
             warn_user(message, category)
         for name, value in estimate.attributes.items():
             setattr(self, f"{name}_", value)
-        self._store(
-            s, possible_label_frequency(_ratio(s.mean(), estimate.class_prior), s, type(self).__name__), resampled
-        )
+        labelled = float(s.mean())
+        c = possible_label_frequency(_ratio(labelled, estimate.prior(labelled)), s, type(self).__name__)
+        self._store(labelled, c, resampled)
         return self
 
     def _inner(self) -> Any:
@@ -95,7 +110,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
         """Return the class prior that the sample gives."""
 
-    def _resample(self, sample: Any, s: Vector, rng: np.random.Generator) -> tuple[Vector, Vector]:
+    def _resample(self, sample: Any, s: Vector, rng: np.random.Generator, labelled: float) -> tuple[Vector, Vector]:
         """Return label frequencies and class priors of random halves of the sample."""
         if min(s.sum(), (1 - s).sum()) < FEWEST_LABELLED:
             raise ValueError(
@@ -104,13 +119,15 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
                 "Set n_resamples=0."
             )
         halves = [np.sort(rng.permutation(s.size)[: s.size // 2]) for _ in range(self.n_resamples)]
-        shares = np.array([s[rows].mean() for rows in halves])
-        found = [self._estimate(take_rows(sample, rows), s[rows], rng).class_prior for rows in halves]
-        priors = np.clip(found, shares, 1.0)
+        found = [self._estimate(take_rows(sample, rows), s[rows], rng) for rows in halves]
+        shares = np.array(
+            [labelled if e.class_prior is None else s[rows].mean() for e, rows in zip(found, halves, strict=True)]
+        )
+        raw = [estimate.prior(float(share)) for estimate, share in zip(found, shares, strict=True)]
+        priors = np.clip(raw, shares, 1.0)
         return shares / priors, priors
 
-    def _store(self, s: Vector, c: float, resampled: tuple[Vector, Vector] | None) -> None:
-        share = float(s.mean())
+    def _store(self, share: float, c: float, resampled: tuple[Vector, Vector] | None) -> None:
         self.label_frequency_ = c
         if resampled is not None:
             of_c, of_prior = (

@@ -49,15 +49,18 @@ class ScoreEstimator(LabelFrequencyEstimator):
         return PROBABILITY, DECISION
 
     def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
+        return self._scores(X, s, rng), s
+
+    def _scores(self, X: Any, s: Vector, rng: np.random.Generator) -> Vector:
         if _is_precomputed(self.classifier):
-            return self._read(one_column(X), PRECOMPUTED), s
+            return self._read(one_column(X), PRECOMPUTED)
         classifier = default_classifier(X) if self.classifier is None else self.classifier
         method = next(name for name in self._reads() if hasattr(classifier, name))
         # Small fits: more threads wait for each other on busy machines (seen: 46 seconds in place of 0.6).
         alone = self.classifier is None and X.shape[0] <= MANY_ROWS
         with threadpool_limits(limits=1, user_api="openmp") if alone else nullcontext():
             scores = out_of_fold_scores(classifier, method, X, s, self.n_folds, rng)
-        return self._read(scores, method), s
+        return self._read(scores, method)
 
     @abstractmethod
     def _read(self, scores: Vector, source: str) -> Vector:

@@ -38,8 +38,8 @@ class ElkanNoto(ScoreEstimator):
     n_folds : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval. They share one set of
-        scores: the interval leaves out what the classifier's own training rows add to the noise.
+        0: no interval; else the number of random half-samples, 100 or more for a 95% interval. The
+        classifier is fitted anew on each, for its noise is most of the noise here; precomputed scores leave that out.
     confidence_level : float, default=0.95
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
@@ -109,6 +109,9 @@ class ElkanNoto(ScoreEstimator):
             )
         return scores
 
-    def _estimate(self, sample: Vector, s: Vector, rng: np.random.Generator) -> Estimate:
-        c = _VARIANTS[self.variant](sample, s)
+    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
+        return X, s  # scores are made anew for each half-sample: here they are most of the noise
+
+    def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
+        c = _VARIANTS[self.variant](self._scores(sample, s, rng), s)
         return Estimate(float(s.mean()) / c if c > 0 else np.inf)

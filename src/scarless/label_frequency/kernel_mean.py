@@ -24,6 +24,8 @@ STEEPEST = 0.9  # KM1's threshold, where it leaves nothing to find
 POINTS_FOR_MEDIAN = 1000
 STEP = 0.1  # of the share, until the threshold is passed
 PRECISION = 1e-3  # of the share
+FEW_LABELLED = 10
+FEW = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
 
 
 class KernelMean(LabelFrequencyEstimator):
@@ -48,15 +50,16 @@ class KernelMean(LabelFrequencyEstimator):
     both samples; the slope at the start, which tells KM2 how noisy the samples are, is 0 then.)
 
     It needs rows that no positive could be (irreducibility), as all estimates of a class prior do. Where the classes
-    overlap much, the class prior comes out too high.
+    overlap much, the class prior comes out wrong, mostly too high.
 
     Parameters
     ----------
     variant : {"km2", "km1"}, default="km2"
         KM2 did better in the paper.
     max_rows : int, default=4000
-        Of a larger table, so many rows are drawn without replacement, with as many labelled ones in proportion. Time
-        grows with the cube: a few seconds for 4,000 rows.
+        Of a larger table, so many rows are drawn without replacement, up to half of them labelled: the two kinds are
+        samples of their own, and the larger the smaller one, the better. Time grows with the cube: a few seconds for
+        4,000 rows.
     max_share : float, default=0.99
         The largest share of positives among the unlabelled to look at. The published code stops at 0.875.
     n_resamples : int, default=0
@@ -73,7 +76,7 @@ class KernelMean(LabelFrequencyEstimator):
     class_prior_ : float
         :math:`\alpha = \Pr(y=1)` in the whole population.
     label_frequency_interval_, class_prior_interval_ : tuple of two floats
-        Where `n_resamples` is above 0.
+        Where `n_resamples` is above 0. They measure noise, not the bias of the method.
     kernel_width_ : float
         In units of columns divided by their ranges.
     slopes_ : array of shape (n_evaluations, 2)
@@ -89,8 +92,8 @@ class KernelMean(LabelFrequencyEstimator):
     Notes
     -----
     Columns are divided by their ranges. The derivative of `d` is exact (envelope theorem), not a difference
-    quotient, and the search is in the class prior, to 0.001; the published code bisects lambda to 0.04. A ridge of
-    0.0001 on the kernel matrix changes slopes by less than 0.001.
+    quotient, and the search is in the share, to 0.001; the published code bisects lambda to 0.04. A ridge on the
+    kernel matrix, 1e-7 times the number of points and at most 0.0001, changes slopes by about 0.001.
 
     References
     ----------
@@ -135,30 +138,31 @@ class KernelMean(LabelFrequencyEstimator):
 
     def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
         rows = draw_rows(s, self.max_rows, rng)
-        return by_range(X)[rows], s[rows]
+        return by_range(X, rows), s[rows]
 
     def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
         points, unlabelled, labelled = merge_equal_rows(sample, s)
         counts = (s.size - s.sum()) * unlabelled + s.sum() * labelled
         width, distance, squared = choose_width(points, counts, unlabelled - labelled, rng)
+        few = ((FEW.format(n=int(s.sum())), UserWarning),) if s.sum() < FEW_LABELLED else ()
         if distance == 0.0:  # labelled rows look like unlabelled ones
-            return Estimate(1.0, {"kernel_width": width, "bound_reached": True})
-        curve = DistanceCurve(Hull(gaussian_kernel(squared, width, out=squared)), unlabelled, labelled, distance)
+            attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
+            return Estimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
+        curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
         nu = curve.start() * SHARE_OF_SLOPE + (1.0 - SHARE_OF_SLOPE)
         km1 = 1.0 / (distance * np.sqrt(min(s.sum(), s.size - s.sum())))
         if self.variant == "km1" and km1 <= STEEPEST:
             nu = km1
         found = curve.where_slope_is(nu, self.max_share)
-        share = self.max_share if found is None else found
         return Estimate(
-            float(s.mean() + (1.0 - s.mean()) * share),
-            {
+            share_of_unlabelled=self.max_share if found is None else found,
+            attributes={
                 "kernel_width": width,
-                "threshold": nu,
+                "threshold": float(nu),
                 "bound_reached": found is None,
                 "slopes": np.array(sorted(curve.slopes.items())),
             },
-            self._warnings(curve, found is None, nu),
+            warnings=few + self._warnings(curve, found is None, nu),
         )
 
     def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
@@ -230,22 +234,38 @@ class DistanceCurve:
 
 
 def draw_rows(s: Vector, max_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return at most `max_rows` rows, drawn without replacement, both kinds in proportion and at least once."""
+    """Return at most `max_rows` rows, drawn without replacement, as many of the rarer kind as possible up to half."""
     if s.size <= max_rows:
         return np.arange(s.size)
-    n_labelled = int(np.clip(round(max_rows * s.mean()), 1, max_rows - 1))
     labelled, unlabelled = (rng.permutation(np.flatnonzero(s == kind)) for kind in (1, 0))
+    n_labelled = max(min(labelled.size, max_rows // 2), max_rows - unlabelled.size)
     return np.sort(np.concatenate([labelled[:n_labelled], unlabelled[: max_rows - n_labelled]]))
 
 
-def by_range(X: Any) -> Any:
-    """Return float64 columns divided by their ranges (constant ones as they are): distances need no shift."""
+def by_range(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows with their columns divided by the ranges in the whole table (constant ones as they are).
+
+    Distances need no shift; one to the median keeps the digits of columns that are far from 0 or have an outlier.
+    """
     if sparse.issparse(X):
         spread = (X.max(axis=0) - X.min(axis=0)).toarray().ravel().astype(np.float64)
-        return sparse.csr_array(X.astype(np.float64) @ sparse.diags_array(1.0 / np.where(spread > 0, spread, 1.0)))
-    low = X.min(axis=0).astype(np.float64)
-    spread = X.max(axis=0).astype(np.float64) - low
-    return (X - low) / np.where(spread > 0, spread, 1.0)  # with the shift, large offsets cost no digits
+        scale = sparse.diags_array(1.0 / np.where(spread > 0, spread, 1.0))
+        return sparse.csr_array(X[rows].astype(np.float64) @ scale)
+    spread = X.max(axis=0).astype(np.float64) - X.min(axis=0)
+    chosen = X[rows].astype(np.float64)
+    return (chosen - np.median(chosen, axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def hull_of(squared: Matrix, width: float) -> Hull:
+    """Return the hull of points with these squared distances, which are overwritten."""
+    try:
+        return Hull(gaussian_kernel(squared, width, out=squared))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "KernelMean: the distances between rows are lost in rounding: some column of X is far from 0 compared with "
+            "its differences. Centre the columns first, e.g. with sklearn.preprocessing.StandardScaler (dense) or by "
+            "subtracting a typical value before X is made sparse."
+        ) from error
 
 
 def merge_equal_rows(X: Any, s: Vector) -> tuple[Any, Vector, Vector]:

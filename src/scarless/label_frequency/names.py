@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from scarless.data.tables import check_numeric
 from scarless.label_frequency._base import possible_label_frequency
 from scarless.label_frequency.best_bin import BestBinEstimator
 from scarless.label_frequency.dedpul import DEDPUL
@@ -34,6 +35,8 @@ NAMES = tuple(_NAMED)
 
 def as_label_frequency_estimator(value: Any, name: str) -> Any:
     """Return an estimator to fit: the one of that name, with ``random_state=0``, or a clone of the one given.
+
+    The models code labels as 0 and 1, whatever the user's labels are, so a ``pos_label`` of the clone is set to None.
 
     Parameters
     ----------
@@ -61,7 +64,11 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
             f"{name} must be a number in (0, 1], the name of an estimator, or an object whose fit(X, s) leaves "
             f"label_frequency_; got {value!r}. {advice}"
         )
-    return clone(value, safe=False)
+    estimator = clone(value, safe=False)
+    last = last_step(estimator)
+    if hasattr(last, "get_params") and "pos_label" in last.get_params(deep=False):
+        last.set_params(pos_label=None)
+    return estimator
 
 
 def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None) -> float:
@@ -72,7 +79,16 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
     if sample_weight is not None:
         _check_takes_weights(estimator, kind)
         options["sample_weight"] = sample_weight
-    estimator.fit(X, s.astype(np.int64), **options)
+    try:
+        estimator.fit(X, s.astype(np.int64), **options)
+    except ValueError as error:
+        if isinstance(estimator, Pipeline) or _is_numeric(X):
+            raise
+        raise ValueError(
+            f"label_frequency: {kind} could not be fitted. {error} It gets the table as it is, not as another "
+            f"estimator prepares it; to encode text or fill gaps for {kind}, give a pipeline of its own, e.g. "
+            f"label_frequency=make_pipeline(encoder, {kind}())."
+        ) from error
     try:
         c = float(last.label_frequency_)
     except (AttributeError, TypeError, ValueError) as error:
@@ -95,6 +111,15 @@ def narrow_tags(tags: Any, value: Any) -> None:
         inner = get_tags(estimator).input_tags
         tags.input_tags.sparse &= inner.sparse
         tags.input_tags.allow_nan &= inner.allow_nan
+
+
+def _is_numeric(X: Any) -> bool:
+    """Say whether a table holds finite numbers only."""
+    try:
+        check_numeric(X)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check_takes_weights(estimator: Any, kind: str) -> None:

@@ -33,9 +33,10 @@ class SCARClassifier(KnownPropensityClassifier):
     label_frequency : float, str or estimator, optional
         :math:`c = \Pr(s=1|y=1)`, in (0, 1], or what estimates it first: "tice", "km1", "km2", "elkan-noto", "dedpul" or
         "best-bin" (each with ``random_state=0``, so that the answer is the same each time), or an object whose
-        ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. None: estimated
-        together with a logistic classifier by maximum likelihood, which is right only as far as the true class is
-        logistic in the attributes.
+        ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. It gets `X` as it is,
+        not as `estimator` prepares it: for text, give a pipeline that ends in one. None: estimated together with a
+        logistic classifier by maximum likelihood, which is right only as far as the true class is logistic in the
+        attributes.
     estimator : scikit-learn classifier, optional
         None: logistic regression. See `PropensityWeightedClassifier` for which others work.
     method : {"risk", "likelihood"}, default="risk"

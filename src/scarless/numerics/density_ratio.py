@@ -19,6 +19,7 @@ Vector = NDArray[np.float64]
 
 LARGEST_RATIO = 50.0
 FACTOR_LABELLED, FACTOR_UNLABELLED = 0.1, 0.05  # bandwidth, in standard deviations
+HEAPS = 0.5  # distinct scores per row: with fewer, equal scores are the rule
 STEP = 0.001  # between the shares that are tried
 LARGEST_ERROR = 0.05
 
@@ -27,7 +28,7 @@ def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
     """Return `f_l / f_u` of every unlabelled row, from the log-odds of being labelled; in order of falling scores.
 
     The raw ratio of two kernel estimates is noisy. It is capped, smoothed by a median over 11 neighbours, made to
-    fall with the score where rows look labelled (a score above the midway of both means), and smoothed by a median over
+    rise with the score where rows look labelled (a score above the midway of both means), and smoothed by a median over
     a tenth of the rows.
     """
     z = np.sort(unlabelled)[::-1]
@@ -41,9 +42,14 @@ def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
 
 
 def bandwidths(labelled: Vector, unlabelled: Vector) -> tuple[float, float]:
-    """Return the kernel widths of both groups; a group without spread takes the other's, two take 1."""
+    """Return the kernel widths of both groups; a group without spread takes the other's, two take 1.
+
+    Where most rows share their score with another, both groups take the narrower width: at such a heap the ratio of
+    two kernel estimates is the ratio of the rows there only if the kernels are equally high.
+    """
     h_l, h_u = FACTOR_LABELLED * _spread(labelled), FACTOR_UNLABELLED * _spread(unlabelled)
-    return h_l or h_u or 1.0, h_u or h_l or 1.0
+    h_l, h_u = h_l or h_u or 1.0, h_u or h_l or 1.0
+    return (min(h_l, h_u),) * 2 if np.unique(unlabelled).size < HEAPS * unlabelled.size else (h_l, h_u)
 
 
 def _spread(z: Vector) -> float:

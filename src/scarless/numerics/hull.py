@@ -15,7 +15,6 @@ nearly singular, and the exchanges may go in circles; there an interior-point me
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,11 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-RIDGE = 1e-4  # adds RIDGE |u-w|^2 to a squared distance; without it K is singular to working precision
+RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4
 TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
 PATIENCE = 4  # exchanges without progress before the interior-point method takes over
 LOW_RANK = 0.2  # of the number of points: up to here the interior-point method is the faster one
-SMALLEST = 1e-6  # entries of K that its low-rank factor may miss
+SMALLEST = 1e-8  # entries of K that its low-rank factor may miss
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,22 @@ class Nearest:
         return float(-(self.multipliers @ direction) / np.sqrt(self.squared_distance))
 
 
+def ridge(n_points: int) -> float:
+    """Return what is added to the diagonal of `K`: without it `K` is singular to working precision.
+
+    It adds as many times :math:`|u-w|^2` to a squared distance, which falls with the number of points.
+    """
+    return min(RIDGE_PER_POINT * n_points, LARGEST_RIDGE)
+
+
 class Hull:
     """Distances to the convex hull of points with a given kernel matrix, which is changed: the ridge is added."""
 
     def __init__(self, kernel: Matrix) -> None:
-        kernel[np.diag_indices_from(kernel)] += RIDGE
+        self._ridge = ridge(kernel.shape[0])
+        kernel[np.diag_indices_from(kernel)] += self._ridge
         self._kernel = kernel
+        self._factor: Matrix | None = None  # of low rank; made when pivoting fails
         factor, failed = dpotrf(np.array(kernel, order="F"), lower=1, clean=0, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
@@ -76,16 +85,14 @@ class Hull:
     @property
     def _is_smooth(self) -> bool:
         """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
-        return "_factor" in vars(self) and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
-
-    @cached_property
-    def _factor(self) -> Matrix:
-        return low_rank_factor(self._kernel - RIDGE * np.eye(len(self._kernel)), SMALLEST)
+        return self._factor is not None and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
 
     def _by_interior_point(self, u: Vector) -> Nearest:
-        weights, mu, n_iter, converged = nearest_distribution(self._factor, RIDGE, u, TOLERANCE)
+        if self._factor is None:
+            self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), SMALLEST)
+        weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, TOLERANCE)
         change = weights - u
-        squared = float(((self._factor.T @ change) ** 2).sum() + RIDGE * (change @ change))
+        squared = float(((self._factor.T @ change) ** 2).sum() + self._ridge * (change @ change))
         return Nearest(weights, mu, squared, weights < mu, n_iter, converged)
 
     def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:

@@ -1,0 +1,146 @@
+"""The report as data: records in, everything that the page will say out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scarless.report.answers import Answer, answers
+from scarless.report.corrections import Corrections, corrections
+from scarless.report.deviations import DEVIATIONS
+from scarless.report.figures import Figure, rank_figures, score_figures
+from scarless.report.names import SCORES, SETTING_NAMES, dataset_label, listed
+from scarless.report.numbers import duration
+from scarless.report.results import Record, Results, group
+from scarless.report.tables import (
+    Table,
+    failure_table,
+    method_table,
+    score_table,
+    time_table,
+    warning_table,
+)
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page says, in its order; texts are plain and not yet escaped."""
+
+    heading: str
+    lead: str
+    notices: tuple[str, ...]
+    facts: Pairs
+    run_tables: tuple[Table, ...]
+    time_table: Table
+    method_table: Table
+    answers: tuple[Answer, ...]
+    score_figures: tuple[Figure, ...]
+    rank_figures: tuple[Figure, ...]
+    score_notes: Pairs
+    score_tables: tuple[tuple[str, Table], ...]
+    corrections: Corrections
+    deviations: Pairs
+    time_note: str = (
+        "Times are of one core each. What several methods need, such as the fit of SAR-EM, is computed once and counts "
+        "for each of them, so that sums exceed the time that the experiment took."
+    )
+    answers_note: str = (
+        "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
+        "interval over the runs of a dataset, paired by split and labelling, leaves out zero. Gains are positive where "
+        "the first method is better. Ranks and tests take the mean of a dataset's runs as one observation. A condition "
+        "is a setting (what the classifier sees) and k (how many attributes drive the labelling)."
+    )
+    interval_note: str = (
+        "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows: "
+        "the intervals describe the spread of this protocol and are too narrow for new data."
+    )
+    ranks_note: str = (
+        "Each dataset ranks the methods by their mean over its runs. The Friedman test asks whether average ranks "
+        "differ at all, the Nemenyi test which of them. Ranked are the four methods of the paper that see labels only, "
+        "as corrected and as published."
+    )
+    corrections_note: str = (
+        "The code published with the paper drops rows of negative weight, returns the share of labelled rows for TIcE, "
+        "and takes KM2's class prior for the label frequency. Each corrected row is set against what that code "
+        "computes; gains are positive where the correction helps."
+    )
+    footer: str = (
+        "Beside this page: results.csv has a row per dataset, setting, k and method; records.csv one per run; figures/ "
+        "the figures as SVG files. `scarless report` makes this page again from records.jsonl."
+    )
+
+
+def build_report(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> Report:
+    """Turn the records of an experiment into what is to be said about them."""
+    return _build(group(records, timings, manifest), timings, manifest)
+
+
+def _build(results: Results, timings: Sequence[Record], manifest: Record) -> Report:
+    complete = results.n_finished + results.n_failed >= results.n_expected
+    scores = [name for name in SCORES if any(name in run for runs in results.runs.values() for run in runs.values())]
+    return Report(
+        heading=results.spec["title"],
+        lead=f"The experiment of the paper, {manifest['name']}, run with scarless",
+        notices=_notices(results),
+        facts=_facts(results, timings, manifest),
+        run_tables=tuple(item for item in (failure_table(results), warning_table(results)) if item is not None),
+        time_table=time_table(results),
+        method_table=method_table(results),
+        answers=tuple(item if complete else _so_far(item) for item in answers(results)),
+        score_figures=tuple(score_figures(results)),
+        rank_figures=tuple(rank_figures(results)),
+        score_notes=tuple((SCORES[name].label, SCORES[name].explanation) for name in scores),
+        score_tables=tuple((dataset_label(dataset), score_table(results, dataset)) for dataset in results.datasets),
+        corrections=corrections(results),
+        deviations=DEVIATIONS,
+    )
+
+
+def _so_far(answer: Answer) -> Answer:
+    return replace(answer, verdict=f"{answer.verdict}, so far")
+
+
+def _notices(results: Results) -> tuple[str, ...]:
+    """Say what is not as it should be: missing datasets, missing runs, failed runs, runs that did not converge."""
+    found = []
+    missing = results.n_expected - results.n_finished - results.n_failed
+    if results.missing_datasets:
+        names = listed([dataset_label(name) for name in results.missing_datasets])
+        found.append(f"No results of {names}: not had, or not yet run. Run the same command again to add them.")
+    if missing > 0:
+        found.append(
+            f"The experiment is not complete: {results.n_finished + results.n_failed:,} of {results.n_expected:,} runs "
+            "are there. What follows is computed from these, and may change."
+        )
+    if results.n_failed:
+        found.append(f"{results.n_failed:,} runs failed and are left out of all means; see the table of failed runs.")
+    stopped = sum(run.get("converged") is False for runs in results.runs.values() for run in runs.values())
+    if stopped:
+        found.append(f"{stopped:,} runs stopped before they converged; see the table of warnings.")
+    return tuple(found)
+
+
+def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pairs:
+    spec = results.spec
+    counts = listed([str(k) for k in spec["n_propensity_attributes"]])
+    total = sum(map(sum, results.seconds.values()))
+    per_dataset = f"{spec['n_splits']} splits × {spec['n_labellings']} labellings"
+    return (
+        ("specification", f"{manifest['name']}, {manifest['digest']}, seed {spec['seed']}"),
+        ("datasets", listed([dataset_label(name) for name in spec["datasets"]])),
+        ("settings", "; ".join(f"{name}: {SETTING_NAMES.get(name, name)}" for name in spec["settings"])),
+        ("labelling", f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}"),
+        ("runs per row", f"{results.runs_per_row} ({per_dataset}), tested on {spec['test_share']:.0%} of the rows"),
+        (
+            "runs",
+            f"{results.n_finished:,} finished of {results.n_expected:,}, {results.n_failed:,} failed",
+        ),
+        ("time", f"{duration(total)} of one core, all runs together"),
+        ("versions", _distinct(timings, "versions")),
+        ("machine", _distinct(timings, "machine")),
+    )
+
+
+def _distinct(timings: Sequence[dict[str, Any]], name: str) -> str:
+    return "; ".join(sorted({row[name] for row in timings if name in row})) or "not recorded"

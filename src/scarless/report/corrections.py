@@ -1,0 +1,84 @@
+"""What it changes to compute what the paper says instead of what the published code does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scarless.report.duels import Duel, duels
+from scarless.report.names import CORRECTIONS, SCORES, dataset_label, method_label
+from scarless.report.numbers import NOTHING, signed, with_half
+from scarless.report.results import Results
+from scarless.report.tables import Cell, Section, Table, main_scores, section
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Sentences, one per pair of rows, and the tables that they are read from."""
+
+    sentences: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def corrections(results: Results) -> Corrections:
+    """Set every corrected row against the published one that it corrects."""
+    sentences, sections, details = [], [], []
+    for one, other in CORRECTIONS:
+        by_score = {score: duels(results, one, (other,), score) for score in main_scores(results)}
+        by_score = {score: found for score, found in by_score.items() if found}
+        if by_score:
+            heading = f"{method_label(one)} against {method_label(other)}"
+            sections.append(section(heading, [_score_row(score, found) for score, found in by_score.items()]))
+        if "mse_f" in by_score:
+            sentences.append(_sentence(one, other, by_score))
+            details.append(_by_dataset(results, heading, by_score["mse_f"]))
+    if not sections:
+        return Corrections((), ())
+    head = ("score", "cases", "better", "clearly better", "clearly worse", "mean gain")
+    first = Table("Corrected against published, over all datasets and conditions", head, tuple(sections))
+    conditions = [condition.label for condition in results.conditions]
+    second = Table("Gain in MSE of f per dataset; in bold: clear of noise", ("dataset", *conditions), tuple(details))
+    return Corrections(tuple(sentences), (first, second) if details else (first,))
+
+
+def _sentence(one: str, other: str, by_score: dict[str, list[Duel]]) -> str:
+    found = by_score["mse_f"]
+    better, worse = (sum(map(len, items)) for items in _clear(found))
+    gain, cases = _mean_gain(found), sum(len(item.gains) for item in found)
+    lead = (
+        f"{method_label(one)}, against {method_label(other)}: the mean MSE of f is "
+        f"{'lower' if gain > 0 else 'higher'} by {abs(gain):.4f}, over {cases} cases (dataset and condition)"
+    )
+    noise = (
+        f"beyond the noise of the runs it is lower in {better} and higher in {worse}"
+        if better or worse
+        else "in none is the difference beyond the noise of the runs"
+    )
+    area = f" The mean ROC-AUC changes by {signed(_mean_gain(by_score['auc_f']), 3)}." if "auc_f" in by_score else ""
+    return f"{lead[0].upper()}{lead[1:]}; {noise}.{area}"
+
+
+def _clear(found: Sequence[Duel]) -> tuple[list[list[str]], list[list[str]]]:
+    return [item.clearly_better for item in found], [item.clearly_worse for item in found]
+
+
+def _mean_gain(found: Sequence[Duel]) -> float:
+    gains = [gain.mean for item in found for gain in item.gains.values()]
+    return sum(gains) / len(gains)
+
+
+def _score_row(score: str, found: Sequence[Duel]) -> list[str]:
+    gains = [gain for item in found for gain in item.gains.values()]
+    if all(gain.mean == 0 and not gain.clear for gain in gains):
+        return [SCORES[score].label, str(len(gains)), "the same", NOTHING, NOTHING, NOTHING]
+    better, worse = _clear(found)
+    counts = [sum(len(item.better) for item in found), sum(map(len, better)), sum(map(len, worse))]
+    return [SCORES[score].label, str(len(gains)), *map(str, counts), signed(_mean_gain(found), SCORES[score].decimals)]
+
+
+def _by_dataset(results: Results, heading: str, found: Sequence[Duel]) -> Section:
+    by_condition = {item.condition: item.gains for item in found}
+    rows = []
+    for dataset in results.datasets:
+        gains = [by_condition.get(condition, {}).get(dataset) for condition in results.conditions]
+        cells = [Cell(NOTHING) if gain is None else Cell(with_half(gain, 4, sign=True), gain.clear) for gain in gains]
+        rows.append([Cell(dataset_label(dataset)), *cells])
+    return section(heading, rows)

@@ -1,0 +1,258 @@
+"""Figures as lists of shapes with coordinates: where everything goes, and nothing of colours and fonts.
+
+A figure is a set of panels, each as wide as a telephone, so that a page can put one or several next to each other.
+Coordinates are pixels of a panel.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, isfinite, log10
+
+from scarless.experiments.statistics import Comparison, Interval, groups_alike
+from scarless.report.names import (
+    CONTESTS,
+    SCORES,
+    SETTING_NAMES,
+    dataset_label,
+    method_label,
+    method_name,
+)
+from scarless.report.numbers import p_sentence, plain
+from scarless.report.results import Condition, Results, Row
+from scarless.report.tables import best_methods, main_scores
+
+WIDTH = 358.0
+ROW, TOP, BOTTOM = 18.0, 42.0, 26.0
+PLOT_LEFT, PLOT_RIGHT = 132.0, 258.0
+VALUE_WIDTH = 48.0
+SHORTEST_AXIS = 0.02  # so that three decimals tell ticks apart
+LIFT = 3.5  # between the dots of one row
+
+RANKS_LEFT, RANKS_RIGHT = 104.0, 254.0
+RANKS_CD, RANKS_AXIS, ELBOW, BAR = 48.0, 76.0, 20.0, 8.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text at a place: `anchor` is start, middle or end, `kind` says what it is."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    kind: str = "label"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A dot."""
+
+    x: float
+    y: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing."""
+
+    title: str
+    height: float
+    lines: tuple[Line, ...]
+    dots: tuple[Dot, ...]
+    texts: tuple[Text, ...]
+    width: float = WIDTH
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels under one title; `name` is that of its file."""
+
+    name: str
+    title: str
+    caption: str
+    legend: tuple[tuple[str, str], ...]  # kind of dot, what it stands for
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from values to pixels, and where its ticks are."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    decimals: int
+
+    def x(self, value: float) -> float:
+        """Return the pixel of a value; one beyond the ends lies at the end."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return PLOT_LEFT + share * (PLOT_RIGHT - PLOT_LEFT)
+
+
+def score_figures(results: Results) -> list[Figure]:
+    """Return the paper's figures: for each score and setting a panel per dataset, a row per method."""
+    return [
+        _score_figure(results, score, setting) for score in main_scores(results) for setting in results.spec["settings"]
+    ]
+
+
+def _score_figure(results: Results, score: str, setting: str) -> Figure:
+    counts = results.spec["n_propensity_attributes"]
+    methods = [method for method in results.methods if _drawn(results, score, method)]
+    rows = [Row(dataset, setting, k, method) for dataset in results.datasets for k in counts for method in methods]
+    axis = _axis([results.interval(row, score) for row in rows])
+    datasets = dict.fromkeys(row.dataset for row in rows if results.interval(row, score).n)
+    panels = [_score_panel(results, score, dataset, setting, methods, axis) for dataset in datasets]
+    name = SCORES[score]
+    better = "lower" if name.lower_is_better else "higher"
+    return Figure(
+        f"{score}-{setting}",
+        f"{name.label}, {setting} attributes",
+        f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {SETTING_NAMES[setting]}. Dots are "
+        "means over runs, lines their 95% intervals; bold: the best of the methods that do not know the truth.",
+        tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts)),
+        tuple(panels),
+    )
+
+
+def _drawn(results: Results, score: str, method: str) -> bool:
+    return any(score in run for row, runs in results.runs.items() if row.method == method for run in runs.values())
+
+
+def _colour(i: int) -> str:
+    return f"k{i % 4}"
+
+
+def _axis(intervals: Sequence[Interval]) -> Axis:
+    """Return an axis for all intervals, within 0 and 1: from 0, unless all values are far from it."""
+    ends = [
+        min(max(value, 0.0), 1.0)
+        for item in intervals
+        if isfinite(item.mean)
+        for value in (item.mean - _half(item), item.mean + _half(item))
+    ]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    pad = 0.03 * (high - low)
+    high = 1.0 if high > 0.9 else max(high + pad, SHORTEST_AXIS)
+    low = 0.0 if low < 0.4 * high else min(max(low - pad, 0.0), high - SHORTEST_AXIS)
+    step = _nice((high - low) / 4)
+    ticks = tuple(step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1))
+    return Axis(low, high, ticks, len(f"{step:.9f}".rstrip("0").partition(".")[2]))
+
+
+def _nice(step: float) -> float:
+    """Return the smallest of 1, 2, 2.5, 5 times a power of ten that is not below a step: at least two ticks fit in."""
+    power = 10.0 ** floor(log10(step))
+    return next(float(factor * power) for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
+
+
+def _half(interval: Interval) -> float:
+    return interval.half if isfinite(interval.half) else 0.0
+
+
+def _score_panel(results: Results, score: str, dataset: str, setting: str, methods: Sequence[str], axis: Axis) -> Panel:
+    counts = results.spec["n_propensity_attributes"]
+    bottom = TOP + ROW * len(methods)
+    lines = [Line(((axis.x(tick), TOP), (axis.x(tick), bottom)), "grid") for tick in axis.ticks]
+    texts = [Text(0.0, 14.0, dataset_label(dataset), kind="title")]
+    texts += [Text(axis.x(tick), bottom + 15.0, f"{tick:.{axis.decimals}f}", "middle", "tick") for tick in axis.ticks]
+    dots: list[Dot] = []
+    for i, k in enumerate(counts):
+        texts.append(Text(_value_x(i, len(counts)), TOP - 8.0, f"k = {k}", "end", "tick"))
+    for number, method in enumerate(methods):
+        y = TOP + ROW * (number + 0.5)
+        texts.append(Text(0.0, y + 4.0, method_label(method)))
+        if number and method_name(method).role is not method_name(methods[number - 1]).role:
+            lines.append(Line(((0.0, y - ROW / 2), (WIDTH, y - ROW / 2)), "rule"))
+        for i, k in enumerate(counts):
+            found = results.interval(Row(dataset, setting, k, method), score)
+            best = method in best_methods(results, dataset, Condition(setting, k), score)
+            kind = "value best" if best else "value"
+            shown = plain(found.mean, SCORES[score].decimals)
+            texts.append(Text(_value_x(i, len(counts)), y + 4.0, shown, "end", kind))
+            if isfinite(found.mean):
+                at = y + LIFT * (2 * i - len(counts) + 1)
+                ends = (axis.x(found.mean - _half(found)), at), (axis.x(found.mean + _half(found)), at)
+                lines.append(Line(ends, f"interval {_colour(i)}"))
+                dots.append(Dot(axis.x(found.mean), at, _colour(i)))
+    return Panel(dataset_label(dataset), bottom + BOTTOM, tuple(lines), tuple(dots), tuple(texts))
+
+
+def _value_x(i: int, n: int) -> float:
+    return WIDTH - VALUE_WIDTH * (n - 1 - i)
+
+
+def rank_figures(results: Results) -> list[Figure]:
+    """Return critical-difference diagrams: for each score and setting, a panel per contest and number of attributes."""
+    figures = []
+    for score in main_scores(results):
+        for setting in results.spec["settings"]:
+            panels = [
+                _rank_panel(results.compare(Condition(setting, k), score, methods), f"k = {k}, {contest}")
+                for contest, methods in CONTESTS.items()
+                for k in results.spec["n_propensity_attributes"]
+                if sum(map(results.has, methods)) > 1
+            ]
+            title = f"Average ranks by {SCORES[score].label}, {setting} attributes"
+            caption = (
+                "Rank 1 is best. A thick bar joins methods that the Nemenyi test cannot tell apart at 5%; CD, the "
+                "critical difference, is how far apart average ranks must be."
+            )
+            if panels:
+                figures.append(Figure(f"ranks-{score}-{setting}", title, caption, (), tuple(panels)))
+    return figures
+
+
+def _rank_panel(comparison: Comparison, title: str) -> Panel:
+    """Draw ranks on a line, the better half of the methods named to the left, the others to the right."""
+    order = sorted((method for method in comparison.methods if isfinite(comparison.rank(method))), key=comparison.rank)
+    m = len(comparison.methods)
+
+    def x(rank: float) -> float:
+        return RANKS_LEFT + (rank - 1) / (m - 1) * (RANKS_RIGHT - RANKS_LEFT)
+
+    texts = [Text(0.0, 14.0, title, kind="title"), Text(0.0, 30.0, _test_in_words(comparison), kind="tick")]
+    lines = [Line(((x(1), RANKS_AXIS), (x(m), RANKS_AXIS)), "axis")]
+    for rank in range(1, m + 1):
+        lines.append(Line(((x(rank), RANKS_AXIS - 4), (x(rank), RANKS_AXIS)), "axis"))
+        texts.append(Text(x(rank), RANKS_AXIS - 8, str(rank), "middle", "tick"))
+    if not comparison.problem:
+        right = min(x(1 + comparison.critical_difference), WIDTH)
+        lines.append(Line(((x(1), RANKS_CD), (right, RANKS_CD)), "axis"))
+        lines += [Line(((end, RANKS_CD - 3), (end, RANKS_CD + 3)), "axis") for end in (x(1), right)]
+        texts.append(Text(x(1) - 6, RANKS_CD + 4, "CD", "end", "tick"))
+    groups = groups_alike(comparison)
+    first = RANKS_AXIS + 12 + BAR * len(groups)
+    half = (len(order) + 1) // 2
+    sides = [("start", 0.0, order[:half]), ("end", WIDTH, order[: half - 1 : -1] if half < len(order) else [])]
+    for anchor, edge, methods in sides:
+        for i, method in enumerate(methods):
+            at, y = x(comparison.rank(method)), first + ELBOW * i + ELBOW / 2
+            lines.append(Line(((edge, y), (at, y), (at, RANKS_AXIS)), "elbow"))
+            label = f"{method_label(method).removeprefix('publ. ')} {comparison.rank(method):.2f}"
+            texts.append(Text(edge, y - 4, label, anchor))
+    for i, group in enumerate(groups):
+        y = RANKS_AXIS + BAR * (i + 1.25)
+        ends = comparison.rank(group[0]), comparison.rank(group[-1])
+        lines.append(Line(((x(ends[0]) - 3, y), (x(ends[1]) + 3, y)), "bar"))
+    height = first + ELBOW * half + 4
+    dots = [Dot(x(comparison.rank(method)), RANKS_AXIS, "rank") for method in order]
+    return Panel(title, height, tuple(lines), tuple(dots), tuple(texts))
+
+
+def _test_in_words(comparison: Comparison) -> str:
+    over = f"{comparison.n_datasets} dataset{'' if comparison.n_datasets == 1 else 's'}"
+    if comparison.problem:
+        return f"No test over {over}."
+    verdict = "" if comparison.differs else " (not significant)"
+    cd = f"CD {comparison.critical_difference:.2f}"
+    return f"Friedman {p_sentence(comparison.friedman_p)}{verdict}; {over}; {cd}"

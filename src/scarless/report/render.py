@@ -1,0 +1,95 @@
+"""From data to files: one HTML page, figures as SVG, results as CSV."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scarless.experiments import Store
+from scarless.experiments.extras import need
+from scarless.report.build import Report, build_report
+from scarless.report.csv_files import records_csv, results_csv
+from scarless.report.figures import Figure, Panel
+
+PAGE, RESULTS, RECORDS, FIGURES = "report.html", "results.csv", "records.csv", "figures"
+COLUMNS, MARGIN, GAP, HEAD, LEGEND = 2, 24.0, 36.0, 66.0, 22.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A panel on a sheet."""
+
+    panel: Panel
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The panels of a figure side by side, for a file of its own."""
+
+    places: tuple[Place, ...]
+    width: float
+    height: float
+    margin: float = MARGIN
+
+
+def render_report(folder: str | Path) -> Path:
+    """Write the page, the figures and the tables of an experiment's results into its folder; return the page's path.
+
+    Parameters
+    ----------
+    folder : path
+        Where `run_experiment` left its records.
+    """
+    store = Store(folder)
+    manifest, records, timings = store.manifest(), store.records(), store.timings()
+    if not records:
+        raise ValueError(
+            f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run `scarless reproduce` "
+            "with this folder as --out, and see what it says of the datasets."
+        )
+    report = build_report(records, timings, manifest)
+    _write(store.folder / RESULTS, results_csv(records, timings, manifest))
+    _write(store.folder / RECORDS, records_csv(records, timings))
+    (store.folder / FIGURES).mkdir(exist_ok=True)
+    for figure in (*report.score_figures, *report.rank_figures):
+        _write(store.folder / FIGURES / f"{figure.name}.svg", render_figure(figure))
+    _write(store.folder / PAGE, render_page(report))
+    return store.folder / PAGE
+
+
+def render_page(report: Report) -> str:
+    """Return the page: one HTML text that needs nothing else."""
+    text: str = _template("page.html.jinja").render(report=report)
+    return text
+
+
+def render_figure(figure: Figure) -> str:
+    """Return a figure as SVG, on white, to be used outside the page."""
+    text: str = _template("figure.svg.jinja").render(figure=figure, sheet=_sheet(figure))
+    return text
+
+
+def _template(name: str) -> Any:
+    jinja2 = need("jinja2", "The report")
+    loader = jinja2.PackageLoader("scarless.report")
+    options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
+    return jinja2.Environment(loader=loader, **options).get_template(name)
+
+
+def _sheet(figure: Figure) -> Sheet:
+    """Lay out panels in rows of two."""
+    places, y, width = [], HEAD if figure.legend else HEAD - LEGEND, 0.0
+    for start in range(0, len(figure.panels), COLUMNS):
+        row = figure.panels[start : start + COLUMNS]
+        places += [Place(panel, MARGIN + i * (panel.width + GAP), y) for i, panel in enumerate(row)]
+        y += max(panel.height for panel in row) + GAP / 2
+        width = max(width, 2 * MARGIN + len(row) * (row[0].width + GAP) - GAP)
+    return Sheet(tuple(places), width, y - GAP / 2 + MARGIN)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8", newline="")
+    temporary.replace(path)

@@ -1,0 +1,158 @@
+"""Records, grouped: what every table, figure and answer is computed from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.experiments.statistics import Comparison, Interval, compare_methods, mean_interval
+from scarless.report.names import SCORES, in_order
+
+Record = dict[str, Any]
+Run = tuple[int, int]  # split, labelling
+
+
+class Condition(NamedTuple):
+    """What the classifier may see, and how many attributes drive the labelling."""
+
+    setting: str
+    k: int
+
+    @property
+    def label(self) -> str:
+        """A short name."""
+        return f"{self.setting}, k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{self.k}"
+
+
+class Row(NamedTuple):
+    """What a mean is taken over the runs of."""
+
+    dataset: str
+    setting: str
+    k: int
+    method: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """The records of an experiment, by row and run; failed ones apart."""
+
+    spec: Record
+    runs: dict[Row, dict[Run, Record]]
+    failed: dict[Row, list[Record]]
+    seconds: dict[Row, list[float]]
+    _intervals: dict[tuple[Row, str], Interval] = field(default_factory=dict)
+    _comparisons: dict[tuple[Condition, str, tuple[str, ...]], Comparison] = field(default_factory=dict)
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """Datasets of the specification that have results."""
+        there = {row.dataset for row in self.runs}
+        return tuple(name for name in self.spec["datasets"] if name in there)
+
+    @cached_property
+    def missing_datasets(self) -> tuple[str, ...]:
+        """Datasets of the specification without any record, failed ones included."""
+        there = {row.dataset for row in (*self.runs, *self.failed)}
+        return tuple(name for name in self.spec["datasets"] if name not in there)
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """Methods of the specification, those of one role together."""
+        return tuple(in_order(self.spec["methods"]))
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All settings with all numbers of propensity attributes."""
+        return tuple(Condition(*pair) for pair in product(self.spec["settings"], self.spec["n_propensity_attributes"]))
+
+    @cached_property
+    def runs_per_row(self) -> int:
+        """Runs that a row has when it is complete."""
+        return int(self.spec["n_splits"] * self.spec["n_labellings"])
+
+    @cached_property
+    def n_expected(self) -> int:
+        """Records of a complete experiment."""
+        return len(self.spec["datasets"]) * len(self.methods) * len(self.conditions) * self.runs_per_row
+
+    @cached_property
+    def n_finished(self) -> int:
+        """Records without an error."""
+        return sum(map(len, self.runs.values()))
+
+    @cached_property
+    def n_failed(self) -> int:
+        """Records with an error."""
+        return sum(map(len, self.failed.values()))
+
+    def rows(self) -> list[Row]:
+        """Return all rows that a complete experiment has, in the order of the specification."""
+        return [
+            Row(dataset, *condition, method)
+            for dataset, condition, method in product(self.spec["datasets"], self.conditions, self.methods)
+        ]
+
+    def has(self, *methods: str) -> bool:
+        """Whether the specification has all these methods."""
+        return set(methods) <= set(self.methods)
+
+    def interval(self, row: Row, score: str) -> Interval:
+        """Return the mean of a score over the runs of a row; of none, if there are none."""
+        if (row, score) not in self._intervals:
+            values = [run.get(score, np.nan) for run in self.runs.get(row, {}).values()]
+            self._intervals[row, score] = mean_interval(values)
+        return self._intervals[row, score]
+
+    def gain(self, one: Row, other: Row, score: str) -> Interval:
+        """Return by how much one row scores better than another on the same runs: positive is better.
+
+        Only for scores of which one end is better.
+        """
+        mine, theirs = self.runs.get(one, {}), self.runs.get(other, {})
+        sign = -1.0 if SCORES[score].lower_is_better else 1.0
+        both = [run for run in mine if run in theirs]
+        return mean_interval([sign * (mine[run].get(score, np.nan) - theirs[run].get(score, np.nan)) for run in both])
+
+    def compare(self, condition: Condition, score: str, methods: Sequence[str]) -> Comparison:
+        """Rank those of the methods that the specification has, over its datasets."""
+        there = tuple(method for method in methods if method in self.methods)
+        if (condition, score, there) not in self._comparisons:
+            means = [
+                [self.interval(Row(dataset, *condition, method), score).mean for method in there]
+                for dataset in self.datasets
+            ]
+            lower = bool(SCORES[score].lower_is_better)
+            table = np.reshape(means, (-1, len(there)))
+            self._comparisons[condition, score, there] = compare_methods(table, there, lower_is_better=lower)
+        return self._comparisons[condition, score, there]
+
+
+def group(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> Results:
+    """Group records and timings by row; a failed run counts, and is left out of means and times."""
+    runs: dict[Row, dict[Run, Record]] = {}
+    failed: dict[Row, list[Record]] = {}
+    good: set[tuple[Row, Run]] = set()
+    for record in records:
+        row, run = _row(record), _run(record)
+        if "error" in record:
+            failed.setdefault(row, []).append(record)
+        else:
+            runs.setdefault(row, {})[run] = record
+            good.add((row, run))
+    seconds: dict[Row, list[float]] = {}
+    for timing in timings:
+        if (_row(timing), _run(timing)) in good:
+            seconds.setdefault(_row(timing), []).append(timing["seconds"])
+    return Results(manifest["spec"], runs, failed, seconds)
+
+
+def _row(record: Record) -> Row:
+    return Row(record["dataset"], record["setting"], record["k"], record["method"])
+
+
+def _run(record: Record) -> Run:
+    return record["split"], record["labelling"]

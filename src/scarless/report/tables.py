@@ -1,0 +1,166 @@
+"""Tables: rows of cells, in sections. What is in them, and nothing of how they look."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from scarless.report.names import MAIN_SCORES, SCORES, Role, dataset_label, method_label, method_name
+from scarless.report.numbers import NOTHING, duration, with_half
+from scarless.report.results import Condition, Results, Row
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, and whether it stands out."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows of a table under a heading; without one if it is empty."""
+
+    heading: str
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first `n_names` columns hold names, the rest numbers."""
+
+    caption: str
+    head: tuple[str, ...]
+    sections: tuple[Section, ...]
+    n_names: int = 1
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str | Cell]], n_names: int = 1) -> Table:
+    """Return a table of one section; texts become cells."""
+    return Table(caption, tuple(head), (section("", rows),), n_names)
+
+
+def section(heading: str, rows: Iterable[Sequence[str | Cell]]) -> Section:
+    """Return a section; texts become cells."""
+    return Section(heading, tuple(tuple(Cell(cell) if isinstance(cell, str) else cell for cell in row) for row in rows))
+
+
+def best_methods(results: Results, dataset: str, condition: Condition, score: str) -> set[str]:
+    """Return the methods with the best mean of a score, among those that do not know the truth.
+
+    Where the best score is the nearest to zero, as for errors with a sign, none is called best.
+    """
+    lower = SCORES[score].lower_is_better
+    if lower is None:
+        return set()
+    rows = {method: Row(dataset, *condition, method) for method in results.methods if method_name(method).in_contest}
+    means = {method: results.interval(row, score).mean for method, row in rows.items()}
+    means = {method: mean for method, mean in means.items() if isfinite(mean)}
+    best = (min if lower else max)(means.values(), default=None)
+    return {method for method, mean in means.items() if mean == best}
+
+
+def score_table(results: Results, dataset: str) -> Table:
+    """Return all scores of a dataset: a row per method and condition."""
+    scores = [name for name in SCORES if any(name in run for runs in results.runs.values() for run in runs.values())]
+    sections = []
+    for condition in results.conditions:
+        best = {score: best_methods(results, dataset, condition, score) for score in scores}
+        rows = [
+            [
+                Cell(method_label(method)),
+                *(_score_cell(results, Row(dataset, *condition, method), score, best[score]) for score in scores),
+                Cell(_n_runs(results, Row(dataset, *condition, method))),
+            ]
+            for method in results.methods
+        ]
+        sections.append(section(condition.label, rows))
+    head = ("method", *(SCORES[score].label for score in scores), "runs")
+    return Table(f"{dataset_label(dataset)}: mean ± half a 95% interval", head, tuple(sections))
+
+
+def _score_cell(results: Results, row: Row, score: str, best: set[str]) -> Cell:
+    name = SCORES[score]
+    text = with_half(results.interval(row, score), name.decimals, sign=name.lower_is_better is None)
+    return Cell(text, strong=row.method in best)
+
+
+def _n_runs(results: Results, row: Row) -> str:
+    n, failed = len(results.runs.get(row, {})), len(results.failed.get(row, []))
+    return f"{n} ({failed} failed)" if failed else str(n)
+
+
+def time_table(results: Results) -> Table:
+    """Return the mean seconds per run of each method on each dataset, and the sum over all runs."""
+    rows: list[list[str]] = []
+    totals = dict.fromkeys(results.methods, 0.0)
+    for dataset in results.datasets:
+        spent = {method: _seconds(results, dataset, method) for method in results.methods}
+        totals = {method: totals[method] + sum(seconds) for method, seconds in spent.items()}
+        means = [duration(sum(times) / len(times)) if times else NOTHING for times in spent.values()]
+        rows.append([dataset_label(dataset), *means, duration(sum(map(sum, spent.values())))])
+    rows.append(["all runs together", *map(duration, totals.values()), duration(sum(totals.values()))])
+    head = ("dataset", *map(method_label, results.methods), "all runs")
+    return table("Time per run, on one core", head, rows)
+
+
+def _seconds(results: Results, dataset: str, method: str) -> list[float]:
+    return [
+        seconds
+        for condition in results.conditions
+        for seconds in results.seconds.get(Row(dataset, *condition, method), [])
+    ]
+
+
+def failure_table(results: Results) -> Table | None:
+    """Return the failed runs, those with the same message together; None if there are none."""
+    counts: dict[str, dict[tuple[str, ...], int]] = {}
+    for row, records in results.failed.items():
+        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, method_label(row.method))
+        for record in records:
+            _add_one(counts.setdefault(str(record["error"]), {}), where)
+    return _counted("Failed runs, left out of all means", ("dataset", "condition", "method", "runs"), counts)
+
+
+def warning_table(results: Results) -> Table | None:
+    """Return what methods warned of, and in how many runs; None if nothing."""
+    counts: dict[str, dict[tuple[str, ...], int]] = {}
+    for row, runs in results.runs.items():
+        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, method_label(row.method))
+        for text in (text for run in runs.values() for text in run.get("warnings", [])):
+            _add_one(counts.setdefault(text, {}), where)
+    return _counted("Warnings of methods", ("dataset", "condition", "method", "runs"), counts)
+
+
+def _add_one(counts: dict[tuple[str, ...], int], key: tuple[str, ...]) -> None:
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _counted(caption: str, head: tuple[str, ...], counts: dict[str, dict[tuple[str, ...], int]]) -> Table | None:
+    """Return a table with a section per message, or None without any."""
+    sections = [
+        section(message, [[*where, str(n)] for where, n in sorted(places.items())])
+        for message, places in sorted(counts.items())
+    ]
+    return Table(caption, head, tuple(sections), n_names=len(head) - 1) if sections else None
+
+
+def method_table(results: Results) -> Table:
+    """Return what each method is."""
+    sections = []
+    for role in Role:
+        rows = [
+            [method_label(method), method_name(method).explanation, method]
+            for method in results.methods
+            if method_name(method).role is role
+        ]
+        if rows:
+            sections.append(section(role.value, rows))
+    return Table("The methods", ("method", "what it does", "in the files"), tuple(sections), 3)
+
+
+def main_scores(results: Results) -> list[str]:
+    """Return those of the paper's scores that there are results of."""
+    return [
+        score for score in MAIN_SCORES if any(score in run for runs in results.runs.values() for run in runs.values())
+    ]

@@ -1,0 +1,136 @@
+"""Tables, against numbers worked out by hand."""
+
+import pytest
+
+from scarless.report.corrections import corrections
+from scarless.report.results import Condition, group
+from scarless.report.tables import best_methods, failure_table, method_table, score_table, time_table, warning_table
+
+ALL2 = Condition("all", 2)
+
+
+def cells(table):
+    return [[cell.text for cell in row] for section in table.sections for row in section.rows]
+
+
+def strong(table, column):
+    index = table.head.index(column)
+    return [row[0].text for row in table.sections[0].rows if row[index].strong]
+
+
+@pytest.fixture
+def small(make):
+    """Return two runs per row, without noise: 0.1 +- 0.1 gives a half-width of 12.706 * 0.1."""
+    made = make(
+        noise=0.0, datasets=("adult",), settings=("all",), n_propensity_attributes=(2,), n_splits=1, n_labellings=2,
+        methods=("supervised", "naive", "sar-em"),
+    )  # fmt: skip
+    for record in made.records:
+        record["mse_f"] += 0.01 * (2 * record["labelling"] - 1)
+    return made
+
+
+def test_score_table_by_hand(small):
+    table = score_table(group(*small.everything), "adult")
+    assert table.head == ("method", "MSE of f", "ROC-AUC of f", "MSE of e", "class prior error", "runs")
+    assert [section.heading.replace("\xa0", " ") for section in table.sections] == ["all, k = 2"]
+    assert cells(table) == [
+        ["supervised", "0.0400 ± 0.1271", "0.960 ± 0.000", "–", "−0.010 ± 0.000", "2"],
+        ["naive", "0.2000 ± 0.1271", "0.800 ± 0.000", "0.3300 ± 0.0000", "−0.010 ± 0.000", "2"],
+        ["SAR-EM", "0.0700 ± 0.1271", "0.930 ± 0.000", "0.0050 ± 0.0000", "−0.010 ± 0.000", "2"],
+    ]
+
+
+def test_best_is_bold_among_those_that_do_not_know_the_truth(small, full):
+    table = score_table(group(*small.everything), "adult")
+    assert strong(table, "MSE of f") == ["SAR-EM"]
+    assert strong(table, "ROC-AUC of f") == ["SAR-EM"]
+    assert strong(table, "class prior error") == []
+    results = group(*full.everything)
+    assert best_methods(results, "adult", ALL2, "mse_f") == {"sar-em"}
+    assert best_methods(results, "adult", ALL2, "class_prior_error") == set()
+
+
+def test_equal_best_methods_are_all_best(make):
+    made = make(noise=0.0, error=lambda *_: 0.1)
+    found = best_methods(group(*made.everything), "adult", ALL2, "mse_f")
+    assert {"naive", "sar-em", "published-sar-em"} <= found
+    assert not {"supervised", "known-e", "known-c", "published-known-e"} & found
+
+
+def test_failed_runs_are_told_by_message(small):
+    for record in small.records:
+        if record["method"] == "naive":
+            record["error"] = "ValueError: too few rows"
+    results = group(*small.everything)
+    table = failure_table(results)
+    assert [section.heading for section in table.sections] == ["ValueError: too few rows"]
+    assert cells(table) == [["Adult", "all, k\xa0=\xa02", "naive", "2"]]
+    assert cells(score_table(results, "adult"))[1] == ["naive", "–", "–", "–", "–", "0 (2 failed)"]
+
+
+def test_warnings_are_counted(small):
+    for record in small.records[:2]:
+        record["warnings"] = ["stopped early"]
+    table = warning_table(group(*small.everything))
+    assert table.sections[0].heading == "stopped early"
+    assert sorted(row[2] for row in cells(table)) == ["naive", "supervised"]
+
+
+def test_nothing_to_tell_gives_no_table(small):
+    results = group(*small.everything)
+    assert failure_table(results) is None
+    assert warning_table(results) is None
+
+
+def test_time_table_has_means_per_run_and_sums(small):
+    table = time_table(group(*small.everything))
+    assert table.head == ("dataset", "supervised", "naive", "SAR-EM", "all runs")
+    assert cells(table) == [
+        ["Adult", "0.25 s", "0.25 s", "0.25 s", "1.50 s"],
+        ["all runs together", "0.50 s", "0.50 s", "0.50 s", "1.50 s"],
+    ]
+
+
+def test_method_table_explains_every_method_of_the_specification(full):
+    table = method_table(group(*full.everything))
+    assert {row[2] for row in cells(table)} == set(full.spec.methods)
+    assert all(len(row[1]) > 20 for row in cells(table))
+    assert len(table.sections) == 3
+
+
+def test_corrections_by_hand(make):
+    error = {"sar-em": 0.07, "published-sar-em": 0.10, "scar-tice": 0.12, "published-scar-tice": 0.10}
+    made = make(
+        datasets=("adult", "splice"), settings=("all",), error=lambda *key: error[key[-1]], methods=tuple(error),
+        propensity_error=lambda *_: 0.01, noise=0.0,
+    )  # fmt: skip
+    found = corrections(group(*made.everything))
+    assert len(found.sentences) == 2
+    tice, sar = found.sentences
+    assert tice.startswith("SCAR-TIcE, against publ. SCAR-TIcE: the mean MSE of f is higher by 0.0200, over 4 cases")
+    assert "lower in 0 and higher in 4" in tice
+    assert "ROC-AUC changes by −0.020" in tice
+    assert sar.startswith("SAR-EM, against publ. SAR-EM: the mean MSE of f is lower by 0.0300")
+    assert "lower in 4 and higher in 0" in sar
+    summary, details = found.tables
+    assert cells(summary)[:3] == [
+        ["MSE of f", "4", "0", "0", "4", "−0.0200"],
+        ["ROC-AUC of f", "4", "0", "0", "4", "−0.020"],
+        ["MSE of e", "4", "the same", "–", "–", "–"],
+    ]
+    assert cells(details)[0] == ["Adult", "−0.0200 ± 0.0000", "−0.0200 ± 0.0000"]
+
+
+def test_corrections_within_noise_are_said_to_be_so(make):
+    made = make(
+        datasets=("adult",), settings=("all",), n_propensity_attributes=(2,), n_splits=1, n_labellings=1,
+        methods=("sar-em", "published-sar-em"),
+    )  # fmt: skip
+    (sentence,) = corrections(group(*made.everything)).sentences
+    assert "in none is the difference beyond the noise of the runs" in sentence
+
+
+def test_without_published_rows_there_is_nothing_to_correct(small):
+    found = corrections(group(*small.everything))
+    assert (found.sentences, found.tables) == ((), ())

@@ -1,0 +1,268 @@
+"""The command line, through `main`: what it prints, what it leaves on disk, and its exit codes."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import scarless
+from scarless import cli
+from scarless.cli import main
+from scarless.experiments import Store, read_spec
+
+TINY = """
+name = "tiny"
+title = "A tiny experiment"
+seed = 1
+datasets = ["simulated", "bundled_breast_cancer"]
+settings = ["all"]
+n_propensity_attributes = [2]
+n_splits = 1
+n_labellings = 1
+test_share = 0.2
+methods = ["naive", "sar-em"]
+
+[labelling]
+added_attributes = 2
+clusters = 2
+low = 0.2
+high = 0.8
+
+[options]
+C = 1.0
+km_max_rows = 100
+
+[quick]
+datasets = ["simulated"]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return write_spec(tmp_path)
+
+
+def write_spec(folder, text=TINY):
+    path = folder / "tiny.toml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder, with an empty cache and no data but what a test gives."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SCARLESS_DATA", raising=False)
+    return tmp_path
+
+
+def plain(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def test_reproduce_runs_and_writes_the_page_and_report_writes_it_again(spec, here, capsys):
+    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    assert capsys.readouterr().out == "The report: found/report.html\n"
+    assert len(Store("found").records()) == 4
+    page = (here / "found" / "report.html").read_bytes()
+    assert b"A tiny experiment" in page
+    (here / "found" / "report.html").unlink()
+    assert main(["report", "found"]) == 0
+    assert (here / "found" / "report.html").read_bytes() == page
+
+
+def test_reproduce_goes_on_where_it_was(spec, here):
+    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    whole = (here / "found" / "records.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    (here / "found" / "records.jsonl").write_bytes(b"".join(lines[:2]))
+    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    assert (here / "found" / "records.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("options", "folder", "datasets"),
+    [
+        (["--quick"], "tiny-quick", ["simulated"]),
+        (["--datasets", "simulated"], "tiny-simulated", ["simulated"]),
+        (["--datasets", "simulated,bundled_breast_cancer"], "tiny-simulated-bundled_breast_cancer", None),
+        (["--datasets", "simulated", "bundled_breast_cancer"], "tiny-simulated-bundled_breast_cancer", None),
+        ([], "tiny", None),
+    ],
+)
+def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypatch, options, folder, datasets):
+    asked = []
+    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder)))
+    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    assert main(["reproduce", "--spec", spec, *options]) == 0
+    assert asked == [(tuple(datasets or ["simulated", "bundled_breast_cancer"]), Path("results") / folder)]
+
+
+def test_options_reach_the_experiment(spec, here, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    assert main(["reproduce", "--spec", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
+    assert (asked["jobs"], asked["data_home"], asked["download"]) == (3, Path("data"), False)
+
+
+def test_all_cores_are_the_default(monkeypatch, spec, here):
+    asked = {}
+    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    monkeypatch.setattr(cli, "_cores", lambda: 7)
+    main(["reproduce", "--spec", spec])
+    assert asked["jobs"] == 7
+
+
+def test_default_specification_is_in_the_package_and_is_that_of_the_paper():
+    paper = Path(scarless.__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"
+    assert cli.SPEC.is_relative_to(Path(scarless.__file__).parent)
+    assert read_spec(cli.SPEC).name == "bekker2019"
+    if not paper.exists():
+        pytest.skip("papers/ is not part of the installed package")
+    assert paper.read_bytes() == cli.SPEC.read_bytes()
+
+
+def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, capsys):
+    text = TINY.replace('"simulated", "bundled_breast_cancer"', '"simulated", "no_such_dataset"')
+    assert main(["reproduce", "--spec", write_spec(here, text), "--out", "found", "--jobs", "1"]) == 0
+    assert "no_such_dataset is left out: there is no dataset 'no_such_dataset'" in plain(capsys.readouterr().err)
+    page = (here / "found" / "report.html").read_text()
+    assert "No results of no_such_dataset" in page
+    assert "2 of 4 runs are there" in page
+
+
+def test_without_any_dataset_there_is_nothing_to_report(here, capsys):
+    path = write_spec(here, TINY.replace('"simulated", "bundled_breast_cancer"', '"no_such_dataset"'))
+    assert main(["reproduce", "--spec", path, "--out", "found", "--jobs", "1"]) == 1
+    assert "scarless: found holds no finished runs yet" in plain(capsys.readouterr().err)
+
+
+def test_markup_in_messages_is_printed_as_it_is(here, capsys):
+    path = write_spec(here, TINY.replace('"bundled_breast_cancer"', '"[red]x[/red]"'))
+    assert main(["reproduce", "--spec", path, "--out", "found", "--jobs", "1"]) == 0
+    assert "[red]x[/red] is left out" in plain(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = ", "is not valid TOML"),
+        (TINY.replace("seed = 1\n", ""), "lacks seed"),
+        (TINY.replace('"sar-em"', '"no such method"'), "There is no method 'no such method'; there are supervised,"),
+        (TINY.replace("test_share = 0.2", "test_share = 2.0"), "test_share must lie strictly between 0 and 1"),
+    ],
+)
+def test_wrong_specifications_give_one_message_and_exit_code_1(here, capsys, text, message):
+    assert main(["reproduce", "--spec", write_spec(here, text), "--out", "found", "--jobs", "1"]) == 1
+    error = plain(capsys.readouterr().err)
+    assert "scarless: " in error
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_unknown_dataset_is_refused_with_a_hint(spec, here, capsys):
+    assert main(["reproduce", "--spec", spec, "--datasets", "simulatd"]) == 1
+    assert "'simulatd' is not a dataset of tiny. Did you mean 'simulated'?" in capsys.readouterr().err
+
+
+def test_specification_that_is_not_there(here, capsys):
+    assert main(["reproduce", "--spec", "nowhere.toml"]) == 1
+    assert capsys.readouterr().err == "scarless: nowhere.toml: No such file or directory\n"
+
+
+def test_folder_of_another_experiment_is_refused(spec, here, capsys):
+    store = Store("found")
+    store.open_for("other", "0123456789ab", {})
+    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 1
+    assert "found holds results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
+
+
+def test_report_on_an_empty_folder(here, capsys):
+    assert main(["report", "."]) == 1
+    assert "holds no results: there is no spec.json. Run `scarless reproduce` first." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", cli.PACKAGES)
+def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 2
+    assert capsys.readouterr().err == f'scarless: this needs {package}: pip install "scarless[reproduce]".\n'
+    assert not (here / "found").exists()
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "two", "1.5"])
+def test_number_of_jobs_is_checked(capsys, jobs):
+    with pytest.raises(SystemExit, match="2"):
+        main(["reproduce", f"--jobs={jobs}"])
+    assert f"the number of worker processes must be 1 or more, got '{jobs}'" in plain(capsys.readouterr().err)
+
+
+def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run_experiment", interrupted)
+    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 130
+    error = plain(capsys.readouterr().err)
+    assert "Stopped. What was finished is stored in found: the same command goes on from there" in error
+    assert "`scarless report found` shows what there is." in error
+
+
+def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys, monkeypatch):
+    def killed(*_, **__):
+        raise RuntimeError("A worker process was killed, perhaps for lack of memory.")
+
+    monkeypatch.setattr(cli, "run_experiment", killed)
+    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 1
+    assert "scarless: A worker process was killed" in capsys.readouterr().err
+
+
+def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monkeypatch):
+    from scarless.experiments import methods
+
+    def fails(_):
+        raise ValueError("the sky fell")
+
+    monkeypatch.setitem(methods.METHODS, "naive", fails)
+    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert "simulated/all/2/0/0/naive: ValueError: the sky fell" in plain(capsys.readouterr().err)
+    page = (here / "found" / "report.html").read_text()
+    assert "1 finished of 2, 1 failed" in page
+    assert "ValueError: the sky fell" in page
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert re.fullmatch(r"scarless \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_no_command_shows_how_it_is_used(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    assert "usage: scarless" in capsys.readouterr().err
+
+
+def test_bars_show_the_share_and_the_time_left(monkeypatch, capsys):
+    with cli.Bars() as bars:
+        bars.start("preparing", 0)
+        bars.start("running", 4.0)
+        for _ in range(3):
+            bars.advance(1.0, "adult, sar-em")
+        (task,) = bars.bars.tasks
+        assert (task.description, task.percentage) == ("running", 75)
+        assert task.fields["left"].endswith(" left")
+        bars.advance(1.0, "adult, sar-em")
+        assert task.finished
+    assert "running" in capsys.readouterr().err
+
+
+def test_manifest_is_what_was_asked_for(spec, here):
+    main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"])
+    found = json.loads((here / "found" / "spec.json").read_text())
+    assert (found["name"], found["spec"]["datasets"]) == ("tiny", ["simulated"])
