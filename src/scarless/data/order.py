@@ -8,6 +8,7 @@ from scipy import sparse
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+_BLOCK_ROWS = 256
 
 
 def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -23,23 +24,40 @@ def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    key = np.zeros(s.size, dtype=np.uint64)
     if sparse.issparse(X):
-        _add_sparse(key, X)
+        key = _sparse_keys(X)
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        key = _array_keys(X)
     else:
+        key = np.zeros(s.size, dtype=np.uint64)
         for j in range(X.shape[1]):
-            bits = _column_bits(X, j)
-            key += np.where(bits == 0, np.uint64(0), _scatter(bits, j))  # zeros count for nothing, as in a sparse table
-    key += _scatter(_bits(s), -1)
-    return np.argsort(key, kind="stable")
+            key += _keys(_column_bits(X, j)[:, None], np.array([j]))
+    return np.argsort(key + _scatter(_bits(s), -1), kind="stable")
+
+
+def _array_keys(X: NDArray[Any]) -> NDArray[np.uint64]:
+    key, columns = np.empty(X.shape[0], dtype=np.uint64), np.arange(X.shape[1])
+    for start in range(0, X.shape[0], _BLOCK_ROWS):  # small blocks stay in a core's cache
+        rows = slice(start, start + _BLOCK_ROWS)
+        key[rows] = _keys(_bits(X[rows]), columns)
+    return key
+
+
+def _keys(bits: NDArray[np.uint64], columns: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return the sum over columns; zeros count for nothing, as in a sparse table."""
+    scattered = _scatter(bits, columns)
+    scattered *= bits != 0
+    return np.asarray(scattered.sum(axis=1, dtype=np.uint64))
 
 
 def _scatter(bits: NDArray[np.uint64], column: Any) -> NDArray[np.uint64]:
     """Return pseudo-random integers that depend on value and column."""
     salt = np.atleast_1d(np.asarray(column, dtype=np.int64)).astype(np.uint64) * _MIX  # arrays wrap around silently
-    mixed = (bits ^ salt) * _MIX
-    mixed = (mixed ^ (mixed >> _SHIFT)) * _MIX
-    return mixed ^ (mixed >> _SHIFT)
+    mixed = bits ^ salt
+    for _ in range(2):
+        mixed *= _MIX
+        mixed ^= mixed >> _SHIFT
+    return mixed
 
 
 def _bits(values: Any) -> NDArray[np.uint64]:
@@ -53,7 +71,8 @@ def _column_bits(X: Any, j: int) -> NDArray[np.uint64]:
     return np.unique(values.astype(str), return_inverse=True)[1].astype(np.uint64)
 
 
-def _add_sparse(key: NDArray[np.uint64], X: Any) -> None:
-    entries = X.tocoo()
+def _sparse_keys(X: Any) -> NDArray[np.uint64]:
+    entries, key = X.tocoo(), np.zeros(X.shape[0], dtype=np.uint64)
     stored = entries.data != 0
     np.add.at(key, entries.row[stored], _scatter(_bits(entries.data[stored]), entries.col[stored]))
+    return key
