@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from scarless.data.extras import REPRODUCE, install, need
 from scarless.experiments import read_spec, run_experiment
-from scarless.experiments.extras import INSTALL, need
 from scarless.report import render_report
 from scarless.report.numbers import duration
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        return _fail(f"this needs {', '.join(missing)}: {INSTALL}.", INCOMPLETE_INSTALLATION)
+        return _fail(f"this needs {', '.join(missing)}: {install(REPRODUCE)}.", INCOMPLETE_INSTALLATION)
     try:
         return int(options.command(options))
     except OSError as error:
@@ -71,14 +71,14 @@ class Bars:
     """A bar on the screen with the time left, as a `scarless.experiments.run.Progress`."""
 
     def __init__(self) -> None:
-        progress = need("rich.progress", "The progress bar")
+        progress = need("rich.progress", "The progress bar", REPRODUCE)
         self.bars: Any = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=24),
             progress.TaskProgressColumn(),
             progress.TimeElapsedColumn(),
             progress.TextColumn("{task.fields[left]}  {task.fields[what]}", markup=False),
-            console=need("rich.console", "The progress bar").Console(stderr=True),
+            console=need("rich.console", "The progress bar", REPRODUCE).Console(stderr=True),
         )
         self.stage: Any = None
 

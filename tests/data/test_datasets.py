@@ -366,5 +366,5 @@ def test_what_does_not_fit_together_is_refused(fields, said):
 
 def test_a_frame_needs_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"PUData.frame needs pandas: pip install 'scarless\[data\]'"):
+    with pytest.raises(ImportError, match=r'PUData.frame needs pandas: pip install "scarless\[data\]"'):
         _ = PUData(X, None, ("a", "b"), "toy", ORIGIN).frame

@@ -416,11 +416,11 @@ def test_without_pooch_local_files_still_load(monkeypatch, tmp_path):
     (tmp_path / "toy" / "toy.data").write_bytes(CONTENT)
     assert fetched(raw_file(), data_home=tmp_path) == [CONTENT]
     with pytest.raises(
-        ImportError, match=r"unless SCARLESS_CACHE names .* needs pooch: pip install 'scarless\[data\]'"
+        ImportError, match=r'unless SCARLESS_CACHE names .* needs pooch: pip install "scarless\[data\]"'
     ):
         fetched(raw_file())
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ImportError, match=r"downloading toy.zip needs pooch: pip install 'scarless\[data\]'"):
+    with pytest.raises(ImportError, match=r'downloading toy.zip needs pooch: pip install "scarless\[data\]"'):
         fetched(raw_file())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from scarless.experiments.extras import need
+from scarless.data.extras import REPRODUCE, need
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -140,7 +140,11 @@ def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: boo
         nothing = np.full((m, m), np.nan)
         return Comparison(tuple(methods), n, average, float("nan"), float("nan"), nothing, float("nan"), problem)
     statistic, p = stats.friedmanchisquare(*table.T)
-    nemenyi = need("scikit_posthocs", "The Nemenyi test").posthoc_nemenyi_friedman(table).to_numpy(dtype=np.float64)
+    nemenyi = (
+        need("scikit_posthocs", "The Nemenyi test", REPRODUCE)
+        .posthoc_nemenyi_friedman(table)
+        .to_numpy(dtype=np.float64)
+    )
     cd = critical_difference(m, n)
     return Comparison(tuple(methods), n, average, float(statistic), float(p), nemenyi, cd)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scarless.data.extras import REPRODUCE, need
 from scarless.experiments import Store
-from scarless.experiments.extras import need
 from scarless.report.build import Report, build_report
 from scarless.report.csv_files import records_csv, results_csv
 from scarless.report.figures import Figure, Panel
@@ -71,7 +71,7 @@ def render_figure(figure: Figure) -> str:
 
 
 def _template(name: str) -> Any:
-    jinja2 = need("jinja2", "The report")
+    jinja2 = need("jinja2", "The report", REPRODUCE)
     loader = jinja2.PackageLoader("scarless.report")
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     return jinja2.Environment(loader=loader, **options).get_template(name)

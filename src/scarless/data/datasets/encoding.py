@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.datasets.extras import need
+from scarless.data.extras import need
 
 
 def binarise(table: Any, numbers: Container[str] = ()) -> tuple[NDArray[np.float64], list[str]]:

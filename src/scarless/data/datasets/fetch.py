@@ -13,9 +13,9 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from uuid import uuid4
 
-from scarless.data.datasets.extras import need
 from scarless.data.datasets.registry import Archive, RawFile
 from scarless.data.datasets.unpack import unpack
+from scarless.data.extras import need
 
 DATA_VARIABLE, CACHE_VARIABLE = "SCARLESS_DATA", "SCARLESS_CACHE"
 _SUFFIXES = ("", ".gz", ".xz")

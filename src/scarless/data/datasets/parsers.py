@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.data.datasets.encoding import binarise
-from scarless.data.datasets.extras import need
+from scarless.data.extras import need
 
 Parsed = tuple[NDArray[np.float64], NDArray[np.int64], list[str]]
 

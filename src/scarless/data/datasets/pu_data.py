@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.datasets.extras import need
+from scarless.data.extras import need
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,19 @@
+"""Packages that only some users need, and how to get them."""
+
+from importlib import import_module
+from typing import Any
+
+REPRODUCE = "reproduce"
+
+
+def install(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f'pip install "scarless[{extra}]"'
+
+
+def need(package: str, user: str, extra: str = "data") -> Any:
+    """Import an optional package, or say how to get it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(f"{user} needs {package}: {install(extra)}.") from error
