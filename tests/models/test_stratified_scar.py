@@ -448,7 +448,8 @@ def test_combinations_are_numbered_as_sorted_tuples(table, new):
 
 
 def text_reader():
-    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder="passthrough")
+    others = FunctionTransformer(np.asarray)  # the oldest scikit-learn passes no polars frame through
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder=others)
     return make_pipeline(encode, LogisticRegression(tol=1e-10, max_iter=2000))
 
 
@@ -491,10 +492,14 @@ def test_text_that_only_the_classifier_reads_is_the_label_frequencys_trouble(sar
         model.fit(table, s)
 
 
+def as_floats(table):
+    return table.astype(float)
+
+
 def test_whole_numbers_and_booleans_of_a_frame_are_numbers(sar):
     X, y, s = sar
     frame = pd.DataFrame(X, columns=list("abcde"))
-    reader = make_pipeline(FunctionTransformer(), LogisticRegression())
+    reader = make_pipeline(FunctionTransformer(as_floats), LogisticRegression())
     options = {"propensity_attributes": ["b", "c"], "estimator": reader, "method": "likelihood"}
     plain = model_of(y, **options).fit(frame, s)
     for kinds in ({"b": bool, "c": int}, {"b": "Int64", "c": object}, {"b": "boolean", "c": "category"}):
