@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 
-.PHONY: demo test test-oldest format benchmark clean
+.PHONY: demo test test-random test-oldest format benchmark clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -15,6 +15,10 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# The property tests with examples drawn anew; `make test` draws the same ones every time.
+test-random: $(VENV)/.test
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(JOBS)
 
 # The same tests on the oldest versions that pyproject.toml admits.
 test-oldest:

@@ -47,7 +47,7 @@ def pair_terms(u: Vector, v: Vector) -> PairTerms:
     """
     f, not_f = sigmoid_pair(u)
     e, not_e = sigmoid_pair(v)
-    unlabelled = not_f + f * not_e
+    unlabelled = np.minimum(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
     far = unlabelled < _UNDERFLOW
     if far.any():
         log_odds = u[far] - softplus(v[far])  # q / (1 - q) = (f / (1 - f)) (1 - e)

@@ -7,7 +7,7 @@ Blocks return sums, never means, so any partition of the rows adds up to the sam
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Sums(NamedTuple):
 class Objective(Protocol):
     """A block function with derivatives."""
 
+    convex: ClassVar[bool]  # one basin only: a solver may take steps of any length
+
     @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
@@ -67,6 +69,7 @@ class TargetLogistic:
     log loss (:math:`t=s/e`) are one problem. Rows: ``t``, ``w``.
     """
 
+    convex: ClassVar[bool] = True
     design: Design
 
     @property
@@ -105,6 +108,7 @@ class KnownPropensity:
     Rows: ``s``, ``w`` and ``v``, the logit of the propensity (``+inf`` where it is 1).
     """
 
+    convex: ClassVar[bool] = False
     design: Design
 
     @property
@@ -145,6 +149,7 @@ class LogisticPair:
     Parameters are those of ``f``, then those of ``e``. Rows: ``s``, ``w``.
     """
 
+    convex: ClassVar[bool] = False
     f: Design
     e: Design
 
