@@ -7,6 +7,7 @@ from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,
     SAREMClassifier,
+    SAREMClassifierCV,
     SCARClassifier,
     StratifiedSCARClassifier,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "NaiveClassifier",
     "PropensityWeightedClassifier",
     "SAREMClassifier",
+    "SAREMClassifierCV",
     "SCARClassifier",
     "StratifiedSCARClassifier",
     "TIcE",

@@ -41,3 +41,18 @@ def pu():
 @pytest.fixture
 def simulated():
     return simulate
+
+
+@pytest.fixture
+def two_optima():
+    return make_two_optima
+
+
+def make_two_optima(seed, n=400):
+    """Return a table with classes that binary attributes separate, and propensity attributes that follow them."""
+    rng = np.random.default_rng(seed)
+    B, E = rng.choice([-1.0, 1.0], size=(n, 5)), rng.choice([-1.0, 1.0], size=(n, 2))
+    y = (B[:, 0] > 0) | ((B[:, 1] > 0) & (B[:, 2] > 0))
+    E[:, 0] = np.where(rng.random(n) < 0.8, B[:, 0], E[:, 0])
+    e = np.where(E[:, 0] > 0, 0.9, 0.3) * np.where(E[:, 1] > 0, 0.9, 0.2)
+    return np.column_stack([B, E]), (y & (rng.random(n) < e)).astype(float)

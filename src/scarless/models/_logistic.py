@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics import likelihood
-from scarless.numerics.linear import Design, logits
+from scarless.numerics.linear import Design, Matrix, logits
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
 
@@ -30,6 +30,7 @@ class PairFit(NamedTuple):
     e: Vector
     solution: Solution
     log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
+    information: Matrix | None  # of the rows, at the solution; None where the models are too wide to form it
 
 
 class PairSummary(NamedTuple):
@@ -38,6 +39,7 @@ class PairSummary(NamedTuple):
     log_likelihood: float
     positives: float
     labelled_positives: float
+    propensities: float  # over all rows, positive or not
 
 
 def fit_targets(
@@ -52,7 +54,7 @@ def fit_targets(
     start: Vector | None = None,
 ) -> Solution:
     """Fit a logistic model to real-valued targets."""
-    problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), _ridge(design, C))
+    problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), ridge_of(design, C))
     beta = _constant_start(design, t, w) if start is None else start
     return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
 
@@ -71,7 +73,7 @@ def fit_known_propensity(
     """Fit a logistic ``f`` by maximum likelihood, propensities given."""
     with np.errstate(divide="ignore"):
         v = logit(e)
-    problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), _ridge(design, C))
+    problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), ridge_of(design, C))
     beta = balanced_start(engine, design, s, w, C=C)
     return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
 
@@ -87,27 +89,34 @@ def fit_pair(
     propensity_C: float,
     tol: float,
     max_iter: int,
+    start: Vector | None = None,
 ) -> PairFit:
-    """Fit classifier and propensity model together, from the paper's start, by Fisher scoring and Newton."""
-    start_f = balanced_start(engine, f, s, w, C=C)
-    probability = predict(engine, f, start_f)
-    start_e = propensity_start(engine, e, s, w, probability, C=propensity_C)
+    """Fit classifier and propensity model together, by default from the paper's start, by Fisher scoring and Newton."""
+    if start is None:
+        start = paper_start(engine, f, e, s, w, C=C, propensity_C=propensity_C)
     pair = LogisticPair(f, e)
-    ridge = np.concatenate([_ridge(f, C), _ridge(e, propensity_C)])
+    ridge = np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
-    start = np.concatenate([start_f, start_e])
     free = bool(np.isinf(C) or np.isinf(propensity_C))
     solution = problem.solve(start, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=free)
     log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
-    return PairFit(*pair.split(solution.parameters), solution, log_likelihoods)
+    information = None if solution.curvature is None else solution.curvature - np.diag(ridge)
+    return PairFit(*pair.split(solution.parameters), solution, log_likelihoods, information)
 
 
 def summarise_pair(
     engine: Engine, f: Design, e: Design, s: Vector, w: Vector, beta_f: Vector, beta_e: Vector
 ) -> PairSummary:
-    """Return observed log-likelihood, expected positives and expected labelled positives, in one pass."""
+    """Return observed log-likelihood, expected positives and labelled positives, and propensities, in one pass."""
     sums = engine.with_rows(s=s, w=w).total(_block_summary, f, e, beta_f, beta_e)
     return PairSummary(*(float(total) for total in sums))
+
+
+def paper_start(engine: Engine, f: Design, e: Design, s: Vector, w: Vector, *, C: float, propensity_C: float) -> Vector:
+    """Return the paper's first pair: a balanced classifier, then the propensity that its probabilities imply."""
+    start_f = balanced_start(engine, f, s, w, C=C)
+    probability = predict(engine, f, start_f)
+    return np.concatenate([start_f, propensity_start(engine, e, s, w, probability, C=propensity_C)])
 
 
 def balanced_start(engine: Engine, design: Design, s: Vector, w: Vector, *, C: float) -> Vector:
@@ -134,14 +143,15 @@ def _block_summary(
     u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
     terms = likelihood.pair_terms(u, v)
     value = likelihood.log_likelihood(u, v, rows["s"], terms)
-    return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e))
+    return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e, terms.e))
 
 
 def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
     return np.asarray(expit(logits(design.take(X), beta)))
 
 
-def _ridge(design: Design, C: float) -> Vector:
+def ridge_of(design: Design, C: float) -> Vector:
+    """Return the penalty of each parameter; the intercept has none."""
     return np.append(np.full(design.n_columns, 1.0 / C), 0.0)
 
 

@@ -8,31 +8,30 @@ from scipy.special import logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.attributes import check_attributes
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_positive
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
+from scarless.data.vectors import check_random_stream
 from scarless.models._base import (
-    LogisticMixin,
-    PUClassifier,
     Training,
     check_solver_options,
     engine_of,
-    warn_if_all_labelled,
     warn_unless_converged,
 )
+from scarless.models._basins import choose, climb_all, see_the_same, warn_if_exchangeable
 from scarless.models._em import EMStep, em
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.models._logistic import fit_pair, fit_targets, predict, summarise_pair
+from scarless.models._logistic import PairFit, fit_targets, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
+from scarless.models._pair import PairClassifier
+from scarless.models._starts import PairProblem, check_starts, make_starts
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import Status
 
 Vector = NDArray[np.float64]
 
 
-class SAREMClassifier(LogisticMixin, PUClassifier):
+class SAREMClassifier(PairClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -70,6 +69,16 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     C, propensity_C : float, default=1.0
         Inverse strength of the L2 penalty on each logistic model, as in ``LogisticRegression``; ``np.inf`` for none.
         Intercepts are never penalised.
+    n_starts : int, default=1
+        How many starts to climb from; Newton only. The likelihood may have several optima. Of those found, the best
+        penalised one is taken, unless others are behind it by less than the standard error of the difference: then,
+        among these, the one with the lowest label frequency, which is the paper's principle.
+    start : {"auto", "paper", "exclusion", "class_prior", "random"} or float, default="auto"
+        "paper": a classifier of labelled against unlabelled rows with equal weight, and the propensity that it
+        implies. "exclusion": both models fitted while the classifier could not see the propensity attributes.
+        "class_prior": the paper's start, moved to `n_starts` class priors between the share of labelled rows and 1; a
+        number is one such class prior. "random": random coefficients. "auto": the paper's start first, then one by
+        exclusion, three class priors, and random ones, as many as `n_starts` says.
     tol : float, optional
         Newton: stop when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). EM: stop when the last `window` iterations together gained less than this in
@@ -82,6 +91,8 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         Limit on the iterations of either solver.
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+    random_state : int, numpy generator or RandomState, optional
+        Seed of random starts.
     verbose : bool, default=False
         EM only: print each iteration's log-likelihood and slope.
 
@@ -109,6 +120,11 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
     history_ : dict of arrays
         "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities): one entry for the start and one
         per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration.
+    basins_ : list of Basin
+        Newton only: the distinct optima found, best penalised objective first, each with `objective`,
+        `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that led to it, `converged`.
+    selection_ : Selection
+        Newton only: which of them was taken (`basin`) and why (`reason`).
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : array of str
@@ -116,12 +132,14 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
 
     See Also
     --------
+    SAREMClassifierCV : Chooses the penalties and the classifier's attributes.
     PropensityWeightedClassifier : When the propensity is known.
 
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive
     and Unlabeled Data", ECML-PKDD 2019.
+    Vuong, "Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses", Econometrica 1989.
 
     Examples
     --------
@@ -151,11 +169,14 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         refit: bool = False,
         C: float = 1.0,
         propensity_C: float = 1.0,
+        n_starts: int = 1,
+        start: Any = "auto",
         tol: float | None = None,
         slope_tol: float = 1e-4,
         window: int = 10,
         max_iter: int = 500,
         pos_label: Any = None,
+        random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.classifier = classifier
@@ -166,11 +187,14 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         self.refit = refit
         self.C = C
         self.propensity_C = propensity_C
+        self.n_starts = n_starts
+        self.start = start
         self.tol = tol
         self.slope_tol = slope_tol
         self.window = window
         self.max_iter = max_iter
         self.pos_label = pos_label
+        self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -190,8 +214,10 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         """
         solver = self._check_parameters()
         training = self._check_training(X, y, sample_weight)
-        self._f_columns = self._columns(X, "classification_attributes")
-        self._e_columns = self._columns(X, "propensity_attributes")
+        self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        if type(self.classifier) is type(self.propensity_model):
+            warn_if_exchangeable(self._f_columns, self._e_columns, type(self).__name__)
         if solver == "newton":
             self._fit_newton(training)
         else:
@@ -213,25 +239,6 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         if self._e_learner is None:
             return self._linear_probability(X, "propensity_")
         return self._learner_probability(self._e_learner, X, self._e_columns)
-
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        s : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-            1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
-        """
-        return self._posterior(X, s, self.predict_propensity(X), known=False)
-
-    def _assumed_propensity(self, X: Any) -> Vector:
-        return self.predict_propensity(X)
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -276,40 +283,30 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
                 "solver='newton' is for two logistic models; with a classifier or propensity_model of your own "
                 "use solver='em' or 'auto'."
             )
-        return ("newton" if logistic else "em") if solver == "auto" else solver
-
-    def _columns(self, X: Any, parameter: str) -> NDArray[np.intp]:
-        attributes = getattr(self, parameter)
-        if attributes is None:
-            return np.arange(self.n_features_in_ if parameter == "classification_attributes" else 0)
-        names = getattr(self, "feature_names_in_", None)
-        return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+        chosen = ("newton" if logistic else "em") if solver == "auto" else solver
+        check_starts(self, chosen)
+        return chosen
 
     def _fit_newton(self, training: Training) -> None:
         X, s, w = training
         tol = 1e-10 if self.tol is None else self.tol
-        engine, f, e = engine_of(X), Design.of(self._f_columns), Design.of(self._e_columns)
-        fit = fit_pair(engine, f, e, s, w, C=self.C, propensity_C=self.propensity_C, tol=tol, max_iter=self.max_iter)
+        problem = PairProblem(engine_of(X), s, w, self._f_columns, self._e_columns, self.C, self.propensity_C)
+        starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
+        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter)
+        self.basins_ = [climb.basin for climb in climbs]
+        self.selection_ = choose(problem, climbs, same_attributes=see_the_same(self._f_columns, self._e_columns))
+        fit = climbs[self.selection_.basin].fit
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
-        beta_f = fit.f
-        if self.refit:
-            share = possible_shares(s, predict(engine, e, fit.e), w)
-            solution = fit_targets(engine, f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
-            warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
-            beta_f = solution.parameters
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
-        self._store_linear(beta_f, f)
-        self._store_linear(fit.e, e, "propensity_")
-        self.n_iter_ = fit.solution.n_iter
-        self.converged_ = fit.solution.status is Status.CONVERGED
-        self.history_ = {
-            "log_likelihood": np.array(fit.log_likelihoods),
-            "gain": np.array([at.gain for at in fit.solution.history]),
-            "step": np.array([at.step for at in fit.solution.history]),
-        }
-        summary = summarise_pair(engine, f, e, s, w, beta_f, fit.e)
-        self._store_summary(summary.log_likelihood, summary.positives, summary.labelled_positives, w)
+        self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None)
+
+    def _refit_classifier(self, problem: PairProblem, fit: PairFit, tol: float) -> Vector:
+        engine, s, w, *_ = problem
+        share = possible_shares(s, predict(engine, problem.e, fit.e), w)
+        solution = fit_targets(engine, problem.f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
+        warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
+        return solution.parameters
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training
@@ -351,6 +348,7 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
         p_f = f.probability(X_f)
         # A table that a model of the user's reads may hold text: then only the learners know how to read it.
         self._f_learner, self._e_learner = (None, None) if self._inner() is None else (f, e)
+        self._inference = None
         self._store_learner(f, self._f_columns, "", "classifier_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_model_")
         self.n_iter_ = len(result.history) - 1
@@ -369,12 +367,6 @@ class SAREMClassifier(LogisticMixin, PUClassifier):
             self._store_linear(np.array([logit(learner.value)]), Design.of(columns), prefix)
         else:
             setattr(self, name, learner.model)
-
-    def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:
-        self.log_likelihood_ = log_likelihood
-        self.label_frequency_ = labelled / positives
-        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        self.class_prior_ = positives / float(w.sum())
 
 
 def _print_step(step: EMStep) -> None:

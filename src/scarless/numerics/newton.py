@@ -45,6 +45,7 @@ class Solution:
     n_iter: int
     n_passes: int
     gain: float  # predicted decrease of the objective by one more full step
+    curvature: Matrix | None = None  # where it ended, penalty included; None where no matrix was formed
     history: list[Trace] = field(default_factory=list)
 
 
@@ -113,7 +114,8 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
             status = Status.STALLED
             break
         beta, now = beta + taken * step, trial
-    return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, history)
+    curvature = None if options.matrix_free else now.curvature
+    return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, curvature, history)
 
 
 def solve_positive(matrix: Matrix, right: Vector) -> Vector:

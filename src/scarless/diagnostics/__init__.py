@@ -1,0 +1,1 @@
+"""How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration."""

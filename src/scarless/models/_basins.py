@@ -1,0 +1,209 @@
+"""Several climbs, the distinct summits that they reach, and which of them to believe.
+
+Nothing here sees the true class. Summits of clearly different height are told apart by it. Of summits that the labels
+cannot tell apart, the paper's principle chooses: as many missing labels as possible are put down to the labelling.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.data.notices import warn_user
+from scarless.models._logistic import PairFit, fit_pair, summarise_pair
+from scarless.models._starts import PairProblem, Start
+from scarless.numerics import likelihood
+from scarless.numerics.linear import Design, logits
+from scarless.numerics.newton import Status
+
+Vector = NDArray[np.float64]
+
+# Two fits are one where their objectives agree to this (relative) and their means to that.
+_SAME_OBJECTIVE, _SAME_MEAN = 1e-6, 1e-3
+
+
+@dataclass(frozen=True)
+class Basin:
+    """A local optimum of the penalised likelihood, and the starts that led to it."""
+
+    objective: float  # minus the penalised log-likelihood: lower is better
+    log_likelihood: float
+    class_prior: float  # mean of f
+    mean_propensity: float  # mean of e, over all rows
+    label_frequency: float  # mean of e over positives
+    starts: tuple[str, ...]
+    converged: bool
+
+    def same_as(self, other: "Basin") -> bool:
+        """Whether two fits agree in height and in what they say of the population."""
+        return self._as_high(other) and all(
+            abs(a - b) <= _SAME_MEAN
+            for a, b in (
+                (self.class_prior, other.class_prior),
+                (self.mean_propensity, other.mean_propensity),
+                (self.label_frequency, other.label_frequency),
+            )
+        )
+
+    def mirrors(self, other: "Basin") -> bool:
+        """Whether the other is this one with classifier and propensity exchanged."""
+        return (
+            abs(self.log_likelihood - other.log_likelihood) <= _SAME_OBJECTIVE * (1.0 + abs(self.log_likelihood))
+            and abs(self.class_prior - other.mean_propensity) <= _SAME_MEAN
+            and abs(self.mean_propensity - other.class_prior) <= _SAME_MEAN
+        )
+
+    def _as_high(self, other: "Basin") -> bool:
+        return abs(self.objective - other.objective) <= _SAME_OBJECTIVE * (1.0 + abs(self.objective))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which basin was chosen, and why."""
+
+    basin: int  # index into the list of basins
+    reason: str
+    behind: tuple[float, ...]  # by how much each basin's penalised log-likelihood is behind the best one's
+    standard_error: tuple[float, ...]  # of that difference
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Climb(NamedTuple):
+    """A basin and the fit that found it."""
+
+    basin: Basin
+    fit: PairFit
+
+
+def climb_all(problem: PairProblem, starts: list[Start], *, tol: float, max_iter: int) -> list[Climb]:
+    """Climb from every start; return the distinct summits, best first."""
+    found: list[Climb] = []
+    for start in starts:
+        climb = _climb(problem, start, tol=tol, max_iter=max_iter)
+        known = next((i for i, other in enumerate(found) if climb.basin.same_as(other.basin)), None)
+        if known is None:
+            found.append(climb)
+        else:
+            basin = found[known].basin
+            found[known] = found[known]._replace(basin=replace(basin, starts=(*basin.starts, start.name)))
+    return sorted(found, key=lambda climb: climb.basin.objective)
+
+
+def choose(problem: PairProblem, climbs: list[Climb], *, same_attributes: bool) -> Selection:
+    r"""Choose the highest summit, unless others are as high within noise; of these the lowest label frequency.
+
+    Two summits are two models of the same rows, neither inside the other. With the per-row differences
+    :math:`d_i` of their log-likelihoods, :math:`\sum_i w_i d_i` has the standard error
+    :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}` (Vuong 1989). Summits whose penalised log-likelihoods differ by no more
+    than that are tied.
+    """
+    basins = [climb.basin for climb in climbs]
+    if len(climbs) == 1:
+        return Selection(0, _only_one(basins[0]), (0.0,), (0.0,))
+    values = [_row_log_likelihoods(problem, climb.fit) for climb in climbs]
+    behind = [basin.objective - basins[0].objective for basin in basins]
+    errors = [_standard_error(values[0] - value, problem.w) for value in values]
+    tied = [i for i in range(len(basins)) if behind[i] <= errors[i] + _SAME_OBJECTIVE * (1 + abs(basins[0].objective))]
+    mirrors: list[int] = []
+    if same_attributes:
+        mirrors = [i for i in tied if any(_better_way_round(basins[j], basins[i]) for j in tied if j != i)]
+        tied = [i for i in tied if i not in mirrors]
+    chosen = min(tied, key=lambda i: basins[i].label_frequency)
+    reason = _reason(basins, chosen, tied, behind, errors)
+    if any(basins[chosen].mirrors(basins[i]) for i in mirrors):
+        reason += " Another optimum mirrors it, with both models exchanged; " + (
+            "the paper's start led to this one."
+            if "paper" in basins[chosen].starts
+            else "its label frequency is higher."
+        )
+    return Selection(chosen, reason, tuple(behind), tuple(errors))
+
+
+def see_the_same(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp]) -> bool:
+    """Whether both models see the same attributes, so that they can be exchanged."""
+    return f_columns.size > 0 and np.array_equal(np.sort(f_columns), np.sort(e_columns))
+
+
+def warn_if_exchangeable(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp], name: str) -> None:
+    """Warn that the labels cannot say which of two models is the classifier."""
+    if see_the_same(f_columns, e_columns):
+        warn_user(
+            f"{name}: classifier and propensity model see the same {f_columns.size} attributes, so the two can be "
+            "exchanged without changing the fit, and the labels cannot say which is which. The one that the paper's "
+            "start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
+            "propensity_attributes only what drives the labelling, or leave some of it out of "
+            "classification_attributes.",
+            UserWarning,
+        )
+
+
+def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> Climb:
+    engine, s, w, *_, C, propensity_C = problem
+    f, e = problem.f, problem.e
+    options = {"C": C, "propensity_C": propensity_C, "tol": tol, "max_iter": max_iter}
+    fit = fit_pair(engine, f, e, s, w, start=start.parameters, **options)  # type: ignore[arg-type]
+    total, summary = float(w.sum()), summarise_pair(engine, f, e, s, w, fit.f, fit.e)
+    basin = Basin(
+        objective=fit.solution.value,
+        log_likelihood=summary.log_likelihood,
+        class_prior=summary.positives / total,
+        mean_propensity=summary.propensities / total,
+        label_frequency=summary.labelled_positives / summary.positives,
+        starts=(start.name,),
+        converged=fit.solution.status is Status.CONVERGED,
+    )
+    return Climb(basin, fit)
+
+
+def _better_way_round(this: Basin, other: Basin) -> bool:
+    """Whether `this` is `other` with both models exchanged, and the way round to keep.
+
+    The labels say nothing about which is which. The paper's start does; where it led to neither, the lower label
+    frequency.
+    """
+    if not this.mirrors(other):
+        return False
+    if ("paper" in this.starts) != ("paper" in other.starts):
+        return "paper" in this.starts
+    return this.label_frequency < other.label_frequency
+
+
+def _row_log_likelihoods(problem: PairProblem, fit: PairFit) -> Vector:
+    rows = problem.engine.with_rows(s=problem.s)
+    return rows.collect(_block_log_likelihood, problem.f, problem.e, fit.f, fit.e)
+
+
+def _block_log_likelihood(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Vector:
+    u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
+    return likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v))
+
+
+def _standard_error(difference: Vector, w: Vector) -> float:
+    centred = difference - float(w @ difference) / float(w.sum())
+    return float(np.sqrt(w @ centred**2))
+
+
+def _only_one(basin: Basin) -> str:
+    if len(basin.starts) == 1:
+        return f"One start ({basin.starts[0]}), so nothing to choose from; n_starts=5 looks for other optima."
+    return f"All {len(basin.starts)} starts led to the same optimum."
+
+
+def _reason(basins: list[Basin], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
+    told = f"{len(basins)} optima. "
+    if len(tied) == 1:
+        return told + "The best penalised likelihood is ahead of the others by more than its standard error."
+    if chosen == 0:
+        return told + (
+            f"{len(tied)} cannot be told apart by the labels; the one with the best penalised likelihood also has the "
+            f"lowest label frequency ({basins[0].label_frequency:.2f})."
+        )
+    return told + (
+        f"This one's penalised log-likelihood is behind the best by {behind[chosen]:.2f}, within its standard error of "
+        f"{errors[chosen]:.2f}: the labels cannot tell them apart. It has the lowest label frequency "
+        f"({basins[chosen].label_frequency:.2f}; the best has {basins[0].label_frequency:.2f}), which puts as many "
+        "missing labels as possible down to the labelling."
+    )

@@ -1,0 +1,100 @@
+"""What the classifiers made of two logistic models share: what a fit stores, and how it predicts."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scarless.data.attributes import check_attributes
+from scarless.models._base import LogisticMixin, PUClassifier, warn_if_all_labelled
+from scarless.models._inference import PairInference, pair_inference
+from scarless.models._logistic import PairFit
+from scarless.models._starts import PairProblem
+from scarless.models._uncertainty import InferenceMixin
+from scarless.numerics.newton import Status
+
+Vector = NDArray[np.float64]
+
+
+class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
+    """A classifier of the true class together with a model of the labelling."""
+
+    propensity_attributes: Any
+
+    def predict_propensity(self, X: Any) -> Vector:
+        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return self._linear_probability(X, "propensity_")
+
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
+        """
+        return self._posterior(X, s, self.predict_propensity(X), known=False)
+
+    def _assumed_propensity(self, X: Any) -> Vector:
+        return self.predict_propensity(X)
+
+    def _class_probability(self, X: Any) -> Vector:
+        return self._linear_probability(X)
+
+    def _columns(self, X: Any, attributes: Any, parameter: str) -> NDArray[np.intp]:
+        """Return the columns that a parameter selects; None is all for the classifier and none for the propensity."""
+        if attributes is None:
+            return np.arange(0 if parameter == "propensity_attributes" else self.n_features_in_)
+        names = getattr(self, "feature_names_in_", None)
+        return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+
+    def _store_pair(self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None) -> None:
+        """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more."""
+        refitted = beta_f is not None
+        beta_f = fit.f if beta_f is None else beta_f
+        self._store_linear(beta_f, problem.f)
+        self._store_linear(fit.e, problem.e, "propensity_")
+        self.n_iter_ = fit.solution.n_iter
+        self.converged_ = fit.solution.status is Status.CONVERGED
+        self.history_ = {
+            "log_likelihood": np.array(fit.log_likelihoods),
+            "gain": np.array([at.gain for at in fit.solution.history]),
+            "step": np.array([at.step for at in fit.solution.history]),
+        }
+        engine, s, w, *_, C, propensity_C = problem
+        inference = pair_inference(
+            engine,
+            problem.f,
+            problem.e,
+            s,
+            w,
+            beta_f,
+            fit.e,
+            C=C,
+            propensity_C=propensity_C,
+            information=fit.information,
+        )
+        # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
+        self._inference: PairInference | None = None if refitted else inference
+        self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, w)
+
+    def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:
+        self.log_likelihood_ = log_likelihood
+        self.label_frequency_ = labelled / positives
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        self.class_prior_ = positives / float(w.sum())

@@ -1,0 +1,203 @@
+"""The table that a fitted pair prints: data first, then text, HTML or a data frame."""
+
+from dataclasses import dataclass
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from scarless.data.extras import need
+from scarless.models._inference import Interval
+
+Vector = NDArray[np.float64]
+
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One model's parameters, one entry each."""
+
+    title: str
+    names: tuple[str, ...]
+    coef: Vector
+    std_err: Vector
+    z: Vector
+    p_value: Vector
+    low: Vector
+    high: Vector
+
+    @classmethod
+    def of(cls, title: str, names: list[str], coef: Vector, std_err: Vector, quantile: float) -> "Block":
+        """Test each parameter against 0 and put an interval around it, both by the normal distribution."""
+        z = np.divide(coef, std_err, out=np.zeros_like(coef), where=(std_err > 0) & (std_err < np.inf))
+        half = quantile * std_err
+        return cls(title, tuple(names), coef, std_err, z, 2.0 * ndtr(-np.abs(z)), coef - half, coef + half)
+
+    def cells(self) -> list[list[str]]:
+        """Return the numbers as text, one row per parameter."""
+        numbers = zip(self.coef, self.std_err, self.z, self.p_value, self.low, self.high, strict=True)
+        return [
+            [_number(coef), _number(error), f"{z:.2f}", f"{p:.3f}", _number(low), _number(high)]
+            for coef, error, z, p, low, high in numbers
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What a fit found and how sure it is; prints as a table.
+
+    Attributes
+    ----------
+    title : str
+        Name of the classifier.
+    level : float
+        Nominal probability that an interval covers.
+    n_rows : int
+        Rows that counted.
+    weight, labelled : float
+        Sums of the weights of all rows and of the labelled ones.
+    log_likelihood : float
+        Observed log-likelihood, penalties not included.
+    converged : bool
+        Whether the solver met its stopping rule.
+    C, propensity_C : float
+        Inverse strengths of the penalties.
+    class_prior, label_frequency : float
+        Estimates of Pr(y=1) and of Pr(s=1|y=1).
+    class_prior_interval, label_frequency_interval : Interval
+        Their intervals.
+    blocks : tuple of two Block
+        The classifier's parameters and the propensity model's, as arrays.
+    """
+
+    title: str
+    level: float
+    n_rows: int
+    weight: float
+    labelled: float
+    log_likelihood: float
+    converged: bool
+    C: float
+    propensity_C: float
+    class_prior: float
+    class_prior_interval: Interval
+    label_frequency: float
+    label_frequency_interval: Interval
+    blocks: tuple[Block, Block]
+
+    def to_frame(self) -> Any:
+        """Return the parameters of both models as a pandas DataFrame, indexed by model and attribute."""
+        pandas = need("pandas", "Summary.to_frame", extra="frames")
+        labels = [
+            (model, name)
+            for model, block in zip(("classifier", "propensity"), self.blocks, strict=True)
+            for name in block.names
+        ]
+        columns = ("coef", "std_err", "z", "p_value", "low", "high")
+        data = {name: np.concatenate([getattr(block, name) for block in self.blocks]) for name in columns}
+        return pandas.DataFrame(data, index=pandas.MultiIndex.from_tuples(labels, names=["model", "attribute"]))
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what stands above the table, as names and values in text."""
+        rows = f"{self.n_rows:,}" + ("" if self.weight == self.n_rows else f" (weight {_count(self.weight)})")
+        return [
+            ("Rows", rows),
+            ("Labelled", f"{_count(self.labelled)} ({self.labelled / self.weight:.1%})"),
+            ("Log-likelihood", f"{self.log_likelihood:,.2f}"),
+            ("Converged", "yes" if self.converged else "no"),
+            ("Class prior", _estimate(self.class_prior, self.class_prior_interval)),
+            ("Label frequency", _estimate(self.label_frequency, self.label_frequency_interval)),
+            ("C", f"{self.C:g}"),
+            ("Propensity C", f"{self.propensity_C:g}"),
+        ]
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the table should know."""
+        notes = [
+            f"Brackets: {self.level:.6g} intervals by the delta method; those of class prior and label frequency are "
+            "for the population that the rows come from."
+        ]
+        if np.isfinite([self.C, self.propensity_C]).any():
+            notes.append(
+                "Penalised coefficients are shrunk towards 0, and their intervals centre on the shrunk values: true "
+                "ones tend to lie further out."
+            )
+        if not np.isfinite(np.concatenate([block.std_err for block in self.blocks])).all():
+            notes.append(
+                "std err inf: the data tell nothing of this coefficient alone; identifiability_report says which "
+                "combinations they do not tell apart."
+            )
+        if not self.converged:
+            notes.append("The solver did not converge: neither estimates nor standard errors are those of the optimum.")
+        return notes
+
+    def heads(self) -> list[str]:
+        """Return the names of the table's columns."""
+        tail = (1.0 - self.level) / 2.0
+        return ["coef", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]"]
+
+    def __str__(self) -> str:
+        longest = max(len(name) for block in self.blocks for name in block.names)
+        name_width = min(max(longest, 16), _LONGEST_NAME)
+        heads = _line("", self.heads(), name_width)
+        width = len(heads)
+        lines = [
+            self.title.center(width).rstrip(),
+            "=" * width,
+            *_side_by_side(self.facts(), width),
+            "=" * width,
+            heads,
+        ]
+        for block in self.blocks:
+            lines += ["-" * width, block.title]
+            lines += [_line(name, cells, name_width) for name, cells in zip(block.names, block.cells(), strict=True)]
+        notes = [line for note in self.notes() for line in wrap(note, width)]
+        return "\n".join([*lines, "=" * width, *notes])
+
+    def _repr_html_(self) -> str:
+        facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts())
+        heads = "".join(f"<th>{escape(head)}</th>" for head in ["", *self.heads()])
+        body = ""
+        for block in self.blocks:
+            body += f'<tr><th colspan="7" style="text-align:left">{escape(block.title)}</th></tr>'
+            for name, cells in zip(block.names, block.cells(), strict=True):
+                numbers = "".join(f"<td>{cell}</td>" for cell in cells)
+                body += f'<tr><th style="text-align:left;font-weight:normal">{escape(name)}</th>{numbers}</tr>'
+        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes())
+        return (
+            f"<div><h4>{escape(self.title)}</h4><table>{facts}</table>"
+            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+        )
+
+
+def _number(value: float) -> str:
+    """Return four decimals where they say something, three digits otherwise."""
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+def _estimate(value: float, interval: Interval) -> str:
+    return f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _line(name: str, cells: list[str], name_width: int) -> str:
+    short = name if len(name) <= name_width else name[: name_width - 3] + "..."
+    return short.ljust(name_width) + "".join(cell.rjust(11) for cell in cells)
+
+
+def _side_by_side(facts: list[tuple[str, str]], width: int) -> list[str]:
+    """Return names and values in two columns, the first half of them on the left."""
+    half, gap = len(facts) // 2, 4
+    right_width = 19 + max(len(value) for _, value in facts[half:])
+    left_width = width - gap - right_width
+    return [
+        f"{left:<18}{value:>{left_width - 18}}{' ' * gap}{right:<19}{other:>{right_width - 19}}"
+        for (left, value), (right, other) in zip(facts[:half], facts[half:], strict=True)
+    ]

@@ -1,0 +1,213 @@
+"""Standard errors, intervals and a summary, for classifiers made of two logistic models."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.data.options import check_share
+from scarless.data.tables import check_table
+from scarless.models._inference import Interval, PairInference, quantile
+from scarless.models._summary import Block, Summary
+from scarless.numerics.linear import Design
+
+Vector = NDArray[np.float64]
+
+
+class StandardErrors(NamedTuple):
+    """Standard errors in the shapes of what they belong to; NaN for columns that a model does not see."""
+
+    coef: Vector
+    intercept: Vector
+    propensity_coef: Vector
+    propensity_intercept: Vector
+    class_prior: float
+    label_frequency: float
+
+
+class InferenceMixin:
+    r"""Uncertainty of a fitted pair by the delta method.
+
+    Parameters :math:`\theta` of both models have the covariance :math:`(H + R)^{-1}`, with `H` the observed information
+    of the likelihood at the optimum and `R` the penalty. Other quantities follow by their gradients; probabilities get
+    intervals that are symmetric in the logit. Right when both models are of the right form, the fit is in the right
+    basin (see `identifiability_report`) and rows are many: `profile_class_prior` and `bootstrap_intervals` do not
+    lean on the last. Weights count rows. Intervals centre on the penalised estimates, which are shrunk towards 0.
+    """
+
+    _inference: PairInference | None
+
+    def summary(self, *, level: float = 0.95) -> Summary:
+        """Return a table of both models: estimates, standard errors, tests against 0, intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+
+        Examples
+        --------
+        >>> from scarless import SAREMClassifier
+        >>> from scarless.data import load_simulated
+        >>> from scarless.labelling import SCAR, simulate_labels
+        >>> data = load_simulated(5000, 3)
+        >>> s = simulate_labels(data.y, SCAR(0.5).propensity(data.X), random_state=0)
+        >>> model = SAREMClassifier().fit(data.frame, s)
+        >>> print(model.summary())  # doctest: +SKIP
+        >>> model.summary().to_frame().round(2)
+                              coef  std_err      z  p_value   low  high
+        model      attribute
+        classifier x0         4.96     0.31  16.09     0.00  4.36  5.56
+                   x1        -2.34     0.19 -12.28     0.00 -2.72 -1.97
+                   x2         1.80     0.18  10.24     0.00  1.45  2.14
+                   intercept -0.23     0.11  -2.01     0.04 -0.45 -0.01
+        propensity intercept  0.03     0.06   0.46     0.65 -0.09  0.15
+        """
+        inference, z = self._known_inference(), quantile(check_share(level, "level"))
+        errors = inference.parameter_errors()
+        n_f = inference.f.n_parameters
+        return Summary(
+            title=type(self).__name__,
+            level=level,
+            n_rows=inference.n_rows,
+            weight=float(inference.sums.weight),
+            labelled=float(inference.sums.labelled),
+            log_likelihood=inference.log_likelihood,
+            converged=bool(self.converged_),  # type: ignore[attr-defined]
+            C=inference.C,
+            propensity_C=inference.propensity_C,
+            class_prior=inference.class_prior.value,
+            class_prior_interval=inference.interval_of(inference.class_prior, level),
+            label_frequency=inference.label_frequency.value,
+            label_frequency_interval=inference.interval_of(inference.label_frequency, level),
+            blocks=(
+                Block.of("Classifier: Pr(y=1|x)", self._names(inference.f), inference.beta_f, errors[:n_f], z),
+                Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
+            ),
+        )
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard errors of everything that the fit estimates.
+
+        Returns
+        -------
+        StandardErrors
+            Named fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, shaped like the attributes of
+            those names, and `class_prior`, `label_frequency`. Infinite where the data tell nothing.
+        """
+        inference = self._known_inference()
+        errors, n_f = inference.parameter_errors(), inference.f.n_parameters
+        return StandardErrors(
+            *self._spread(errors[:n_f], inference.f),
+            *self._spread(errors[n_f:], inference.e),
+            class_prior=inference.error_of(inference.class_prior),
+            label_frequency=inference.error_of(inference.label_frequency),
+        )
+
+    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+        r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+
+        Returns
+        -------
+        Interval
+            ``low, high``; symmetric in the logit.
+        """
+        inference = self._known_inference()
+        return inference.interval_of(inference.class_prior, check_share(level, "level"))
+
+    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+        r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+
+        Returns
+        -------
+        Interval
+            ``low, high``; symmetric in the logit.
+        """
+        inference = self._known_inference()
+        return inference.interval_of(inference.label_frequency, check_share(level, "level"))
+
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        return self._row_intervals(X, level, propensity=False)
+
+    def predict_propensity_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's propensity :math:`e(x) = \Pr(s=1|y=1,x)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        return self._row_intervals(X, level, propensity=True)
+
+    def _row_intervals(self, X: Any, level: float, *, propensity: bool) -> Vector:
+        inference = self._known_inference()
+        level = check_share(level, "level")
+        return inference.row_intervals(check_table(self, X, reset=False), level, propensity=propensity)
+
+    def _known_inference(self) -> PairInference:
+        return known_inference(self)
+
+    def _names(self, design: Design) -> list[str]:
+        """Return the names of a model's parameters."""
+        columns = np.arange(self.n_features_in_)[design.columns]  # type: ignore[attr-defined]
+        return [*attribute_names(self)[columns], "intercept"]
+
+    def _spread(self, errors: Vector, design: Design) -> tuple[Vector, Vector]:
+        coef = np.full((1, self.n_features_in_), np.nan)  # type: ignore[attr-defined]
+        coef[0, design.columns] = errors[:-1]
+        return coef, errors[-1:]
+
+
+def known_inference(model: Any) -> PairInference:
+    """Return what a fitted model knows of its uncertainty, or say why it knows nothing."""
+    check_is_fitted(model)
+    inference = getattr(model, "_inference", None)
+    if inference is None:
+        raise ValueError(
+            f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
+            "models at its maximum (classifier=None, propensity_model=None, solver='newton', refit=False). For other "
+            "fits use scarless.diagnostics.bootstrap_intervals."
+        )
+    inference.needed_information()
+    return inference
+
+
+def attribute_names(model: Any) -> NDArray[Any]:
+    """Return the names of the columns that a fitted model saw: those of the data frame, or x0, x1, ..."""
+    names = getattr(model, "feature_names_in_", None)
+    return np.array([f"x{j}" for j in range(model.n_features_in_)] if names is None else names, dtype=object)

@@ -1,0 +1,287 @@
+"""SAR-EM with penalties and attributes chosen by what the labels themselves can tell."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import check_cv
+
+from scarless.data.options import check_positive, check_whole
+from scarless.data.tables import take_rows
+from scarless.data.vectors import check_random_stream
+from scarless.models._base import Training, engine_of, warn_unless_converged
+from scarless.models._basins import warn_if_exchangeable
+from scarless.models._cross_validation import Fold, fold_of_rows, results_of, select
+from scarless.models._logistic import fit_pair
+from scarless.models._pair import PairClassifier
+from scarless.models._path import Candidate, HeldOut, fit_path, held_out_sums
+from scarless.models._starts import PairProblem, exclusion_start, the_papers_start
+
+Vector = NDArray[np.float64]
+
+# Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
+_PATH_TOL = 1e-8
+
+
+class SAREMClassifierCV(PairClassifier):
+    r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
+
+    Each candidate is a pair of penalties together with a set of attributes that the classifier may see. It is scored by
+    the observed log-likelihood of held-out labels, which needs no true class. Where classes are nearly separable, a
+    classifier that sees the propensity attributes can explain labels by itself, and the labels cannot tell that from
+    the truth. Therefore, of all candidates that are behind the best by no more than `n_standard_errors` standard errors
+    of the difference (paired over rows), the one with the lowest label frequency is taken: the paper's principle, to
+    put as many missing labels as possible down to the labelling.
+
+    Parameters
+    ----------
+    propensity_attributes : str, int, sequence, slice, mask or callable, optional
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant.
+    attribute_sets : "auto", sequence or dict, default="auto"
+        Sets of columns that the classifier may see, each as `propensity_attributes`, None for all; a dict also names
+        them. "auto": all columns, and all but the propensity attributes.
+    Cs : int or sequence of float, default=10
+        Inverse penalties of the classifier; a number: that many, from 0.01 to 1000 on a logarithmic scale.
+    propensity_Cs : int or sequence of float, default=(0.1, 1.0, 10.0)
+        Inverse penalties of the propensity model.
+    cv : int or splitter, default=5
+        Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold.
+    n_standard_errors : float, default=1.0
+        How far behind the best a candidate counts as tied. 0: the best score is taken.
+    tol : float, optional
+        Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
+        (default 1e-10). Fits along the path stop at 1e-8.
+    max_iter : int, default=500
+        Limit on the iterations of each fit.
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+    random_state : int, numpy generator or RandomState, optional
+        Seed of the folds where `cv` is a number.
+    verbose : bool, default=False
+        Print what is being fitted.
+
+    Attributes
+    ----------
+    C_, propensity_C_ : float
+        Chosen inverse penalties.
+    classification_attributes_ : array of int
+        Columns that the chosen classifier sees.
+    cv_results_ : dict of arrays
+        One entry per candidate, with the keys of scikit-learn's searches (``params``, ``param_C``,
+        ``param_propensity_C``, ``param_attributes``, ``param_start``, ``split0_test_score``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``: mean log-likelihood per row), and ``behind_best`` with its
+        ``standard_error``, ``tied``, ``class_prior``, ``label_frequency``, ``converged``.
+    best_index_ : int
+        The row of ``cv_results_`` that was chosen.
+    best_params_ : dict
+        Its parameters.
+    best_score_ : float
+        Its mean held-out log-likelihood.
+    selection_ : CVSelection
+        Why: ``selection_.reason``.
+    coef_, intercept_, propensity_coef_, propensity_intercept_, class_prior_, label_frequency_, log_likelihood_, \
+n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
+        Of the chosen candidate fitted to all rows, as in `SAREMClassifier`.
+
+    See Also
+    --------
+    SAREMClassifier : One pair of penalties.
+
+    Notes
+    -----
+    Intervals and standard errors do not know of the choice: they are those of the chosen model.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive
+    and Unlabeled Data", ECML-PKDD 2019, for the principle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SAREMClassifierCV
+    >>> from scarless.labelling import LogisticSAR, simulate_labels
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1500, 3))
+    >>> y = rng.random(1500) < 1 / (1 + np.exp(-8 * X[:, 0]))
+    >>> e = LogisticSAR(attributes=[2], coefficients=[1.5]).propensity(X)
+    >>> s = simulate_labels(y, e, random_state=1)
+    >>> model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1, 10], random_state=0).fit(X, s)
+    >>> model.best_params_["attributes"], round(model.class_prior_, 2), round(float(y.mean()), 2)
+    ('without the propensity attributes', 0.49, 0.49)
+    """
+
+    def __init__(
+        self,
+        *,
+        propensity_attributes: Any = None,
+        attribute_sets: Any = "auto",
+        Cs: Any = 10,
+        propensity_Cs: Any = (0.1, 1.0, 10.0),
+        cv: Any = 5,
+        n_standard_errors: float = 1.0,
+        tol: float | None = None,
+        max_iter: int = 500,
+        pos_label: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.propensity_attributes = propensity_attributes
+        self.attribute_sets = attribute_sets
+        self.Cs = Cs
+        self.propensity_Cs = propensity_Cs
+        self.cv = cv
+        self.n_standard_errors = n_standard_errors
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit all candidates, choose one, and fit it to all rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        Cs, propensity_Cs = self._check_parameters()
+        training = _counted(self._check_training(X, y, sample_weight))
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        sets = self._attribute_sets(X, e_columns)
+        for columns in sets.values():
+            warn_if_exchangeable(columns, e_columns, type(self).__name__)
+        candidates = self._candidates(training, list(sets.values()), e_columns, Cs, propensity_Cs)
+        folds = self._folds(training)
+        sums = [self._held_out(candidates, training, folds, i) for i in range(len(folds))]
+        self.cv_results_ = results_of(candidates, sums, list(sets), self.n_standard_errors)
+        self.selection_ = select(self.cv_results_)
+        self._store_chosen(candidates[self.selection_.index])
+        return self
+
+    def _check_parameters(self) -> tuple[Vector, Vector]:
+        check_whole(self.max_iter, "max_iter", at_least=1)
+        if self.tol is not None:
+            check_positive(self.tol, "tol")
+        number = self.n_standard_errors
+        if not isinstance(number, int | float | np.number) or not 0 <= number < np.inf:
+            raise ValueError(f"n_standard_errors must be a number of at least 0; got {number!r}.")
+        return _penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs")
+
+    def _attribute_sets(self, X: Any, e_columns: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
+        if isinstance(self.attribute_sets, str) and self.attribute_sets == "auto":
+            everything = np.arange(self.n_features_in_)
+            sets = {"all": everything}
+            without = np.setdiff1d(everything, e_columns)
+            if 0 < without.size < everything.size:
+                sets["without the propensity attributes"] = without
+            return sets
+        given: Any = self.attribute_sets
+        if isinstance(given, str) or not np.iterable(given) or not given:
+            raise ValueError(
+                "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
+                f"classification_attributes of SAREMClassifier takes them; got {given!r}."
+            )
+        named = given if isinstance(given, Mapping) else {_name(i, chosen): chosen for i, chosen in enumerate(given)}
+        return {str(name): self._columns(X, chosen, "attribute_sets") for name, chosen in named.items()}
+
+    def _candidates(
+        self,
+        training: Training,
+        sets: list[NDArray[np.intp]],
+        e_columns: NDArray[np.intp],
+        Cs: Vector,
+        propensity_Cs: Vector,
+    ) -> list[Candidate]:
+        """Fit every candidate to all rows; a second start counts where it leads elsewhere."""
+        engine = engine_of(training.X)
+        candidates: list[Candidate] = []
+        for i, columns in enumerate(sets):
+            problem = PairProblem(engine, training.s, training.weight, columns, e_columns, 1.0, 1.0)
+            starts = [the_papers_start, exclusion_start] if np.isin(columns, e_columns).any() else [the_papers_start]
+            for start in starts:
+                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, {start.__name__.replace('_', ' ')}")
+                path = fit_path(problem, i, start, Cs, propensity_Cs, tol=_PATH_TOL, max_iter=self.max_iter)
+                for candidate in path:
+                    if not any(candidate.same_as(other) for other in candidates):
+                        candidates.append(candidate)
+        return candidates
+
+    def _folds(self, training: Training) -> list[Fold]:
+        X, s, _ = training
+        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+            fold = fold_of_rows(X, s, check_whole(self.cv, "cv", at_least=2), check_random_stream(self.random_state))
+            return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(fold.max() + 1)]
+        folds = list(check_cv(self.cv, s, classifier=True).split(X, s))
+        for train, _ in folds:
+            if np.unique(s[train]).size < 2:
+                raise ValueError(
+                    "A fold of cv leaves rows of one label only to fit; use fewer folds or stratified ones."
+                )
+        return folds
+
+    def _held_out(self, candidates: list[Candidate], training: Training, folds: list[Fold], i: int) -> HeldOut:
+        self._tell(f"fold {i + 1} of {len(folds)}, {len(candidates)} candidates")
+        train, test = folds[i]
+        return held_out_sums(candidates, train, test, training.X, tol=_PATH_TOL, max_iter=self.max_iter)
+
+    def _store_chosen(self, candidate: Candidate) -> None:
+        problem, tol = candidate.problem, 1e-10 if self.tol is None else self.tol
+        engine, s, w, f_columns, _, C, propensity_C = problem
+        fit = fit_pair(
+            engine,
+            problem.f,
+            problem.e,
+            s,
+            w,
+            C=C,
+            propensity_C=propensity_C,
+            tol=tol,
+            max_iter=self.max_iter,
+            start=candidate.parameters,
+        )
+        warn_unless_converged(fit.solution, type(self).__name__, total_weight=w.sum(), tol=tol)
+        self.C_, self.propensity_C_, self.classification_attributes_ = C, propensity_C, f_columns
+        self.best_index_ = self.selection_.index
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._store_pair(problem, fit)
+
+    def _tell(self, what: str) -> None:
+        if self.verbose:
+            print(f"SAREMClassifierCV: {what}", flush=True)
+
+
+def _penalties(values: Any, name: str) -> Vector:
+    """Return the distinct inverse penalties, sorted."""
+    if isinstance(values, int | np.integer) and not isinstance(values, bool):
+        return np.logspace(-2, 3, check_whole(values, name, at_least=1))
+    if isinstance(values, str) or not np.iterable(values) or not list(values):
+        raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
+    numbers = np.unique([check_positive(value, f"each of {name}") for value in values])
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite: without a penalty a path has no end. Use SAREMClassifier(C=np.inf).")
+    return numbers
+
+
+def _counted(training: Training) -> Training:
+    """Leave out rows of weight 0: they must not decide where the folds lie."""
+    X, s, w = training
+    rows = np.flatnonzero(w)
+    return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])
+
+
+def _name(i: int, chosen: Any) -> str:
+    if chosen is None:
+        return "all"
+    plain = isinstance(chosen, str) or (np.iterable(chosen) and all(isinstance(part, str) for part in chosen))
+    return (chosen if isinstance(chosen, str) else ", ".join(chosen)) if plain else f"set {i + 1}"

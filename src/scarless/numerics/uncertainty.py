@@ -1,0 +1,227 @@
+r"""How sure one can be of two logistic models fitted together: variances by the delta method.
+
+With the penalised information :math:`A = H + R` at the optimum (`H` of the likelihood, `R` the ridge), a smooth
+function `g` of the parameters has the variance :math:`\nabla g' A^{-1} \nabla g`. That is the posterior variance of the
+Gaussian prior which the ridge stands for. It adds to the sampling variance of the estimate,
+:math:`A^{-1} H A^{-1}`, the square of the bias that such a prior expects, :math:`A^{-1} R A^{-1}`; without that part,
+what the penalty alone decides would have no uncertainty at all.
+
+References
+----------
+Nychka (1988), "Bayesian confidence intervals for smoothing splines", JASA 83. Wood (2017), "Generalized Additive
+Models", 2nd edition, section 6.10.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from scarless.numerics import likelihood, linear
+from scarless.numerics.linear import Design, Matrix
+from scarless.numerics.sigmoid import Vector
+
+
+class PairSums(NamedTuple):
+    """What a fitted pair says of all rows together; each a sum over rows, weighted by how often a row counts."""
+
+    log_likelihood: Vector
+    weight: Vector  # sum of w
+    labelled: Vector  # of w s
+    positives: Vector  # of w f
+    labelled_positives: Vector  # of w f e
+    squares: Vector  # of w f^2, w f^2 e, w f^2 e^2
+    positives_gradient: Vector  # of the sum of w f, by all parameters
+    labelled_positives_gradient: Vector
+    columns: Vector  # of w [x, 1], for the columns of both models: where their zeros lie
+
+
+def pair_sums(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:
+    """Return the sums over one block of rows. Rows: ``s``, ``w``."""
+    s, w = rows["s"], rows["w"]
+    X_f, X_e = f.take(X), e.take(X)
+    u, v = linear.logits(X_f, beta_f), linear.logits(X_e, beta_e)
+    terms = likelihood.pair_terms(u, v)
+    labelled = terms.f * terms.e
+
+    def gradient(by_u: Vector, by_v: Vector) -> Vector:
+        return np.append(linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v))
+
+    return PairSums(
+        log_likelihood=np.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
+        weight=np.asarray(w.sum()),
+        labelled=np.asarray(w @ s),
+        positives=np.asarray(w @ terms.f),
+        labelled_positives=np.asarray(w @ labelled),
+        squares=np.array([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
+        positives_gradient=gradient(terms.f * terms.not_f, np.zeros_like(v)),
+        labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
+        columns=gradient(np.ones_like(u), np.ones_like(v)),
+    )
+
+
+class Functional(NamedTuple):
+    """A number that depends on the parameters and on which rows were drawn."""
+
+    value: float
+    gradient: Vector  # by the parameters, the rows kept
+    row_variance: float  # from drawing the rows, the parameters kept
+
+
+def class_prior(sums: PairSums) -> Functional:
+    r"""The mean of `f`, as an estimate of :math:`\Pr(y=1)` in the population that the rows come from.
+
+    Its variance is :math:`\nabla' A^{-1} \nabla + \mathrm{Var}(f)/n`. The two parts add up, since at the true
+    parameters the score has mean 0 given the rows. Weights count rows: `n` is their sum.
+    """
+    n, positives = float(sums.weight), float(sums.positives)
+    mean = positives / n
+    variance = max(float(sums.squares[0]) / n - mean**2, 0.0)
+    return Functional(mean, sums.positives_gradient / n, variance / n)
+
+
+def label_frequency(sums: PairSums) -> Functional:
+    r"""The ratio :math:`c = \sum f e / \sum f`, as an estimate of :math:`\Pr(s=1|y=1)` in the population.
+
+    A row moves it by :math:`f (e - c) / \sum f`; the sum of the squares of that is the variance from drawing the rows.
+    """
+    positives = float(sums.positives)
+    c = float(sums.labelled_positives) / positives
+    gradient = (sums.labelled_positives_gradient - c * sums.positives_gradient) / positives
+    f_f, f_fe, fe_fe = (float(value) for value in sums.squares)
+    return Functional(c, gradient, max(fe_fe - 2.0 * c * f_fe + c**2 * f_f, 0.0) / positives**2)
+
+
+@dataclass(frozen=True)
+class Precision:
+    r"""A positive semi-definite matrix :math:`A`, taken apart so that it can be divided by.
+
+    :math:`A = D V \Lambda V' D` with :math:`D^2` the diagonal of `A`, so columns of very different units do no harm.
+    Directions whose eigenvalue is rounding noise are kept apart: what leans on them has an infinite variance.
+    """
+
+    values: Vector  # ascending eigenvalues of the matrix with a unit diagonal
+    vectors: Matrix
+    scale: Vector  # 1 / sqrt(diagonal), where the diagonal is positive
+    noise: float
+
+    @property
+    def null(self) -> Matrix:
+        """Directions without information, as columns, in the units of the parameters."""
+        return self.scale[:, None] * self.vectors[:, self.values <= self.noise]
+
+    @property
+    def root(self) -> Matrix:
+        """A root of the inverse, as far as there is one: the inverse is ``root @ root.T`` off the null directions."""
+        told = self.values > self.noise
+        return self.scale[:, None] * (self.vectors[:, told] / np.sqrt(self.values[told]))
+
+    @property
+    def condition(self) -> float:
+        """Ratio of the largest to the smallest eigenvalue; infinite where a direction has no information."""
+        smallest = float(self.values[0])
+        return float(self.values[-1]) / smallest if smallest > self.noise else np.inf
+
+    def errors(self, gradients: Matrix) -> Vector:
+        r"""Return :math:`\sqrt{g' A^{-1} g}` for each row `g`; infinity where it leans on a null direction."""
+        return self._errors(gradients @ self.root, gradients @ self.null, np.square(gradients) @ self.scale**2)
+
+    def logit_errors(self, X: Any, part: slice) -> Vector:
+        r"""Return the standard error of each row's logit under the model whose parameters are at `part`.
+
+        .. math:: \sqrt{[x, 1]\, V [x, 1]'}, \qquad V = (A^{-1})_\mathrm{part}
+
+        Dense and CSR rows alike. In float64 also for float32 rows, since what adds up may cancel.
+        """
+        squared = X.multiply(X) if sparse.issparse(X) else np.square(X)
+        scale = self.scale[part] ** 2
+        whole = np.asarray(squared @ scale[:-1], dtype=np.float64) + scale[-1]
+        along_root, along_null = (np.asarray(X @ side[:-1]) + side[-1] for side in (self.root[part], self.null[part]))
+        return self._errors(along_root, along_null, whole)
+
+    def _errors(self, along_root: Matrix, along_null: Matrix, squared_length: Vector) -> Vector:
+        error = np.sqrt(np.einsum("ij,ij->i", along_root, along_root))
+        astray = np.einsum("ij,ij->i", along_null, along_null)
+        return np.where(astray > self.noise * squared_length, np.inf, error)
+
+
+def precision(matrix: Matrix, *, noise: float) -> Precision:
+    """Take a symmetric matrix apart. `noise` is the relative error of its entries.
+
+    Examples
+    --------
+    >>> apart = precision(np.array([[4.0, 0.0], [0.0, 0.25]]), noise=1e-13)
+    >>> apart.errors(np.eye(2))
+    array([0.5, 2. ])
+    """
+    scaled, scale = _unit_diagonal(matrix)
+    values, vectors = np.linalg.eigh(scaled)
+    return Precision(values, vectors, scale, _eigenvalue_noise(matrix, noise))
+
+
+def is_semi_definite(matrix: Matrix, *, noise: float) -> bool:
+    """Whether a symmetric matrix, scaled to a unit diagonal, has no negative eigenvalue beyond rounding.
+
+    Examples
+    --------
+    >>> is_semi_definite(np.ones((2, 2)), noise=1e-13), is_semi_definite(np.diag([1.0, -1.0]), noise=1e-13)
+    (True, False)
+    """
+    scaled, _ = _unit_diagonal(matrix)
+    try:
+        np.linalg.cholesky(scaled + _eigenvalue_noise(matrix, noise) * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return matrix * scale[:, None] * scale, scale
+
+
+def _eigenvalue_noise(matrix: Matrix, noise: float) -> float:
+    """Return the error of an eigenvalue: that of a matrix of independent small errors."""
+    return noise * float(np.sqrt(len(matrix)))
+
+
+def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vector]:
+    r"""Return the ends of :math:`\sigma(\mathrm{logit} \pm z\,\mathrm{error})`, which stay inside 0 and 1.
+
+    An infinite error gives the interval from 0 to 1, wherever its centre is.
+
+    Examples
+    --------
+    >>> logit_interval(np.zeros(2), np.array([1.0, np.inf]), 1.96)
+    (array([0.12346705, 0.        ]), array([0.87653295, 1.        ]))
+    """
+    centre = np.where(np.isfinite(error), logit, 0.0)
+    return expit(centre - z * error), expit(centre + z * error)
+
+
+def centring(parts: list[Vector]) -> Matrix:
+    r"""Return `T` such that :math:`T\gamma` are the parameters, :math:`\gamma` those of columns about their means.
+
+    A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients stay; the intercept becomes the logit of the
+    average row. Whether columns lie far from 0, as years do, then makes no difference to what is near-collinear.
+    """
+    size = sum(part.size for part in parts)
+    T, end = np.eye(size), 0
+    for part in parts:
+        start, end = end, end + part.size
+        T[end - 1, start : end - 1] = -part[:-1] / part[-1]
+    return T
+
+
+def centred(matrix: Matrix, T: Matrix, *, noise: float) -> tuple[Matrix, float]:
+    """Return ``T' matrix T``, with rows of mere rounding set to 0, and the relative error of what is left."""
+    moved = T.T @ matrix @ T
+    before, after = np.abs(np.diagonal(matrix)), np.abs(np.diagonal(moved))
+    gone = after <= 10.0 * noise * before  # a column that does not vary
+    moved[gone] = 0.0
+    moved[:, gone] = 0.0
+    lost = float((before[~gone] / after[~gone]).max(initial=1.0))
+    return moved, noise * max(lost, 1.0)

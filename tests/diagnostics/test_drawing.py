@@ -1,0 +1,33 @@
+"""Every display draws where it is told to and returns the Axes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from scarless.diagnostics._drawing import Display
+
+
+class Line(Display):
+    def _draw(self, ax):
+        ax.plot([0, 1], [0, 1])
+
+
+def test_a_display_draws_into_the_axes_that_it_gets():
+    figure, ax = plt.subplots()
+    display = Line()
+    assert display.plot(ax) is ax
+    assert (display.ax_, display.figure_) == (ax, figure)
+    assert len(ax.lines) == 1
+    plt.close(figure)
+
+
+def test_a_display_makes_its_own_figure():
+    ax = Line().plot()
+    assert len(ax.lines) == 1
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize("bad", [np.empty(2, dtype=object), "here"])
+def test_what_is_not_axes_is_refused(bad):
+    with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):
+        Line().plot(bad)

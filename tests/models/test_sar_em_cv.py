@@ -1,0 +1,209 @@
+"""Penalties and attributes by cross-validation: the table, the rule, the final fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from scarless import SAREMClassifier, SAREMClassifierCV
+
+SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
+
+
+def table_of(model, *names):
+    return [model.cv_results_[name] for name in names]
+
+
+@pytest.fixture
+def folds(pu):
+    return list(StratifiedKFold(4, shuffle=True, random_state=3).split(pu.X, pu.s))
+
+
+@pytest.fixture
+def fitted(pu, folds):
+    return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **SMALL).fit(pu.X, pu.s)
+
+
+def rows_out_of_fold(pu, folds, params):
+    """Return each row's held-out log-likelihood under a plain SAREMClassifier with the candidate's parameters."""
+    seen = {"all": None, "without the propensity attributes": [0, 1, 3]}[params["attributes"]]
+    model = SAREMClassifier(
+        propensity_attributes=[2],
+        classification_attributes=seen,
+        C=params["C"],
+        propensity_C=params["propensity_C"],
+        start=params["start"],
+    )
+    value = np.empty(pu.s.size)
+    for train, test in folds:
+        model.fit(pu.X[train], pu.s[train])
+        p = model.predict_proba(pu.X[test])[:, 1] * model.predict_propensity(pu.X[test])
+        value[test] = np.where(pu.s[test] == 1, np.log(p), np.log1p(-p))
+    return value
+
+
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")  # at C = 0.1
+def test_the_table_holds_what_separate_fits_give(pu, folds, fitted):
+    results = fitted.cv_results_
+    rows = np.array([rows_out_of_fold(pu, folds, params) for params in results["params"]])
+    np.testing.assert_allclose(results["mean_test_score"], rows.mean(axis=1), atol=1e-5)
+    per_fold = np.array([rows[:, test].mean(axis=1) for _, test in folds])
+    np.testing.assert_allclose([results[f"split{i}_test_score"] for i in range(4)], per_fold, atol=2e-5)
+    np.testing.assert_allclose(results["std_test_score"], per_fold.std(axis=0), atol=2e-5)
+    best = results["mean_test_score"].argmax()
+    behind = rows[best] - rows
+    np.testing.assert_allclose(results["behind_best"], behind.mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(results["standard_error"], behind.std(axis=1) / np.sqrt(pu.s.size), atol=1e-5)
+
+
+def test_the_table_has_every_candidate_once(fitted):
+    attributes, C, propensity_C = table_of(fitted, "param_attributes", "param_C", "param_propensity_C")
+    assert set(attributes) == {"all", "without the propensity attributes"}
+    rows = list(zip(attributes, C, propensity_C, strict=True))
+    assert len(rows) == len(set(rows)) == 2 * 3 * 2
+    assert fitted.cv_results_["rank_test_score"].min() == 1
+    assert fitted.cv_results_["params"][fitted.best_index_] == fitted.best_params_
+    assert fitted.best_score_ == fitted.cv_results_["mean_test_score"][fitted.best_index_]
+
+
+def test_of_the_candidates_within_one_standard_error_the_lowest_label_frequency_wins(fitted):
+    behind, error, frequency = table_of(fitted, "behind_best", "standard_error", "label_frequency")
+    tied = np.flatnonzero(behind <= error)
+    assert tied.size > 1
+    assert fitted.best_index_ == tied[frequency[tied].argmin()]
+    assert fitted.selection_.n_tied == tied.size
+    assert f"{tied.size} of {behind.size} candidates cannot be told apart" in str(fitted.selection_)
+
+
+def test_zero_standard_errors_means_the_best_score(pu, folds):
+    model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, n_standard_errors=0, **SMALL).fit(pu.X, pu.s)
+    assert model.best_index_ == model.cv_results_["mean_test_score"].argmax()
+    assert model.selection_.reason == "The best of 12 candidates by held-out log-likelihood."
+
+
+def test_many_standard_errors_mean_the_lowest_label_frequency(pu, folds):
+    model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, n_standard_errors=1e6, **SMALL).fit(pu.X, pu.s)
+    assert model.label_frequency_ == pytest.approx(model.cv_results_["label_frequency"].min(), abs=1e-3)
+
+
+def test_the_final_fit_is_that_of_the_chosen_parameters(pu, fitted):
+    plain = SAREMClassifier(
+        propensity_attributes=[2],
+        classification_attributes=fitted.classification_attributes_,
+        C=fitted.C_,
+        propensity_C=fitted.propensity_C_,
+    ).fit(pu.X, pu.s)
+    np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-4)
+    np.testing.assert_allclose(fitted.predict_propensity(pu.X), plain.predict_propensity(pu.X), atol=1e-4)
+    assert fitted.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-4)
+    np.testing.assert_allclose(fitted.standard_errors().coef, plain.standard_errors().coef, atol=1e-4)
+
+
+def test_a_second_start_counts_where_it_leads_elsewhere(two_optima):
+    X, s = two_optima(7)
+    model = SAREMClassifierCV(
+        propensity_attributes=[5, 6], attribute_sets=[None], Cs=[30.0], propensity_Cs=[1.0], random_state=0
+    ).fit(X, s)
+    assert sorted(model.cv_results_["param_start"]) == ["exclusion", "paper"]
+
+
+def test_the_order_of_rows_changes_nothing(pu):
+    order = np.random.default_rng(0).permutation(pu.s.size)
+    model = SAREMClassifierCV(propensity_attributes=[2], **SMALL)
+    there = model.fit(pu.X, pu.s).cv_results_["mean_test_score"]
+    back = clone(model).fit(pu.X[order], pu.s[order]).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(there, back, atol=1e-6)
+
+
+def test_repeated_rows_are_weights_and_rows_of_no_weight_are_not_there(pu):
+    model = SAREMClassifierCV(propensity_attributes=[2], **SMALL)
+    weight = np.random.default_rng(0).integers(0, 3, pu.s.size)
+    weighted = model.fit(pu.X, pu.s, sample_weight=weight).cv_results_
+    repeated = clone(model).fit(np.repeat(pu.X, weight, axis=0), np.repeat(pu.s, weight)).cv_results_
+    for name in ("mean_test_score", "behind_best", "standard_error", "label_frequency"):
+        np.testing.assert_allclose(weighted[name], repeated[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("convert", [sparse.csr_array, lambda X: X.astype(np.float32)])
+def test_sparse_and_single_precision_tables(pu, convert):
+    options = {"Cs": [1.0], "propensity_Cs": [1.0], "cv": KFold(3)}
+    plain = SAREMClassifierCV(propensity_attributes=[2], **options).fit(pu.X, pu.s)
+    other = SAREMClassifierCV(propensity_attributes=[2], **options).fit(convert(pu.X), pu.s)
+    np.testing.assert_allclose(plain.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], atol=1e-4)
+
+
+def test_sets_of_attributes_by_name(pu):
+    frame = pd.DataFrame(pu.X, columns=["age", "dose", "visits", "height"])
+    options = {"propensity_attributes": "visits", "Cs": [1.0], "propensity_Cs": [1.0], "cv": 3, "random_state": 0}
+    listed = SAREMClassifierCV(attribute_sets=[["age", "dose"], None, "age", [0, 3]], **options).fit(frame, pu.s)
+    assert list(dict.fromkeys(listed.cv_results_["param_attributes"])) == ["age, dose", "all", "age", "set 4"]
+    named = SAREMClassifierCV(attribute_sets={"two": ["age", "dose"]}, **options).fit(frame, pu.s)
+    assert named.best_params_["attributes"] == "two"
+    np.testing.assert_array_equal(named.classification_attributes_, [0, 1])
+    assert (named.coef_[0, 2:] == 0).all()
+
+
+def test_without_propensity_attributes_there_is_one_set(pu):
+    model = SAREMClassifierCV(Cs=[1.0], propensity_Cs=[1.0], random_state=0).fit(pu.X, pu.s)
+    assert list(model.cv_results_["param_attributes"]) == ["all"]
+    assert np.ptp(model.predict_propensity(pu.X)) == 0
+
+
+def test_default_penalties_are_ten_by_three(pu):
+    model = SAREMClassifierCV(cv=2, random_state=0).fit(pu.X, pu.s)
+    C, propensity_C = table_of(model, "param_C", "param_propensity_C")
+    np.testing.assert_allclose(np.unique(C), np.logspace(-2, 3, 10))
+    np.testing.assert_allclose(np.unique(propensity_C), [0.1, 1, 10])
+
+
+def test_it_says_what_it_does(pu, capsys):
+    SAREMClassifierCV(propensity_attributes=[2], cv=2, verbose=True, **SMALL).fit(pu.X, pu.s)
+    told = capsys.readouterr().out
+    assert "fold 2 of 2, 12 candidates" in told
+    assert "all rows, attribute set 1 of 2, the papers start" in told
+
+
+def test_a_final_fit_that_did_not_converge_says_so(pu):
+    model = SAREMClassifierCV(propensity_attributes=[2], max_iter=1, tol=1e-15, **SMALL)
+    with pytest.warns(ConvergenceWarning, match="SAREMClassifierCV did not converge in max_iter=1"):
+        model.fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"Cs": 0}, "Cs must be a whole number of at least 1"),
+        ({"Cs": []}, "Cs must be a whole number or a sequence"),
+        ({"Cs": "many"}, "Cs must be a whole number or a sequence"),
+        ({"Cs": [1.0, -1.0]}, "each of Cs must be a number above 0"),
+        ({"propensity_Cs": [np.inf]}, "propensity_Cs must be finite"),
+        ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number"),
+        ({"tol": 0}, "tol must be a number above 0"),
+        ({"cv": 1}, "cv must be a whole number of at least 2"),
+        ({"attribute_sets": "most"}, "attribute_sets must be 'auto', or a list or dict"),
+        ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
+        ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
+    ],
+)
+def test_bad_options_are_refused(pu, options, message):
+    with pytest.raises(ValueError, match=message):
+        SAREMClassifierCV(propensity_attributes=[2], **options).fit(pu.X, pu.s)
+
+
+def test_folds_without_labels_are_refused(pu):
+    order = np.argsort(-pu.s, kind="stable")
+    half = np.arange(pu.s.size) < pu.s.sum()
+    folds = [(np.flatnonzero(half), np.flatnonzero(~half)), (np.flatnonzero(~half), np.flatnonzero(half))]
+    with pytest.raises(ValueError, match="leaves rows of one label only to fit"):
+        SAREMClassifierCV(propensity_attributes=[2], cv=folds).fit(pu.X[order], pu.s[order])
+
+
+def test_too_few_labels_for_folds_are_refused(pu):
+    s = np.zeros(pu.s.size)
+    s[0] = 1
+    with pytest.raises(ValueError, match="needs at least 2 different labelled and 2 different unlabelled rows"):
+        SAREMClassifierCV(propensity_attributes=[2]).fit(pu.X, s)
