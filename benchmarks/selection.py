@@ -1,0 +1,134 @@
+"""``python -m benchmarks.selection [part]``: penalties, attributes and basins chosen without the true class.
+
+Parts: ``errors`` (or ``errors:mushroom``), the paper's protocol, 25 runs for each dataset, resumable; ``path``, the
+time of the whole path on Adult; ``table``, the errors so far as Markdown. The runs are those of the paper's experiment
+(``papers/bekker2019/spec.toml``) with four propensity attributes and a classifier that may see all attributes.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.datasets import SOURCES, load
+from benchmarks.runner import Row, read_rows, run, timed
+from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.experiments import read_spec
+from scarless.experiments.protocol import Task, label, prepare, split_rows
+from scarless.experiments.spec import Cell
+
+SPEC = "papers/bekker2019/spec.toml"
+MOST_ROWS = 8_000  # of a training part; the larger datasets are thinned, the test part is not
+NAME = "selection"
+
+
+def tasks(name: str) -> Iterator[Task]:
+    """Yield the 25 labelled splits of a dataset."""
+    spec = read_spec(SPEC)
+    X, y, _ = load(name)
+    prepared = prepare(spec, name, X, y)
+    for split in range(spec.n_splits):
+        rows = split_rows(spec, name, split, prepared)
+        for labelling in range(spec.n_labellings):
+            yield label(spec, Cell(name, "all", 4, split, labelling), rows)
+
+
+def models(task: Task) -> dict[str, SAREMClassifier | SAREMClassifierCV]:
+    """Return the rivals: the paper's start, several starts, and selection by cross-validation."""
+    columns = {"propensity_attributes": task.propensity_columns}
+    return {
+        "paper start, C = 1": SAREMClassifier(**columns),
+        "five starts, C = 1": SAREMClassifier(n_starts=5, random_state=task.seed, **columns),
+        "cross-validation": SAREMClassifierCV(random_state=task.seed, **columns),
+    }
+
+
+def errors(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
+    """Yield the test errors of each rival on each run that is not on disk yet."""
+    done = {(row["dataset"], row["split"], row["labelling"]) for row in read_rows(NAME) if row["part"] == "errors"}
+    for name in names:
+        for task in tasks(name):
+            if (name, task.cell.split, task.cell.labelling) not in done:
+                yield one_run(task)
+
+
+def one_run(task: Task) -> Row:
+    """Return the test errors of each rival on one labelled split."""
+    cell, split = task.cell, task.split
+    thin = np.random.default_rng(task.seed).permutation(task.s_train.size)[:MOST_ROWS]
+    X, s, positive = split.X_train[thin], task.s_train[thin], split.y_test == 1
+    row: Row = {"part": "errors", "dataset": cell.dataset, "split": cell.split, "labelling": cell.labelling}
+    row["rows"] = int(thin.size)
+    rivals = models(task)
+    for key, model in rivals.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # label frequencies of 1 are in the table
+            seconds, _ = timed(lambda model=model: model.fit(X, s))
+        f, e = model.predict_proba(split.X_test)[:, 1], model.predict_propensity(split.X_test)
+        row[key] = {
+            "mse_f": float(np.mean((f - split.y_test) ** 2)),
+            "mse_e": float(np.mean((e - task.e_test)[positive] ** 2)),
+            "label_frequency": model.label_frequency_,
+            "seconds": seconds,
+        }
+    chosen = rivals["cross-validation"]
+    row["chosen"] = {**chosen.best_params_, "tied": chosen.selection_.n_tied}
+    row["optima"] = len(rivals["five starts, C = 1"].basins_)
+    return row
+
+
+def path() -> Iterator[Row]:
+    """Yield the time of the whole path on Adult: 10 x 3 penalties, two sets of attributes, 5 folds."""
+    task = next(iter(tasks("adult")))
+    X, s = task.split.X_train, task.s_train
+    for sets in ("auto", [None]):
+        model = SAREMClassifierCV(propensity_attributes=task.propensity_columns, attribute_sets=sets, random_state=0)
+        seconds, _ = timed(lambda model=model: model.fit(X, s))
+        yield {
+            "part": "path",
+            "dataset": "adult",
+            "method": "two attribute sets" if sets == "auto" else "one attribute set",
+            "rows": X.shape[0],
+            "candidates": len(model.cv_results_["params"]),
+            "folds": 5,
+            "seconds": seconds,
+        }
+
+
+def table() -> None:
+    """Print the errors so far: means over runs, with the standard error of the paired difference to the paper start."""
+    rows = defaultdict(list)
+    for row in read_rows(NAME):
+        if row["part"] == "errors":
+            rows[row["dataset"]].append(row)
+    keys = ("paper start, C = 1", "five starts, C = 1", "cross-validation")
+    print("| data | rows | runs | " + " | ".join(keys) + " | cross-validation - paper start | without x_e chosen |")
+    print("|---" * (len(keys) + 5) + "|")
+    for name in SOURCES:
+        if not (runs := rows[name]):
+            continue
+        score = {key: np.array([[run[key]["mse_f"], run[key]["mse_e"]] for run in runs]) for key in keys}
+        cells = [f"{score[key][:, 0].mean():.3f} / {score[key][:, 1].mean():.3f}" for key in keys]
+        gain = score[keys[2]][:, 0] - score[keys[0]][:, 0]
+        error = gain.std(ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.nan
+        without = sum(run["chosen"]["attributes"] != "all" for run in runs)
+        print(
+            f"| {name} | {runs[0]['rows']:,} | {len(runs)} | {' | '.join(cells)} | {gain.mean():+.3f} ± {error:.3f} | "
+            f"{without} of {len(runs)} |"
+        )
+
+
+def main(arguments: list[str]) -> None:
+    """Run the parts that are asked for."""
+    if arguments == ["table"]:
+        table()
+    else:
+        run(NAME, {"errors": errors, "path": path}, arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

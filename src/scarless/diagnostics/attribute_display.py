@@ -1,0 +1,163 @@
+"""A picture of which attributes drive the labelling."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
+from scarless.diagnostics.attribute_tests import UNIT_WORDS, LabellingAttributes, labelling_attributes
+
+
+class LabellingAttributesDisplay(Display):
+    """Effects of attributes on the labelling: dots with intervals, the strongest evidence on top.
+
+    Parameters
+    ----------
+    result : LabellingAttributes
+
+    Attributes
+    ----------
+    result : LabellingAttributes
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn last.
+
+    See Also
+    --------
+    labelling_attributes : The numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless.diagnostics import LabellingAttributesDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3))
+    >>> s = (X[:, 0] > 0) & (rng.random(1000) < 0.5)
+    >>> display = LabellingAttributesDisplay.from_data(X, s, propensity_attributes=[1, 2], random_state=0)
+    >>> display.ax_.get_xlabel()
+    'log odds of being labelled, per unit of the attribute'
+    """
+
+    def __init__(self, result: LabellingAttributes) -> None:
+        self.result = result
+
+    @classmethod
+    def from_result(cls, result: LabellingAttributes, *, ax: Any = None) -> Self:
+        """Draw what `labelling_attributes` found.
+
+        Parameters
+        ----------
+        result : LabellingAttributes
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        LabellingAttributesDisplay
+        """
+        if not isinstance(result, LabellingAttributes):
+            raise TypeError(
+                f"result must come from labelling_attributes; got {type(result).__name__}. From a table and its "
+                "labels, use LabellingAttributesDisplay.from_data."
+            )
+        display = cls(result)
+        display.plot(ax)
+        return display
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        s: ArrayLike,
+        *,
+        propensity_attributes: Any = None,
+        classification_attributes: Any = None,
+        per: str = "unit",
+        classifier: Any = None,
+        n_folds: int = 5,
+        confidence_level: float = 0.95,
+        random_state: Any = None,
+        pos_label: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the effects and draw them; parameters as in `labelling_attributes`.
+
+        Parameters
+        ----------
+        X, s, propensity_attributes, classification_attributes, per, classifier, n_folds, confidence_level, \
+random_state, pos_label
+            As in `labelling_attributes`.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        LabellingAttributesDisplay
+        """
+        result = labelling_attributes(
+            X,
+            s,
+            propensity_attributes=propensity_attributes,
+            classification_attributes=classification_attributes,
+            per=per,
+            classifier=classifier,
+            n_folds=n_folds,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            pos_label=pos_label,
+        )
+        return cls.from_result(result, ax=ax)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure, higher the more attributes there are.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        axes = super().plot(ax)
+        if ax is None:
+            self.figure_.set_figheight(max(4.8, 1.8 + 0.3 * len(self.result.attributes)))
+        return axes
+
+    def _draw(self, ax: Any) -> None:
+        result = self.result
+        places = np.arange(len(result.attributes))[::-1]
+        ax.axvline(0.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
+        for kind, label, colour, marker in (
+            (result.p_adjusted < 0.05, "adjusted p below 0.05", ORANGE, "o"),
+            (result.p_adjusted >= 0.05, "no evidence of an effect", BLUE, "D"),
+        ):
+            if kind.any():
+                ax.errorbar(
+                    result.effect[kind],
+                    places[kind],
+                    xerr=[(result.effect - result.low)[kind], (result.high - result.effect)[kind]],
+                    fmt=marker,
+                    color=colour,
+                    capsize=3,
+                    label=label,
+                )
+        for place, p in zip(places, result.p_adjusted, strict=True):
+            ax.annotate(_p_in_words(p), (1.02, place), xycoords=("axes fraction", "data"), va="center", color=GREY)
+        ax.set_yticks(places, result.attributes)
+        ax.set_ylim(-0.6, len(result.attributes) - 0.4)
+        ax.set_xlabel(f"log odds of being labelled, per {UNIT_WORDS[result.per]}")
+        ax.set_title(self._title())
+        if np.isfinite(result.effect).any():
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
+
+    def _title(self) -> str:
+        found = int(np.count_nonzero(self.result.p_adjusted < 0.05))
+        tested = int(np.count_nonzero(~np.isnan(self.result.p_adjusted)))
+        many = "attribute drives" if found == 1 else "attributes drive"
+        return f"{found} of {tested} {many} the labelling ({100 * self.result.confidence_level:g}% intervals)"
+
+
+def _p_in_words(p: float) -> str:
+    if np.isnan(p):
+        return "not tested"
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"

@@ -1,0 +1,116 @@
+"""A picture of how `SAREMClassifierCV` chose."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display
+
+_COLOURS = (BLUE, ORANGE, GREEN, GREY)
+_LINES = ("-", "--", ":", "-.")
+
+
+class SelectionPathDisplay(Display):
+    """Held-out log-likelihood of every candidate against the classifier's penalty.
+
+    Colour says which attributes the classifier may see, line style the propensity model's penalty. Filled dots are
+    within the noise of the best; the ring is the chosen one, with the lowest label frequency of these.
+
+    Parameters
+    ----------
+    cv_results : dict of arrays
+        As in ``SAREMClassifierCV.cv_results_``.
+    best_index : int
+        The chosen row.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SAREMClassifierCV
+    >>> from scarless.diagnostics import SelectionPathDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> s = (X[:, 0] + rng.normal(size=300) > 0) & (rng.random(300) < 0.5)
+    >>> model = SAREMClassifierCV(Cs=[0.1, 1.0], propensity_Cs=[1.0], random_state=0).fit(X, s)
+    >>> SelectionPathDisplay.from_estimator(model).ax_.get_xscale()
+    'log'
+    """
+
+    def __init__(self, cv_results: dict[str, Any], best_index: int) -> None:
+        self.cv_results = cv_results
+        self.best_index = best_index
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the path of a fitted `SAREMClassifierCV`.
+
+        Parameters
+        ----------
+        estimator : SAREMClassifierCV
+            Fitted.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        SelectionPathDisplay
+        """
+        if not hasattr(estimator, "fit") or not hasattr(estimator, "propensity_Cs"):
+            raise TypeError(f"The path is that of a SAREMClassifierCV; got {type(estimator).__name__}.")
+        check_is_fitted(estimator)
+        display = cls(estimator.cv_results_, estimator.best_index_)
+        display.plot(ax)
+        return display
+
+    def _draw(self, ax: Any) -> None:
+        results = self.cv_results
+        C, score, tied = results["param_C"], results["mean_test_score"], results["tied"]
+        sets = list(dict.fromkeys(results["param_attributes"]))
+        penalties = sorted(set(results["param_propensity_C"]))
+        for i, name in enumerate(sets):
+            colour = _COLOURS[i % len(_COLOURS)]
+            for j, penalty in enumerate(penalties):
+                for start in dict.fromkeys(results["param_start"]):
+                    line = (
+                        (results["param_attributes"] == name)
+                        & (results["param_propensity_C"] == penalty)
+                        & (results["param_start"] == start)
+                    )
+                    rows = np.flatnonzero(line)
+                    rows = rows[np.argsort(C[rows])]
+                    ax.plot(C[rows], score[rows], color=colour, linestyle=_LINES[j % len(_LINES)], linewidth=1.2)
+                    open_, filled = rows[~tied[rows]], rows[tied[rows]]
+                    ax.plot(C[open_], score[open_], "o", color=colour, markerfacecolor="white", markersize=5)
+                    ax.plot(C[filled], score[filled], "o", color=colour, markersize=5)
+            ax.plot([], [], color=colour, label=f"classifier sees {name}")
+        for j, penalty in enumerate(penalties):
+            ax.plot([], [], color=GREY, linestyle=_LINES[j % len(_LINES)], label=f"propensity C = {penalty:g}")
+        ax.plot([], [], "o", color=GREY, label="within the noise of the best")
+        chosen = self.best_index
+        frequency = results["label_frequency"][chosen]
+        ax.plot(
+            C[chosen], score[chosen], "o", color="black", markerfacecolor="none", markersize=13, markeredgewidth=1.8
+        )
+        ax.plot([], [], "o", color="black", markerfacecolor="none", label=f"chosen: label frequency {frequency:.2f}")
+        ax.set(
+            xscale="log",
+            xlabel="C of the classifier (inverse penalty)",
+            ylabel="log-likelihood of held-out labels, per row",
+            title="Of all that foretell labels equally well,\nthe lowest label frequency is chosen",
+        )
+        self._look_at_the_top(ax, score)
+        ax.legend(fontsize="small", loc="best")
+
+    @staticmethod
+    def _look_at_the_top(ax: Any, score: Any) -> None:
+        """Cut off the far end of candidates that are hopeless, so that the others can be told apart."""
+        best, median, worst = score.max(), np.median(score), score.min()
+        lowest = max(worst, best - 4.0 * (best - median)) if best > median else worst
+        margin = 0.08 * (best - lowest) + 1e-12
+        ax.set_ylim(lowest - margin, best + 2 * margin)

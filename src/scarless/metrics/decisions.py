@@ -1,0 +1,193 @@
+"""Scores of decisions about the class, from labels and propensities only; `scores` says what they ask of the data."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.data.vectors import FloatVector, check_probability
+from scarless.metrics._rows import check_fraction
+from scarless.metrics._score import Score, Weighting, evaluate
+from scarless.numerics import weighted_scores
+from scarless.numerics.weighted_scores import Ratio
+
+
+def propensity_weighted_accuracy(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Share of rows whose true class is predicted.
+
+    .. math:: \frac{1}{\sum w_i} \sum_i w_i \bigl[t_i d_i + (1 - t_i)(1 - d_i)\bigr], \qquad
+              t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Exactly unbiased in its plain form.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, or decisions: 0 and 1, or booleans.
+    threshold : float in (0, 1), default=0.5
+        Rows above it are decided positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD.
+
+    Examples
+    --------
+    The label stands for two positives, since only half of them are labelled:
+
+    >>> float(propensity_weighted_accuracy([0.9, 0.8, 0.1, 0.2], [1, 0, 0, 0], 0.5))
+    1.0
+    """
+    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
+    return evaluate("Accuracy", _accuracy, _decisions(y_pred, threshold), s, propensity, options)
+
+
+def propensity_weighted_precision(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Share of positives among rows that are decided positive.
+
+    .. math:: \frac{\sum_i w_i t_i d_i}{\sum_i w_i d_i}, \qquad t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    The bottom does not depend on labels: unbiased in its plain form, given the rows. NaN with a warning where no row is
+    decided positive.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD.
+
+    Examples
+    --------
+    >>> float(propensity_weighted_precision([0.9, 0.8, 0.7, 0.6, 0.1], [1, 0, 0, 0, 1], 0.5))
+    0.5
+    """
+    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
+    return evaluate("Precision", weighted_scores.precision, _decisions(y_pred, threshold), s, propensity, options)
+
+
+def propensity_weighted_recall(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+    max_weight: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Share of positives that are decided positive.
+
+    .. math:: \frac{\sum_i w_i t_i d_i}{\sum_i w_i t_i}, \qquad t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Top and bottom are unbiased, their ratio is consistent. It is self-normalised as it stands: a factor common to all
+    targets cancels, so under SCAR it is the recall among labelled rows. NaN with a warning where no row is labelled.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, max_weight, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. Hajek (1971).
+
+    Examples
+    --------
+    >>> float(propensity_weighted_recall([0.9, 0.8, 0.1], [1, 0, 1], [0.8, 0.5, 0.2]))
+    0.2
+    """
+    options = Weighting(sample_weight, False, max_weight, None, level)
+    return evaluate("Recall", weighted_scores.recall, _decisions(y_pred, threshold), s, propensity, options)
+
+
+def propensity_weighted_f1(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Harmonic mean of precision and recall.
+
+    .. math:: \frac{2 \sum_i w_i t_i d_i}{\sum_i w_i t_i + \sum_i w_i d_i}, \qquad
+              t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Top and bottom are unbiased, their ratio is consistent.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. van Rijsbergen (1979), "Information Retrieval", Butterworths.
+
+    Examples
+    --------
+    >>> float(propensity_weighted_f1([0.9, 0.8, 0.1, 0.1], [1, 0, 0, 0], 0.5))
+    1.0
+    """
+    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
+    return evaluate("F1", weighted_scores.f1, _decisions(y_pred, threshold), s, propensity, options)
+
+
+def _accuracy(decision: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
+    return weighted_scores.mean_cost(decision, 1.0 - decision, target, weight)
+
+
+def _decisions(y_pred: ArrayLike, threshold: float) -> FloatVector:
+    check_fraction(threshold, "threshold")
+    return (check_probability(y_pred, name="y_pred") > threshold).astype(np.float64)

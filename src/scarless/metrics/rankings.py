@@ -1,0 +1,121 @@
+"""Scores of a ranking by the true class, from labels and propensities only; `scores` says what they ask of the data."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.data.vectors import FloatVector, check_vector
+from scarless.metrics._score import Score, Weighting, evaluate
+from scarless.numerics import weighted_scores
+from scarless.numerics.weighted_scores import Ratio
+
+
+def propensity_weighted_roc_auc(
+    y_score: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Area under the ROC curve: how often a positive scores above a negative, ties counting one half.
+
+    .. math:: \frac{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)\, k_{ij}}{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)}, \qquad
+              t_i = s_i/e_i, \quad k_{ij} = 1[z_i > z_j] + \tfrac12 1[z_i = z_j]
+
+    Top and bottom are unbiased, as pairs of a row with itself are left out; their ratio is consistent. Takes one sort,
+    and so does its standard error. NaN with a warning where no row is labelled, or where the labels stand for as many
+    positives as there are rows.
+
+    Parameters
+    ----------
+    y_score : array-like of shape (n,)
+        Any numbers that are higher for rows more likely to be positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Hoeffding (1948), Annals of Mathematical Statistics 19. Hanley and McNeil (1982), Radiology 143. With a class prior
+    under SCAR: Jain, White and Radivojac (2017), "Recovering true classifier performance in positive-unlabeled
+    learning", AAAI.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import roc_auc_score
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(2, 4000))
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * x[0]))
+    >>> e = np.where(x[0] + x[1] > 0, 0.8, 0.2)
+    >>> s = y & (rng.random(4000) < e)
+    >>> found = propensity_weighted_roc_auc(x[0], s, e)
+    >>> low, high = found.interval
+    >>> bool(low < roc_auc_score(y, x[0]) < high)
+    True
+    """
+    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
+    return evaluate("ROC-AUC", _roc_auc, _scores(y_score), s, propensity, options)
+
+
+def propensity_weighted_average_precision(
+    y_score: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    level: float = 0.95,
+) -> Score:
+    r"""Average precision: the mean over positives of the precision among rows that score as high or higher.
+
+    .. math:: \frac{1}{\sum_i w_i t_i} \sum_i w_i t_i\,
+              \frac{w_i + \sum_{j \ne i,\, z_j \ge z_i} w_j t_j}{\sum_{z_j \ge z_i} w_j}, \qquad t_i = s_i/e_i
+
+    The row itself counts as one positive, not as :math:`t_i`: so top and bottom are unbiased; their ratio is
+    consistent. NaN with a warning where no row is labelled.
+
+    Parameters
+    ----------
+    y_score : array-like of shape (n,)
+        Any numbers that are higher for rows more likely to be positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD, for the weights. With known classes it is
+    ``sklearn.metrics.average_precision_score``.
+
+    Examples
+    --------
+    >>> round(float(propensity_weighted_average_precision([4, 3, 2, 1], [1, 0, 1, 0], 1.0)), 4)
+    0.8333
+    """
+    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
+    return evaluate("Average precision", weighted_scores.average_precision, _scores(y_score), s, propensity, options)
+
+
+def _roc_auc(z: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
+    found = weighted_scores.roc_auc(z, target, weight)
+    negatives = float(weight @ (1.0 - target) / weight.sum())
+    return found if negatives > 1e-9 else found._replace(bottom=np.nan)
+
+
+def _scores(y_score: ArrayLike) -> FloatVector:
+    z = check_vector(y_score, "y_score")
+    bad = np.flatnonzero(np.isnan(z))
+    if bad.size:
+        raise ValueError(f"y_score holds NaN in {bad.size} of {z.size} rows (first: row {bad[0]}); rows need an order.")
+    return z

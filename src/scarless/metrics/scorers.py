@@ -1,0 +1,256 @@
+"""Scorers for ``GridSearchCV``, ``cross_validate`` and their kind that need no negatives."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+
+from scarless.data.labels import LabelCoding
+from scarless.data.options import check_choice
+from scarless.data.vectors import FloatVector
+from scarless.metrics._predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
+from scarless.metrics._score import Score
+from scarless.metrics.decisions import (
+    propensity_weighted_accuracy,
+    propensity_weighted_f1,
+    propensity_weighted_precision,
+    propensity_weighted_recall,
+)
+from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
+from scarless.metrics.scores import (
+    observed_log_likelihood,
+    propensity_weighted_brier_score,
+    propensity_weighted_log_loss,
+)
+
+OBSERVED = "observed_log_likelihood"
+
+
+class _Recipe(NamedTuple):
+    """How a score is made from a model: what is asked of it, the function, its sign and its options."""
+
+    ask: Callable[[Any, Any, LabelCoding], FloatVector]
+    function: Callable[..., Score]
+    sign: float
+    options: tuple[str, ...] = ("normalised", "max_weight", "class_prior")
+
+
+_RECIPES = {
+    "neg_log_loss": _Recipe(class_probability, propensity_weighted_log_loss, -1.0),
+    "neg_brier_score": _Recipe(class_probability, propensity_weighted_brier_score, -1.0),
+    "accuracy": _Recipe(decisions, propensity_weighted_accuracy, 1.0),
+    "precision": _Recipe(decisions, propensity_weighted_precision, 1.0),
+    "recall": _Recipe(decisions, propensity_weighted_recall, 1.0, ("max_weight",)),
+    "f1": _Recipe(decisions, propensity_weighted_f1, 1.0),
+    "roc_auc": _Recipe(ranking, propensity_weighted_roc_auc, 1.0),
+    "average_precision": _Recipe(ranking, propensity_weighted_average_precision, 1.0),
+    OBSERVED: _Recipe(class_probability, observed_log_likelihood, 1.0, ()),
+}
+
+
+class PUScorer(BaseEstimator):
+    r"""A score of the true class that needs labels and propensities only, as scikit-learn's ``scoring=`` takes it.
+
+    Made by `make_pu_scorer`. Called as ``scorer(model, X, s, propensity=e)`` it returns one number, of which greater is
+    better; `evaluate` returns it with its standard error.
+
+    Parameters
+    ----------
+    metric : str
+        One of `pu_scorer_names`.
+    normalised, max_weight, class_prior
+        As in `propensity_weighted_log_loss`.
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for models of this library, which know it, and for 0/1,
+        -1/+1 or booleans.
+
+    Examples
+    --------
+    >>> PUScorer("roc_auc", max_weight=10)
+    PUScorer(max_weight=10, metric='roc_auc')
+    """
+
+    # The scorer is made for propensities: they are routed to it whenever they are passed.
+    __metadata_request__score = {"propensity": True, "estimator": UNUSED}  # noqa: RUF012
+
+    def __init__(
+        self,
+        metric: str,
+        *,
+        normalised: bool = False,
+        max_weight: float | None = None,
+        class_prior: float | None = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.normalised = normalised
+        self.max_weight = max_weight
+        self.class_prior = class_prior
+        self.pos_label = pos_label
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, propensity: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of a fitted model on rows and their observed labels; greater is better."""
+        return self.score(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
+
+    def score(self, estimator: Any, X: Any, y: Any, *, propensity: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of a fitted model on rows and their observed labels; greater is better.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels, coded as in the model's `fit`.
+        propensity : float or array of shape (n_rows,), optional
+            Of these rows. None: the model's own, by ``predict_propensity``.
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+        """
+        found = self.evaluate(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
+        return _RECIPES[self.metric].sign * found.value
+
+    def evaluate(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        propensity: Any = None,
+        sample_weight: Any = None,
+        level: float = 0.95,
+    ) -> Score:
+        """Return the score with its standard error and interval; losses are positive here.
+
+        Parameters
+        ----------
+        estimator, X, y, propensity, sample_weight
+            As in `score`.
+        level : float in (0, 1), default=0.95
+            Of the interval.
+
+        Returns
+        -------
+        Score
+        """
+        recipe = self._recipe()
+        coding = coding_of(estimator, self.pos_label)
+        predicted = recipe.ask(estimator, X, coding)
+        e = self._own_propensity(estimator, X, predicted.size) if propensity is None else propensity
+        options = {name: getattr(self, name) for name in recipe.options}
+        return recipe.function(predicted, encode(coding, y), e, sample_weight=sample_weight, level=level, **options)
+
+    def _recipe(self) -> _Recipe:
+        recipe = _RECIPES[check_choice(self.metric, "metric", pu_scorer_names())]
+        unused = [name for name in _RECIPES["roc_auc"].options if getattr(self, name) and name not in recipe.options]
+        if unused:
+            takes = ", ".join(recipe.options) or "no such option"
+            raise ValueError(
+                f"{self.metric!r} does not depend on {' and '.join(unused)}; leave it out. It takes {takes}."
+            )
+        return recipe
+
+    def _own_propensity(self, estimator: Any, X: Any, n_rows: int) -> FloatVector:
+        e = own_propensity(estimator, X)
+        if e is not None:
+            return e
+        if self.metric == OBSERVED and getattr(estimator, "label_frequency_", None) == 1.0:
+            return np.ones(n_rows)  # such a model says that all positives are labelled
+        raise ValueError(
+            f"{self!r} needs the propensity of every row: {type(estimator).__name__} has no predict_propensity, and "
+            "none was passed. In a search or cross-validation pass it as metadata: "
+            "sklearn.set_config(enable_metadata_routing=True), then cross_validate(..., params={'propensity': e}) "
+            "or search.fit(X, s, propensity=e)."
+        )
+
+    def _accept_sample_weight(self) -> bool:
+        return True  # scikit-learn asks this where several scorers are used and metadata routing is off
+
+
+def make_pu_scorer(
+    metric: str,
+    *,
+    normalised: bool = False,
+    max_weight: float | None = None,
+    class_prior: float | None = None,
+    pos_label: Any = None,
+) -> PUScorer:
+    r"""Make a scorer of the true class that needs labels and propensities only.
+
+    ==========================================  ================================================================
+    metric                                      score
+    ==========================================  ================================================================
+    ``"neg_log_loss"``, ``"neg_brier_score"``   minus `propensity_weighted_log_loss`, minus
+                                                `propensity_weighted_brier_score`
+    ``"accuracy"``, ``"precision"``,            `propensity_weighted_accuracy` and so on, of what ``predict``
+    ``"recall"``, ``"f1"``                      says
+    ``"roc_auc"``, ``"average_precision"``      `propensity_weighted_roc_auc`, `propensity_weighted_average_precision`
+    ``"observed_log_likelihood"``               `observed_log_likelihood`: of class and propensity together
+    ==========================================  ================================================================
+
+    **Where the propensity comes from.** Best from you, as metadata that scikit-learn cuts into folds (see the example).
+    The scorer asks for it by itself, and ``set_score_request(propensity=False)`` stops that; for weights say
+    ``set_score_request(sample_weight=True)``. If none is passed, the model's own ``predict_propensity`` is used. Mind
+    that the score then depends on what the model believes: one that takes every positive as labelled is judged as if
+    that were so, and scores of models with different propensities cannot be compared. Only
+    ``"observed_log_likelihood"`` can, since it judges the propensity too.
+
+    Parameters
+    ----------
+    metric : str
+        See the table; `pu_scorer_names` lists them.
+    normalised : bool, default=False
+        Scale the weights (Hajek), as in `propensity_weighted_log_loss`.
+    max_weight : float, optional
+        Largest weight ``s/e``, as in `propensity_weighted_log_loss`.
+    class_prior : float in (0, 1], optional
+        Known ``Pr(y=1)``, with ``normalised=True``.
+    pos_label : object, optional
+        The value that marks a labelled positive, where the model does not know it and it is not 1.
+
+    Returns
+    -------
+    PUScorer
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD.
+
+    Examples
+    --------
+    >>> from scarless import SAREMClassifier
+    >>> from sklearn import config_context
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> e = np.where(X[:, 1] > 0, 0.8, 0.2)
+    >>> s = y & (rng.random(2000) < e)
+    >>> model = SAREMClassifier(propensity_attributes=[1])
+    >>> with config_context(enable_metadata_routing=True):
+    ...     search = GridSearchCV(model, {"C": [1e-4, 1.0]}, scoring=make_pu_scorer("neg_log_loss"))
+    ...     search = search.fit(X, s, propensity=e)
+    >>> search.best_params_
+    {'C': 1.0}
+    """
+    scorer = PUScorer(
+        metric, normalised=normalised, max_weight=max_weight, class_prior=class_prior, pos_label=pos_label
+    )
+    scorer._recipe()  # a wrong name is better told here than from within a search
+    return scorer
+
+
+def pu_scorer_names() -> tuple[str, ...]:
+    """Return the names that `make_pu_scorer` knows.
+
+    Examples
+    --------
+    >>> pu_scorer_names()[:2]
+    ('neg_log_loss', 'neg_brier_score')
+    """
+    return tuple(_RECIPES)

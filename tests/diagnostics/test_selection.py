@@ -1,0 +1,48 @@
+"""The picture of a selection shows what the table holds."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics.selection import SelectionPathDisplay
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    s = ((X[:, 0] + 0.5 * rng.normal(size=300) > 0) & (rng.random(300) < 0.5)).astype(int)
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0, 10.0], propensity_Cs=[1.0, 5.0], cv=3)
+    return model.set_params(random_state=0).fit(X, s)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def test_every_candidate_is_a_dot_and_the_chosen_one_has_a_ring(fitted):
+    ax = plt.subplots()[1]
+    display = SelectionPathDisplay.from_estimator(fitted, ax=ax)
+    assert display.ax_ is ax
+    dots = {tuple(point) for line in ax.lines if line.get_marker() == "o" for point in np.column_stack(line.get_data())}
+    results = fitted.cv_results_
+    assert dots == set(zip(results["param_C"], results["mean_test_score"], strict=True))
+    ring = next(line for line in ax.lines if line.get_markersize() == 13)
+    assert ring.get_xdata()[0] == fitted.C_
+    assert ring.get_ydata()[0] == fitted.best_score_
+
+
+def test_filled_dots_are_the_tied_ones(fitted):
+    ax = SelectionPathDisplay.from_estimator(fitted).ax_
+    filled = [
+        line for line in ax.lines if line.get_marker() == "o" and line.get_markerfacecolor() not in ("white", "none")
+    ]
+    assert sum(line.get_xdata().size for line in filled if len(line.get_xdata())) == fitted.cv_results_["tied"].sum()
+
+
+def test_other_models_are_refused():
+    with pytest.raises(TypeError, match="The path is that of a SAREMClassifierCV; got SAREMClassifier"):
+        SelectionPathDisplay.from_estimator(SAREMClassifier())

@@ -1,0 +1,149 @@
+"""The best pair under a given number of positives: first-order conditions, envelope, an independent solver."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from scarless.numerics.constrained import LevelOptions, PairWithPositives, minimise_on_level
+from scarless.numerics.linear import Design
+from scarless.numerics.newton import NewtonOptions, minimise
+from scarless.numerics.objectives import Curvature, LogisticPair
+
+F, E = Design(slice(0, 2), 2), Design(slice(1, 3), 2)
+RIDGE = np.array([1.0, 1.0, 0.0, 0.5, 0.5, 0.0])
+
+
+class Problem:
+    """A small penalised problem on one block, for both solvers."""
+
+    def __init__(self, n=400, seed=0, ridge=RIDGE):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, 3))
+        s = rng.random(n) < expit(1.5 * self.X[:, 0] - 0.3) * expit(self.X[:, 2])
+        self.rows = {"s": s.astype(float), "w": rng.integers(1, 3, n).astype(float)}
+        self.pair, self.ridge = LogisticPair(F, E), ridge
+        self.scale = float(self.rows["w"].sum())
+
+    def evaluate(self, beta, curvature):
+        sums = PairWithPositives(self.pair).sums(self.X, self.rows, beta, curvature)
+        matrix = sums.curvature
+        if curvature is Curvature.DIAGONAL:
+            matrix = matrix + self.ridge
+        elif curvature is not Curvature.NONE:
+            matrix = matrix + np.diag(self.ridge)
+        return sums._replace(
+            value=sums.value + 0.5 * self.ridge @ beta**2, gradient=sums.gradient + self.ridge * beta, curvature=matrix
+        )
+
+    def reach(self, direction):
+        return self.pair.reach(self.X, self.rows, direction)[0]
+
+    def product(self, beta, direction):
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return Problem()
+
+
+@pytest.fixture(scope="module")
+def fit(problem):
+    return minimise(problem, np.zeros(6), NewtonOptions(scale=problem.scale, tol=1e-14)).parameters
+
+
+def on_level(problem, start, share, **options):
+    return minimise_on_level(
+        problem,
+        start,
+        positives=share * problem.scale,
+        multiplier=0.0,
+        options=LevelOptions(scale=problem.scale, **options),
+    )
+
+
+def test_positives_have_the_derivatives_that_they_say(problem):
+    beta = np.array([0.7, -0.4, 0.2, 0.3, 0.9, -0.5])
+    sums = problem.evaluate(beta, Curvature.OBSERVED)
+    steps = 1e-5 * np.eye(6)
+
+    def change(field):
+        up = [np.asarray(getattr(problem.evaluate(beta + h, Curvature.NONE), field)) for h in steps]
+        down = [np.asarray(getattr(problem.evaluate(beta - h, Curvature.NONE), field)) for h in steps]
+        return (np.array(up) - np.array(down)) / 2e-5
+
+    np.testing.assert_allclose(sums.slope, change("positives"), atol=1e-6)
+    np.testing.assert_allclose(sums.bend, change("slope")[:3, :3], atol=1e-6)
+    np.testing.assert_array_equal(sums.slope[3:], 0)
+
+
+@pytest.mark.parametrize("share", [0.35, 0.45, 0.55, 0.65])
+def test_first_order_conditions_hold(problem, fit, share):
+    found = on_level(problem, fit, share)
+    at = problem.evaluate(found.parameters, Curvature.NONE)
+    assert found.converged
+    assert float(at.positives) / problem.scale == pytest.approx(share, abs=1e-9)
+    # The objective's gradient is a multiple of the constraint's: no direction along the level lowers it.
+    np.testing.assert_allclose(at.gradient + found.multiplier * at.slope, 0, atol=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_an_independent_solver_finds_no_better(problem, fit, share):
+    found = on_level(problem, fit, share)
+    other = minimize(
+        lambda beta: float(problem.evaluate(beta, Curvature.NONE).value),
+        fit,
+        jac=lambda beta: problem.evaluate(beta, Curvature.NONE).gradient,
+        method="SLSQP",
+        constraints={
+            "type": "eq",
+            "fun": lambda beta: float(problem.evaluate(beta, Curvature.NONE).positives) / problem.scale - share,
+            "jac": lambda beta: problem.evaluate(beta, Curvature.NONE).slope / problem.scale,
+        },
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert other.success
+    assert found.value == pytest.approx(other.fun, abs=1e-5)
+    np.testing.assert_allclose(found.parameters, other.x, atol=2e-3)
+
+
+def test_the_multiplier_is_the_slope_of_the_best_value(problem, fit):
+    """The envelope theorem."""
+    at, up, down = (on_level(problem, fit, share, tol=1e-15) for share in (0.6, 0.601, 0.599))
+    slope = (up.value - down.value) / (up.positives - down.positives)
+    assert at.multiplier == pytest.approx(-slope, rel=1e-4)
+
+
+def test_at_the_fit_itself_there_is_nothing_to_do(problem, fit):
+    share = float(problem.evaluate(fit, Curvature.NONE).positives) / problem.scale
+    found = on_level(problem, fit, share)
+    assert found.converged
+    assert found.n_iter == 1
+    assert found.multiplier == pytest.approx(0, abs=1e-5)
+    np.testing.assert_array_equal(found.parameters, fit)
+
+
+def test_a_far_start_gets_there_too(problem):
+    found = on_level(problem, np.zeros(6), 0.5)
+    near = on_level(problem, found.parameters, 0.5)
+    assert found.converged
+    assert found.value == pytest.approx(near.value, abs=1e-6)
+
+
+def test_columns_that_repeat_each_other_do_no_harm():
+    problem = Problem(ridge=np.zeros(6))
+    problem.X[:, 1] = problem.X[:, 0]
+    found = on_level(problem, np.array([0.5, 0.5, 0.0, 0.1, 0.9, 0.0]), 0.5)
+    at = problem.evaluate(found.parameters, Curvature.NONE)
+    assert found.converged
+    np.testing.assert_allclose(at.gradient + found.multiplier * at.slope, 0, atol=1e-2)
+
+
+def test_running_out_of_iterations_is_said(problem, fit):
+    assert not on_level(problem, fit, 0.8, max_iter=1).converged
+
+
+def test_a_level_that_no_parameter_moves_is_given_up(problem):
+    saturated = np.array([0.0, 0.0, 800.0, 0.0, 0.0, 0.0])  # f = 1 on every row, to the last bit
+    assert not on_level(problem, saturated, 0.5).converged
