@@ -1,7 +1,7 @@
 """The scores without negatives: do their intervals cover, are their standard errors right, what do they cost?
 
-``python -m benchmarks.scorers`` runs all parts (a few minutes on one core); ``python -m benchmarks.scorers coverage``
-runs one, ``python -m benchmarks.scorers table`` prints the rows as Markdown. Rows go to
+``python -m benchmarks.scorers`` runs all parts (a few minutes on one core); ``python -m benchmarks.scorers
+coverage:plain`` runs one variant of one, ``python -m benchmarks.scorers table`` prints the rows as Markdown. Rows go to
 ``benchmarks/results/scorers.jsonl`` as soon as they are there.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ from scarless.metrics.scores import (
     propensity_weighted_log_loss,
 )
 
-DRAWS = 2000
-POPULATION = 2_000_000
+DRAWS = 1000
+POPULATION = 1_000_000
 SCORES: dict[str, Callable[..., Score]] = {
     "log loss": propensity_weighted_log_loss,
     "Brier": propensity_weighted_brier_score,
@@ -92,6 +93,7 @@ def options_of(variant: str, score: str, class_prior: float) -> dict[str, Any]:
     return options
 
 
+@cache
 def truth_of(setting: Setting) -> tuple[dict[str, float], float]:
     """Scores in the population, with class probabilities for classes, and the class prior."""
     data = setting.draw(POPULATION, np.random.default_rng(12345))
@@ -113,20 +115,20 @@ def truth_of(setting: Setting) -> tuple[dict[str, float], float]:
     return truth, positives / p.size
 
 
-def coverage(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
+def coverage(variants: tuple[str, ...] = tuple(VARIANTS)) -> Iterator[Row]:
     """Share of 95% intervals that cover the population's score; bias and standard error in standard deviations."""
-    for name in names:
-        truth, prior = truth_of(SETTINGS[name])
-        for n in (2000, 5000):
-            results: dict[tuple[str, str], list[Score]] = {(v, s): [] for v in VARIANTS for s in SCORES}
-            rng = np.random.default_rng(n)
-            for _ in range(DRAWS):
-                data = SETTINGS[name].draw(n, rng)
-                for (variant, score), found in results.items():
-                    options = options_of(variant, score, prior)
-                    found.append(SCORES[score](data["p"], data["s"], data["e"], **options))
-            for variant in VARIANTS:
-                summaries = {score: summary(results[variant, score], truth[score]) for score in SCORES}
+    for variant in variants:
+        for name, setting in SETTINGS.items():
+            truth, prior = truth_of(setting)
+            options = {score: options_of(variant, score, prior) for score in SCORES}
+            for n in (2000, 5000):
+                found: dict[str, list[Score]] = {score: [] for score in SCORES}
+                rng = np.random.default_rng(n)  # the same draws for every variant
+                for _ in range(DRAWS):
+                    data = setting.draw(n, rng)
+                    for score, results in found.items():
+                        results.append(SCORES[score](data["p"], data["s"], data["e"], **options[score]))
+                summaries = {score: summary(found[score], truth[score]) for score in SCORES}
                 yield {"part": "coverage", "dataset": name, "rows": n, "method": variant, "draws": DRAWS, **summaries}
 
 

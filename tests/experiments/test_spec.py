@@ -1,5 +1,6 @@
 """Specifications: what a file may say, and seeds that depend on names only."""
 
+import csv
 import hashlib
 import json
 from collections import Counter
@@ -287,3 +288,13 @@ def test_a_number_and_its_text_are_different_names():
     spec = read_spec(PAPER)
     assert state(spec.seed_of("labels", 2)) != state(spec.seed_of("labels", "2"))
     assert state(spec.seed_of("a", "b")) != state(spec.seed_of("ab"))
+
+
+def test_the_committed_results_are_those_of_the_specification():
+    spec = read_spec(PAPER)
+    with (PAPER.parent / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    expected = product(spec.datasets, spec.settings, map(str, spec.n_propensity_attributes), spec.methods)
+    assert sorted((row["dataset"], row["setting"], row["k"], row["method"]) for row in rows) == sorted(expected)
+    assert {row["n_runs"] for row in rows} == {str(spec.n_splits * spec.n_labellings)}
+    assert {row["n_failed"] for row in rows} == {"0"}

@@ -155,17 +155,19 @@ def test_logit_errors_know_null_directions():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "answer"),
+    ("matrix", "definite", "semi_definite"),
     [
-        (np.eye(3), True),
-        (np.ones((3, 3)), True),
-        (np.diag([1e-30, 1.0]), True),
-        (np.diag([1.0, -1e-3]), False),
-        (np.array([[1.0, 1.1], [1.1, 1.0]]), False),
+        (np.eye(3), True, True),
+        (np.ones((3, 3)), False, True),
+        (np.diag([1e-30, 1.0]), True, True),
+        (np.diag([0.0, 1.0]), False, True),
+        (np.diag([1.0, -1e-3]), False, False),
+        (np.array([[1.0, 1.1], [1.1, 1.0]]), False, False),
     ],
 )
-def test_semi_definite(matrix, answer):
-    assert uncertainty.is_semi_definite(matrix, noise=1e-13) is answer
+def test_definite_matrices_are_told_from_others(matrix, definite, semi_definite):
+    assert uncertainty.is_definite(matrix, noise=1e-13) is definite
+    assert uncertainty.is_semi_definite(matrix, noise=1e-13) is semi_definite
 
 
 def test_intervals_in_the_logit():

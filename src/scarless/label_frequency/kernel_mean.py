@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.hull import Hull, Nearest
 from scarless.numerics.kernels import embedding_distance, gaussian_kernel, squared_distances
+from scarless.numerics.roots import find_root
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -222,7 +222,7 @@ class DistanceCurve:
             low, high = high, min(high + STEP, largest)
         if high == low:
             return low
-        return float(brentq(lambda share: self.slope(share) - nu, low, high, xtol=PRECISION))
+        return find_root(lambda share: self.slope(share) - nu, low, high, xtol=PRECISION)
 
     def _nearest(self, share: float) -> Nearest:
         stretch = 1.0 / (1.0 - share)

@@ -159,11 +159,12 @@ def pair_inference(
         information = None
     else:
         beta, pair = np.concatenate([beta_f, beta_e]), LogisticPair(f, e)
-        if information is None:
-            information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
         ridge = np.diag(pair_ridge(f, e, C, propensity_C))
-        if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
-            information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
+        # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
+        if information is None or not uncertainty.is_definite(information + ridge, noise=noise):
+            information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
+            if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
+                information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
     n_rows = int(np.count_nonzero(w))
     return PairInference(f, e, beta_f, beta_e, C, propensity_C, n_rows, sums, information, expected, noise)
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.engines import Engine
 from scarless.models._logistic import balanced_start, fit_pair, paper_start, propensity_start
 from scarless.numerics.linear import Design, logits, squared_sums
+from scarless.numerics.roots import find_root
 
 Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -129,7 +129,7 @@ def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
         return float(w @ expit(z + shift)) / float(w.sum()) - class_prior
 
     far = float(np.abs(z).max()) + 50.0
-    shift = brentq(excess, -far, far)
+    shift = find_root(excess, -far, far)
     beta[-1] += shift
     e = propensity_start(engine, problem.e, s, w, np.asarray(expit(z + shift)), C=problem.propensity_C)
     return Start(f"class prior {class_prior:.2g}", np.concatenate([beta, e]))

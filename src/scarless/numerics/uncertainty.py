@@ -161,6 +161,17 @@ def precision(matrix: Matrix, *, noise: float) -> Precision:
     return Precision(values, vectors, scale, _eigenvalue_noise(matrix, noise))
 
 
+def is_definite(matrix: Matrix, *, noise: float) -> bool:
+    """Whether a symmetric matrix, scaled to a unit diagonal, has positive eigenvalues only, all beyond rounding.
+
+    Examples
+    --------
+    >>> is_definite(np.eye(2), noise=1e-13), is_definite(np.ones((2, 2)), noise=1e-13)
+    (True, False)
+    """
+    return _eigenvalues_exceed(matrix, _eigenvalue_noise(matrix, noise))
+
+
 def is_semi_definite(matrix: Matrix, *, noise: float) -> bool:
     """Whether a symmetric matrix, scaled to a unit diagonal, has no negative eigenvalue beyond rounding.
 
@@ -169,9 +180,13 @@ def is_semi_definite(matrix: Matrix, *, noise: float) -> bool:
     >>> is_semi_definite(np.ones((2, 2)), noise=1e-13), is_semi_definite(np.diag([1.0, -1.0]), noise=1e-13)
     (True, False)
     """
+    return _eigenvalues_exceed(matrix, -_eigenvalue_noise(matrix, noise))
+
+
+def _eigenvalues_exceed(matrix: Matrix, bound: float) -> bool:
     scaled, _ = _unit_diagonal(matrix)
     try:
-        np.linalg.cholesky(scaled + _eigenvalue_noise(matrix, noise) * np.eye(len(matrix)))
+        np.linalg.cholesky(scaled - bound * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         return False
     return True

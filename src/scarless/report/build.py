@@ -42,8 +42,9 @@ class Report:
     corrections: Corrections
     deviations: Pairs
     time_note: str = (
-        "Times are of one core each. What several methods need, such as the fit of SAR-EM, is computed once and counts "
-        "for each of them, so that sums exceed the time that the experiment took."
+        "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods need, "
+        "such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time that the "
+        "experiment took."
     )
     answers_note: str = (
         "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
@@ -136,7 +137,7 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
             "runs",
             f"{results.n_finished:,} finished of {results.n_expected:,}, {results.n_failed:,} failed",
         ),
-        ("time", f"{duration(total)} of one core, all runs together"),
+        ("time", f"{duration(total)} of one core in sum, as if each run were made alone"),
         ("versions", _distinct(timings, "versions")),
         ("machine", _distinct(timings, "machine")),
     )
