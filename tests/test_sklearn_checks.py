@@ -5,7 +5,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SCARClassifier,
+)
 
 ESTIMATORS = [
     NaiveClassifier(),
@@ -14,6 +20,8 @@ ESTIMATORS = [
     SAREMClassifier(),
     SAREMClassifier(propensity_attributes=[0]),
     SAREMClassifier(solver="em"),
+    SAREMClassifier(propensity_attributes=[0], n_starts=3, random_state=0),
+    SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0),
     SCARClassifier(),
     SCARClassifier(label_frequency=0.9),
     SCARClassifier(label_frequency=0.9, method="likelihood"),
@@ -26,6 +34,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* can be exchanged without changing the fit:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS)

@@ -1,5 +1,6 @@
 """Folds of labelled rows, the table of candidates, and the choice among those that labels cannot tell apart."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.data.order import equal_rows
+from scarless.models._base import Training
 from scarless.models._path import Candidate, HeldOut
 
 Vector = NDArray[np.float64]
@@ -42,6 +44,19 @@ def fold_of_rows(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) -> N
         members = rng.permutation(np.flatnonzero(labels == value))
         fold[members] = np.arange(members.size) % min(n_folds, fewest)
     return fold[group]
+
+
+def counted_folds(folds: Iterable[Fold], training: Training) -> list[Fold]:
+    """Return folds of all rows as folds of those that have weight, by their numbers among these."""
+    s, counts = training.s, training.weight > 0
+    number = np.cumsum(counts) - 1
+    kept = [tuple(rows[counts[rows]] for rows in fold) for fold in folds]
+    for train, test in kept:
+        if np.unique(s[train]).size < 2 or not test.size:
+            raise ValueError(
+                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
+            )
+    return [(number[train], number[test]) for train, test in kept]
 
 
 def results_of(

@@ -12,7 +12,7 @@ from scarless.data.tables import take_rows
 from scarless.data.vectors import check_random_stream
 from scarless.models._base import Training, engine_of, warn_unless_converged
 from scarless.models._basins import warn_if_exchangeable
-from scarless.models._cross_validation import Fold, fold_of_rows, results_of, select
+from scarless.models._cross_validation import Fold, counted_folds, fold_of_rows, results_of, select
 from scarless.models._logistic import fit_pair
 from scarless.models._pair import PairClassifier
 from scarless.models._path import Candidate, HeldOut, fit_path, held_out_sums
@@ -155,13 +155,14 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         self
         """
         Cs, propensity_Cs = self._check_parameters()
-        training = _counted(self._check_training(X, y, sample_weight))
+        everything = self._check_training(X, y, sample_weight)
+        training = _counted(everything)
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = self._attribute_sets(X, e_columns)
         for columns in sets.values():
             warn_if_exchangeable(columns, e_columns, type(self).__name__)
         candidates = self._candidates(training, list(sets.values()), e_columns, Cs, propensity_Cs)
-        folds = self._folds(training)
+        folds = self._folds(training, everything)
         sums = [self._held_out(candidates, training, folds, i) for i in range(len(folds))]
         self.cv_results_ = results_of(candidates, sums, list(sets), self.n_standard_errors)
         self.selection_ = select(self.cv_results_)
@@ -216,18 +217,12 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
                         candidates.append(candidate)
         return candidates
 
-    def _folds(self, training: Training) -> list[Fold]:
-        X, s, _ = training
+    def _folds(self, training: Training, everything: Training) -> list[Fold]:
         if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
-            fold = fold_of_rows(X, s, check_whole(self.cv, "cv", at_least=2), check_random_stream(self.random_state))
+            n_folds, rng = check_whole(self.cv, "cv", at_least=2), check_random_stream(self.random_state)
+            fold = fold_of_rows(training.X, training.s, n_folds, rng)
             return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(fold.max() + 1)]
-        folds = list(check_cv(self.cv, s, classifier=True).split(X, s))
-        for train, _ in folds:
-            if np.unique(s[train]).size < 2:
-                raise ValueError(
-                    "A fold of cv leaves rows of one label only to fit; use fewer folds or stratified ones."
-                )
-        return folds
+        return counted_folds(check_cv(self.cv, everything.s, classifier=True).split(*everything[:2]), everything)
 
     def _held_out(self, candidates: list[Candidate], training: Training, folds: list[Fold], i: int) -> HeldOut:
         self._tell(f"fold {i + 1} of {len(folds)}, {len(candidates)} candidates")
