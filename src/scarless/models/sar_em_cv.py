@@ -42,7 +42,8 @@ class SAREMClassifierCV(PairClassifier):
         Sets of columns that the classifier may see, each as `propensity_attributes`, None for all; a dict also names
         them. "auto": all columns, and all but the propensity attributes.
     Cs : int or sequence of float, default=10
-        Inverse penalties of the classifier; a number: that many, from 0.01 to 1000 on a logarithmic scale.
+        Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
+        of them end at 316 and have the 1 of `SAREMClassifier` among them.
     propensity_Cs : int or sequence of float, default=(0.1, 1.0, 10.0)
         Inverse penalties of the propensity model.
     cv : int or splitter, default=5
@@ -109,7 +110,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     >>> s = simulate_labels(y, e, random_state=1)
     >>> model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1, 10], random_state=0).fit(X, s)
     >>> model.best_params_["attributes"], round(model.class_prior_, 2), round(float(y.mean()), 2)
-    ('without the propensity attributes', 0.49, 0.49)
+    ('all but the propensity attributes', 0.49, 0.49)
     """
 
     def __init__(
@@ -184,7 +185,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             sets = {"all": everything}
             without = np.setdiff1d(everything, e_columns)
             if 0 < without.size < everything.size:
-                sets["without the propensity attributes"] = without
+                sets["all but the propensity attributes"] = without
             return sets
         given: Any = self.attribute_sets
         if isinstance(given, str) or not np.iterable(given) or not given:
@@ -259,7 +260,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
 def _penalties(values: Any, name: str) -> Vector:
     """Return the distinct inverse penalties, sorted."""
     if isinstance(values, int | np.integer) and not isinstance(values, bool):
-        return np.logspace(-2, 3, check_whole(values, name, at_least=1))
+        return 10.0 ** (-2.0 + 0.5 * np.arange(check_whole(values, name, at_least=1)))
     if isinstance(values, str) or not np.iterable(values) or not list(values):
         raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
     numbers = np.unique([check_positive(value, f"each of {name}") for value in values])

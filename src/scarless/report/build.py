@@ -42,9 +42,9 @@ class Report:
     corrections: Corrections
     deviations: Pairs
     time_note: str = (
-        "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods need, "
-        "such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time that the "
-        "experiment took."
+        "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods "
+        "need, such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time "
+        "that the experiment took."
     )
     answers_note: str = (
         "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
