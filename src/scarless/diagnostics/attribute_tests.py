@@ -134,7 +134,8 @@ def labelling_attributes(
     The labels are modelled as in `scar_test`: :math:`\Pr(s=1|x) = f(x)\,e(x_e)` with a flexible `f`, learned out of
     fold, and :math:`\mathrm{logit}\,e = \gamma_0 + \gamma' x_e`. Effects are the :math:`\gamma_j`, of each attribute
     with the others held fixed; intervals and tests are Wald's, :math:`\hat\gamma_j \pm z\,\mathrm{se}_j`, with
-    standard errors from the sandwich formula. p-values are also adjusted for the number of attributes by Holm's rule.
+    standard errors from the observed information. p-values are also adjusted for the number of attributes, by Holm's
+    rule.
 
     Right where the propensity is logistic and the propensity attributes do not affect the class once the
     classification attributes are known. An attribute that may affect both gets a logistic effect in `f` too; then
@@ -167,8 +168,7 @@ def labelling_attributes(
 
     References
     ----------
-    White, "Maximum likelihood estimation of misspecified models", Econometrica 1982. Holm, "A simple sequentially
-    rejective multiple test procedure", Scandinavian Journal of Statistics 1979.
+    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979.
 
     Examples
     --------

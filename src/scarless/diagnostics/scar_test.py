@@ -130,8 +130,8 @@ def scar_test(
         :math:`2(\ell_1 - \ell_0)`, twice the gain in log-likelihood of :math:`\gamma` over :math:`\gamma = 0`.
         Chi-squared with as many degrees of freedom as attributes.
     ``"wald"``
-        :math:`\hat\gamma' V^{-1} \hat\gamma` with `V` from the sandwich formula; what `labelling_attributes` shows for
-        single attributes.
+        :math:`\hat\gamma' V^{-1} \hat\gamma` with `V` the inverse of the observed information; what
+        `labelling_attributes` shows for single attributes.
     ``"kolmogorov-smirnov"``
         The distance, largest over thresholds, between the distributions of an attribute among labelled positives and
         among positives left unlabelled (unlabelled rows, each with weight :math:`\Pr(y=1|s=0,x)` under SCAR); added up

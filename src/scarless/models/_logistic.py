@@ -90,6 +90,7 @@ def fit_pair(
     tol: float,
     max_iter: int,
     start: Vector | None = None,
+    damp_indefinite: bool = False,
 ) -> PairFit:
     """Fit classifier and propensity model together, by default from the paper's start, by Fisher scoring and Newton."""
     if start is None:
@@ -98,7 +99,14 @@ def fit_pair(
     ridge = np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
     free = bool(np.isinf(C) or np.isinf(propensity_C))
-    solution = problem.solve(start, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=free)
+    solution = problem.solve(
+        start,
+        total_weight=float(w.sum()),
+        tol=tol,
+        max_iter=max_iter,
+        may_diverge=free,
+        damp_indefinite=damp_indefinite,
+    )
     log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
     information = None if solution.curvature is None else solution.curvature - np.diag(ridge)
     return PairFit(*pair.split(solution.parameters), solution, log_likelihoods, information)

@@ -131,8 +131,19 @@ def _candidate(
 
 def _fit(problem: PairProblem, start: Vector, *, tol: float, max_iter: int) -> PairFit:
     engine, s, w, _, _, C, propensity_C = problem
-    options = {"C": C, "propensity_C": propensity_C, "tol": tol, "max_iter": max_iter}
-    return fit_pair(engine, problem.f, problem.e, s, w, start=start, **options)  # type: ignore[arg-type]
+    return fit_pair(
+        engine,
+        problem.f,
+        problem.e,
+        s,
+        w,
+        C=C,
+        propensity_C=propensity_C,
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        damp_indefinite=True,
+    )
 
 
 @dataclass

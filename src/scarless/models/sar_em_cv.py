@@ -213,9 +213,11 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             for start in starts:
                 self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, {start.__name__.replace('_', ' ')}")
                 path = fit_path(problem, i, start, Cs, propensity_Cs, tol=_PATH_TOL, max_iter=self.max_iter)
-                for candidate in path:
+                for number, candidate in enumerate(path):
                     if not any(candidate.same_as(other) for other in candidates):
                         candidates.append(candidate)
+                    elif number == 0:
+                        break  # a path that begins where another began goes the same way
         return candidates
 
     def _folds(self, training: Training, everything: Training) -> list[Fold]:

@@ -75,6 +75,7 @@ class NewtonOptions:
     rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
     observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
     longest: float = 1.0  # step, in logits, root mean square over rows: larger ones change basins
+    damp_indefinite: bool = False  # an exact Hessian that is indefinite: damp it, instead of going back to the expected
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible
 
@@ -156,16 +157,24 @@ class _Search:
         the plateau where all probabilities are 0 or 1, nothing leads back. Levenberg's damping by the information
         at zero shortens a step most where the information has faded, and leaves the other parameters alone.
         """
-        if self.last is Curvature.OBSERVED and _cholesky(_unit_diagonal(now.curvature)[0], 0.0) is None:
-            self.observed_below /= 10.0  # too early for the exact Hessian
-            self.last = Curvature.EXPECTED
-            now = self.evaluate(beta, Curvature.EXPECTED)
         self.damping = 0.0 if self.damping < 1e-8 else self.damping / 100.0
+        if self.last is Curvature.OBSERVED and not self._is_definite(now):
+            if self.options.damp_indefinite:
+                while not self._is_definite(now) and self.damping < 1e6:
+                    self.damping = max(10.0 * self.damping, 1e-9)
+            else:
+                self.observed_below /= 10.0  # too early for the exact Hessian
+                self.last = Curvature.EXPECTED
+                now = self.evaluate(beta, Curvature.EXPECTED)
         while True:
             step = self._damped_step(beta, now)
             if self.damping > 1e6 or not self._too_long(beta, step):
                 return now, step
             self.damping = max(10.0 * self.damping, 1e-9)
+
+    def _is_definite(self, now: Sums) -> bool:
+        """Whether the damped matrix is positive definite."""
+        return _cholesky(_unit_diagonal(now.curvature + np.diag(self.damping * self.information))[0], 0.0) is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
