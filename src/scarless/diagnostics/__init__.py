@@ -3,6 +3,7 @@
 from scarless.diagnostics.attribute_display import LabellingAttributesDisplay
 from scarless.diagnostics.attribute_tests import LabellingAttributes, labelling_attributes
 from scarless.diagnostics.bootstrap import BootstrapIntervals, bootstrap_intervals
+from scarless.diagnostics.calibration import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration_display import ClassCalibrationDisplay, LabelCalibrationDisplay
 from scarless.diagnostics.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
@@ -14,6 +15,7 @@ from scarless.diagnostics.sensitivity_results import RankBounds, SensitivityBoun
 
 __all__ = [
     "BootstrapIntervals",
+    "Calibration",
     "ClassCalibrationDisplay",
     "ClassPriorProfile",
     "IdentifiabilityReport",
@@ -30,7 +32,9 @@ __all__ = [
     "SensitivityDisplay",
     "TippingPoint",
     "bootstrap_intervals",
+    "class_calibration",
     "identifiability_report",
+    "label_calibration",
     "labelling_attributes",
     "profile_class_prior",
     "scar_test",

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from scarless.engines import InMemoryEngine
-from scarless.engines.problem import PenalisedProblem
+from scarless.engines import Engine
 from scarless.models._base import engine_of
 from scarless.models._logistic import fit_pair
 from scarless.numerics.linear import Design, logits
@@ -44,10 +43,7 @@ class Comparison(NamedTuple):
 
 def fit_null(D: Matrix, s: Vector) -> NullFit:
     """Fit a logistic `f` on the columns of `D` with a constant propensity."""
-    engine, w = engine_of(D), np.ones(s.size)
-    designs = Design.of(np.arange(D.shape[1])), Design.of(np.arange(0))
-    fit = fit_pair(engine, *designs, s, w, C=FREE, propensity_C=FREE, tol=TOL, max_iter=MAX_ITER)
-    return NullFit(fit.f, float(fit.e[-1]), float(fit.solution.value))
+    return _null(_climb(engine_of(D), _pair(D.shape[1], 0), s))
 
 
 def compare(D: Matrix, Z: Matrix, s: Vector) -> Comparison:
@@ -56,20 +52,17 @@ def compare(D: Matrix, Z: Matrix, s: Vector) -> Comparison:
     Either likelihood may have several basins. The alternative is climbed from the null fit too, and the null model
     from the alternative's `f`, so that neither is ahead for having started better.
     """
-    engine, w = engine_of(np.column_stack([D, Z])), np.ones(s.size)
-    f = Design.of(np.arange(D.shape[1]))
-    e = Design.of(np.arange(D.shape[1], D.shape[1] + Z.shape[1]))
-    constant, pair = LogisticPair(f, Design.of(np.arange(0))), LogisticPair(f, e)
-    null = fit_null(D, s)
-    full = fit_pair(engine, f, e, s, w, C=FREE, propensity_C=FREE, tol=TOL, max_iter=MAX_ITER).solution
-    full = min(full, _climb(engine, pair, s, _with_slopes(null, Z.shape[1])), key=_height)
-    beta_f, beta_e = pair.split(full.parameters)
+    engine = engine_of(np.column_stack([D, Z]))
+    constant, varying = _pair(D.shape[1], 0), _pair(D.shape[1], Z.shape[1])
+    null = _null(_climb(engine, constant, s))
+    full = min(_climb(engine, varying, s), _climb(engine, varying, s, _without_slopes(null, Z)), key=_height)
+    beta_f, beta_e = varying.split(full.parameters)
     share = _label_frequency(logits(D, beta_f), logits(Z, beta_e))
-    again = _climb(engine, constant, s, np.append(beta_f, logit(share)))
+    again = _null(_climb(engine, constant, s, np.append(beta_f, logit(share))))
     if again.value < null.value:
-        null = NullFit(again.parameters[:-1], float(again.parameters[-1]), again.value)
-        full = min(full, _climb(engine, pair, s, _with_slopes(null, Z.shape[1])), key=_height)
-    covariance = _covariance(_problem(engine, pair, s), full.parameters)
+        null = again
+        full = min(full, _climb(engine, varying, s, _without_slopes(null, Z)), key=_height)
+    covariance = _covariance(engine, varying, s, full.parameters)
     if D.shape[1] == 0:  # only the product of `f` and `e` is known then, and log odds of `e` have no level
         covariance[:] = np.nan
     return Comparison(null, full.parameters, max(2.0 * (null.value - full.value), 0.0), covariance, share)
@@ -79,25 +72,28 @@ def wald_statistic(estimate: Vector, covariance: Matrix) -> float:
     """Return ``b' V^-1 b``; NaN where the covariance is."""
     if np.isnan(covariance).any():
         return float("nan")
-    return float(estimate @ np.linalg.lstsq(covariance, estimate, rcond=None)[0])
+    return float(estimate @ np.linalg.solve(covariance, estimate))
 
 
-def _problem(engine: InMemoryEngine, pair: LogisticPair, s: Vector) -> PenalisedProblem:
-    ridge = np.full(pair.n_parameters, 1.0 / FREE)
-    ridge[[pair.f.n_columns, -1]] = 0.0  # intercepts
-    return PenalisedProblem(engine.with_rows(s=s, w=np.ones(s.size)), pair, ridge)
+def _pair(n_class: int, n_labelling: int) -> LogisticPair:
+    return LogisticPair(Design.of(np.arange(n_class)), Design.of(np.arange(n_class, n_class + n_labelling)))
 
 
-def _climb(engine: InMemoryEngine, pair: LogisticPair, s: Vector, start: Vector) -> Solution:
-    return _problem(engine, pair, s).solve(start, total_weight=float(s.size), tol=TOL, max_iter=MAX_ITER)
+def _climb(engine: Engine, pair: LogisticPair, s: Vector, start: Vector | None = None) -> Solution:
+    options = {"C": FREE, "propensity_C": FREE, "tol": TOL, "max_iter": MAX_ITER, "start": start}
+    return fit_pair(engine, pair.f, pair.e, s, np.ones(s.size), **options).solution
 
 
 def _height(solution: Solution) -> float:
     return solution.value
 
 
-def _with_slopes(null: NullFit, n_slopes: int) -> Vector:
-    return np.concatenate([null.beta_f, np.zeros(n_slopes), [null.v]])
+def _null(solution: Solution) -> NullFit:
+    return NullFit(solution.parameters[:-1], float(solution.parameters[-1]), solution.value)
+
+
+def _without_slopes(null: NullFit, Z: Matrix) -> Vector:
+    return np.concatenate([null.beta_f, np.zeros(Z.shape[1]), [null.v]])
 
 
 def _label_frequency(u: Vector, v: Vector) -> float:
@@ -105,12 +101,13 @@ def _label_frequency(u: Vector, v: Vector) -> float:
     return float(np.clip(f @ expit(v) / f.sum(), 1e-6, 1.0 - 1e-6))
 
 
-def _covariance(problem: PenalisedProblem, beta: Vector) -> Matrix:
+def _covariance(engine: Engine, pair: LogisticPair, s: Vector, beta: Vector) -> Matrix:
     """Return the inverse of the observed information; NaN for parameters that the likelihood leaves open.
 
     The sandwich formula would allow for a wrong model, but with a hundred labelled rows its tests reject too often.
     """
-    information = problem.evaluate(beta, Curvature.OBSERVED).curvature
+    rows = engine.with_rows(s=s, w=np.ones(s.size))
+    information = np.asarray(rows.total(pair.sums, beta, Curvature.OBSERVED)[2])
     information[np.diag_indices(beta.size)] += 1.0 / FREE  # the intercepts too: they may run off to infinity
     if np.linalg.eigvalsh(information)[0] <= 0:
         return np.full(information.shape, np.nan)

@@ -1,7 +1,15 @@
-"""Risk estimates from biased labels: the estimates, their bias, variance, bounds and intervals."""
+"""Risks and scores from biased labels: the estimates, their bias, variance, bounds and intervals; scorers."""
 
+from scarless.metrics._score import Score
 from scarless.metrics.bounds import corrected_bound, paper_bound
+from scarless.metrics.decisions import (
+    propensity_weighted_accuracy,
+    propensity_weighted_f1,
+    propensity_weighted_precision,
+    propensity_weighted_recall,
+)
 from scarless.metrics.intervals import RiskInterval, risk_interval
+from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
 from scarless.metrics.risk import (
     effective_sample_size,
     expected_risk,
@@ -10,17 +18,36 @@ from scarless.metrics.risk import (
     risk_variance,
     true_risk,
 )
+from scarless.metrics.scorers import PUScorer, make_pu_scorer, pu_scorer_names
+from scarless.metrics.scores import (
+    observed_log_likelihood,
+    propensity_weighted_brier_score,
+    propensity_weighted_log_loss,
+)
 from scarless.numerics.costs import Cost, get_cost
 
 __all__ = [
     "Cost",
+    "PUScorer",
     "RiskInterval",
+    "Score",
     "corrected_bound",
     "effective_sample_size",
     "expected_risk",
     "get_cost",
+    "make_pu_scorer",
+    "observed_log_likelihood",
     "paper_bound",
+    "propensity_weighted_accuracy",
+    "propensity_weighted_average_precision",
+    "propensity_weighted_brier_score",
+    "propensity_weighted_f1",
+    "propensity_weighted_log_loss",
+    "propensity_weighted_precision",
+    "propensity_weighted_recall",
     "propensity_weighted_risk",
+    "propensity_weighted_roc_auc",
+    "pu_scorer_names",
     "risk_bias",
     "risk_interval",
     "risk_variance",
