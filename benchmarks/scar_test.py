@@ -27,7 +27,7 @@ from benchmarks.runner import KEYS, Row, newest, read_rows, run
 from scarless.diagnostics._learned import class_columns, standardised
 from scarless.diagnostics._pair_tests import compare
 from scarless.diagnostics._roles import Roles, check_roles
-from scarless.diagnostics.scar_test import by_likelihood, by_simulation
+from scarless.diagnostics.scar_tests import by_likelihood, by_simulation
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, simulate_labels
 
 NAME = "scar_test"

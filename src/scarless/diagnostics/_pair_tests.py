@@ -80,8 +80,9 @@ def _pair(n_class: int, n_labelling: int) -> LogisticPair:
 
 
 def _climb(engine: Engine, pair: LogisticPair, s: Vector, start: Vector | None = None) -> Solution:
-    options = {"C": FREE, "propensity_C": FREE, "tol": TOL, "max_iter": MAX_ITER, "start": start}
-    return fit_pair(engine, pair.f, pair.e, s, np.ones(s.size), **options).solution
+    w = np.ones(s.size)
+    fit = fit_pair(engine, pair.f, pair.e, s, w, C=FREE, propensity_C=FREE, tol=TOL, max_iter=MAX_ITER, start=start)
+    return fit.solution
 
 
 def _height(solution: Solution) -> float:

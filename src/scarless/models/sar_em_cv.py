@@ -262,7 +262,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
 def _penalties(values: Any, name: str) -> Vector:
     """Return the distinct inverse penalties, sorted."""
     if isinstance(values, int | np.integer) and not isinstance(values, bool):
-        return 10.0 ** (-2.0 + 0.5 * np.arange(check_whole(values, name, at_least=1)))
+        return np.asarray(10.0 ** (-2.0 + 0.5 * np.arange(check_whole(values, name, at_least=1))), dtype=np.float64)
     if isinstance(values, str) or not np.iterable(values) or not list(values):
         raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
     numbers = np.unique([check_positive(value, f"each of {name}") for value in values])

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from sklearn.linear_model import LogisticRegression, Perceptron
 
 from scarless.diagnostics._pair_tests import compare, fit_null
-from scarless.diagnostics.scar_test import METHODS, SCARTest, scar_test
+from scarless.diagnostics.scar_tests import METHODS, SCARTest, scar_test
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.constant_propensity import constant_propensity
 
