@@ -48,6 +48,24 @@ def models(task: Task) -> dict[str, SAREMClassifier | SAREMClassifierCV]:
     }
 
 
+def chosen_within(model: SAREMClassifierCV, n_standard_errors: float, X: np.ndarray, s: np.ndarray) -> SAREMClassifier:
+    """Return a fit of what a fitted search would have chosen with another number of standard errors."""
+    results = model.cv_results_
+    tied = np.flatnonzero(results["behind_best"] <= n_standard_errors * results["standard_error"])
+    chosen = results["params"][tied[results["label_frequency"][tied].argmin()]]
+    columns = np.arange(X.shape[1])
+    if chosen["attributes"] != "all":
+        columns = np.setdiff1d(columns, model.propensity_attributes)
+    again = SAREMClassifier(
+        propensity_attributes=model.propensity_attributes,
+        classification_attributes=columns,
+        C=chosen["C"],
+        propensity_C=chosen["propensity_C"],
+        start=chosen["start"],
+    )
+    return again.fit(X, s)
+
+
 def errors(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
     """Yield the test errors of each rival on each run that is not on disk yet."""
     done = {(row["dataset"], row["split"], row["labelling"]) for row in read_rows(NAME) if row["part"] == "errors"}
@@ -61,7 +79,7 @@ def one_run(task: Task) -> Row:
     """Return the test errors of each rival on one labelled split."""
     cell, split = task.cell, task.split
     thin = np.random.default_rng(task.seed).permutation(task.s_train.size)[: THINNED.get(cell.dataset)]
-    X, s, positive = split.X_train[thin], task.s_train[thin], split.y_test == 1
+    X, s = split.X_train[thin], task.s_train[thin]
     row: Row = {"part": "errors", "dataset": cell.dataset, "split": cell.split, "labelling": cell.labelling}
     row["rows"] = int(thin.size)
     rivals = models(task)
@@ -69,17 +87,26 @@ def one_run(task: Task) -> Row:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # label frequencies of 1 are in the table
             seconds, _ = timed(lambda model=model: model.fit(X, s))
-        f, e = model.predict_proba(split.X_test)[:, 1], model.predict_propensity(split.X_test)
-        row[key] = {
-            "mse_f": float(np.mean((f - split.y_test) ** 2)),
-            "mse_e": float(np.mean((e - task.e_test)[positive] ** 2)),
-            "label_frequency": model.label_frequency_,
-            "seconds": seconds,
-        }
+        row[key] = {**test_errors(model, task), "seconds": seconds}
     chosen = rivals["cross-validation"]
+    for number in (0, 1, 2, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            row[f"{number} standard errors"] = test_errors(chosen_within(chosen, number, X, s), task)
     row["chosen"] = {**chosen.best_params_, "tied": chosen.selection_.n_tied}
     row["optima"] = len(rivals["five starts, C = 1"].basins_)
     return row
+
+
+def test_errors(model: SAREMClassifier | SAREMClassifierCV, task: Task) -> Row:
+    """Return the errors of a fit on the test rows, which is where the truth comes in."""
+    X, y = task.split.X_test, task.split.y_test
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    return {
+        "mse_f": float(np.mean((f - y) ** 2)),
+        "mse_e": float(np.mean((e - task.e_test)[y == 1] ** 2)),
+        "label_frequency": model.label_frequency_,
+    }
 
 
 def path() -> Iterator[Row]:

@@ -4,9 +4,8 @@
 coverage:shared`` runs one design. Rows are appended, as JSON lines, to ``benchmarks/results/uncertainty.jsonl``, and
 what is there already is skipped. ``python -m benchmarks.uncertainty table`` prints the Markdown rows.
 
-`coverage`: intervals by the delta method; a coefficient's coverage with the sampling covariance alone
-(`sampling`) beside the one in use shows why the latter is. `profile`: profile-likelihood intervals of the class prior,
-against the population's class prior and against that of the very rows. `bootstrap`: percentile intervals.
+`coverage`: intervals by the delta method. `covariance`: which covariance covers under a penalty. `profile`: profile-likelihood intervals of
+the class prior, against the population's class prior and against that of the very rows. `bootstrap`: percentile intervals.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from scarless.diagnostics.bootstrap import bootstrap_intervals
 from scarless.diagnostics.profile import profile_class_prior
 
 N = 5000
-REPETITIONS = {"coverage": 1000, "profile": 500, "bootstrap": 150}
+REPETITIONS = {"coverage": 1000, "covariance": 300, "profile": 500, "bootstrap": 150}
 RESAMPLES = 200
 Z = 1.959964
 
@@ -40,12 +39,17 @@ class Design:
     e_intercept: float
     f_columns: tuple[int, ...]
     e_columns: tuple[int, ...]
+    units: tuple[float, ...] = ()  # standard deviations of the attributes; 1 where empty
 
     def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return attributes and labels."""
         rng = np.random.default_rng([seed, 5])
-        X = rng.normal(size=(N, len(self.f)))
+        X = rng.normal(size=(N, len(self.f))) * self.spread()
         return X, (rng.random(N) < self.class_probability(X) * self.propensity(X)).astype(int)
+
+    def spread(self) -> np.ndarray:
+        """Return the standard deviations of the attributes."""
+        return np.array(self.units or [1.0] * len(self.f))
 
     def class_probability(self, X: np.ndarray) -> np.ndarray:
         """Return the true Pr(y=1|x)."""
@@ -73,7 +77,7 @@ class Design:
         """Return class prior and label frequency of the population, by Gauss-Hermite quadrature over both logits."""
         nodes, weights = roots_hermitenorm(80)
         weight = np.outer(weights, weights) / weights.sum() ** 2
-        f, e = np.array(self.f), np.array(self.e)
+        f, e = np.array(self.f) * self.spread(), np.array(self.e) * self.spread()
         covariance = np.array([[f @ f, f @ e], [f @ e, e @ e]])
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -92,7 +96,7 @@ DESIGNS = {
     "SCAR": Design((1.5, -1.0, 0.5), (0.0, 0.0, 0.0), 0.0, 0.0, (0, 1, 2), ()),
     "20 attributes": Design((0.0, *MANY), (1.0, *[0.0] * 20), 0.0, 0.0, tuple(range(1, 21)), (0,)),
 }
-PENALTIES = {"1": 1.0, "inf": np.inf, "0.1": 0.1}
+PENALTIES = {"1": 1.0, "inf": np.inf, "0.1": 0.1, "0.01": 0.01}
 
 
 def coverage(names: tuple[str, ...] = tuple(DESIGNS)) -> Iterator[Row]:
@@ -130,7 +134,7 @@ def covered(design: Design, C: float, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def profile(names: tuple[str, ...] = ("separate", "low label frequency", "shared")) -> Iterator[Row]:
+def profile(names: tuple[str, ...] = ("separate", "low label frequency", "shared", "20 attributes")) -> Iterator[Row]:
     """Profile-likelihood intervals of the class prior."""
     for name in names:
         if not done("profile", name, "1"):
@@ -184,6 +188,24 @@ def resampled(design: Design, seed: int) -> dict[str, np.ndarray]:
     }
 
 
+def covariance(names: tuple[str, ...] = ("0.1", "0.01")) -> Iterator[Row]:
+    """Which covariance covers under a penalty: small effects drawn from the prior that the penalty stands for.
+
+    Three strong effects identify the models; their columns are so large that the penalty does not see them. The
+    covariance in use is the inverse of the penalised information; `sampling` leaves out the bias of the penalty.
+    """
+    for penalty in names:
+        if not done("covariance", "20 small effects", penalty):
+            parts = []
+            for seed in range(REPETITIONS["covariance"]):
+                small = np.random.default_rng([seed, 6]).normal(size=20) * np.sqrt(PENALTIES[penalty])
+                f, e = (0.0, 0.075, -0.05, *small.tolist()), (0.06, *[0.0] * 22)
+                design = Design(f, e, 0.0, 0.0, tuple(range(1, 23)), (0,), units=(20.0, 20.0, 20.0, *[1.0] * 20))
+                part = covered(design, PENALTIES[penalty], seed)
+                parts.append({"coef": part["coef"][2:], "sampling": part["sampling"][2:22]})
+            yield {"part": "covariance", "dataset": "20 small effects", "c": penalty, **joined(parts)}
+
+
 def between(value: Any, ends: Any) -> Any:
     return (ends[0] < value) & (value < ends[1])
 
@@ -214,7 +236,7 @@ def done(part: str, name: str, penalty: str) -> bool:
     return bool(found)
 
 
-PARTS = {"coverage": coverage, "profile": profile, "bootstrap": bootstrap}
+PARTS = {"coverage": coverage, "covariance": covariance, "profile": profile, "bootstrap": bootstrap}
 
 
 def main(arguments: list[str]) -> None:

@@ -137,12 +137,16 @@ def test_an_attribute_of_both_models_gets_a_wide_interval_and_a_warning():
     assert width[1] > width[0]
 
 
-def test_without_attributes_of_the_class_the_effects_are_unknown():
-    X, s = make_rows(500)
-    with pytest.warns(UserWarning, match="cannot tell the effect of x0, x1: the likelihood is flat"):
-        result = run(X[:, 2:4], s, propensity_attributes=[0, 1])
-    assert np.isnan(result.p_value).all()
-    assert result.summary().startswith("No attribute shows an effect")
+def test_effects_that_the_labels_leave_open_are_announced():
+    """A rare attribute that no labelled row has: its log odds may be anything below some number."""
+    X, s = make_rows(1500)
+    X[:, 3] = 0.0
+    X[np.flatnonzero(s == 0)[:3], 3] = 1.0
+    with pytest.warns(UserWarning, match="cannot tell the effect of x3: the likelihood is flat there"):
+        result = run(X, s, classifier="logistic")
+    assert result.attributes[-1] == "x3"
+    assert np.isnan(result.p_value[-1])
+    assert (result.p_value[:2] < 0.05).all()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from sklearn.linear_model import LogisticRegression, Perceptron
 
 from scarless.diagnostics._pair_tests import compare, fit_null
-from scarless.diagnostics.scar_tests import METHODS, SCARTest, scar_test
+from scarless.diagnostics.scar_tests import METHODS, SCARTest, by_likelihood, scar_test
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.constant_propensity import constant_propensity
 
@@ -55,7 +55,7 @@ class TestLikelihoodRatio:
         s = (rng.random(300) < 0.2 + 0.15 * z).astype(float)
         table = [[np.sum((s == a) & (z == b)) for b in (0, 1)] for a in (0, 1)]
         g, p, *_ = chi2_contingency(table, correction=False, lambda_="log-likelihood")
-        found = scar_test(z[:, None], s, propensity_attributes=[0], method="likelihood-ratio")
+        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s), 1, "likelihood-ratio")
         assert found.statistic == pytest.approx(g, rel=1e-5)
         assert found.p_value == pytest.approx(p, rel=1e-4)
         assert found.degrees_of_freedom == 1
@@ -88,11 +88,10 @@ class TestWald:
         """A constant `f` leaves the log odds of `e` without a level: effects on them have no standard error."""
         rng = np.random.default_rng(3)
         z = rng.integers(0, 2, 300).astype(float)
-        s = rng.random(300) < 0.2 + 0.3 * z
-        found = scar_test(z[:, None], s, propensity_attributes=[0], method="wald")
+        s = (rng.random(300) < 0.2 + 0.3 * z).astype(float)
+        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s), 1, "wald")
+        assert np.isnan(found.statistic)
         assert np.isnan(found.p_value)
-        assert "No verdict" in str(found)
-        assert "method='likelihood-ratio'" in str(found)
 
     def test_it_agrees_with_the_likelihood_ratio_on_many_rows(self):
         X, s = make_rows(6000, slope=0.2, seed=5)
@@ -222,6 +221,10 @@ class TestEdges:
         with pytest.warns(UserWarning, match="tests 5 attributes with 2. labelled rows, fewer than 10 for each"):
             run(wide, s, propensity_attributes=slice(3, 8), classifier="logistic")
 
+    def test_no_column_left_for_the_class(self):
+        with pytest.raises(ValueError, match="every column is a propensity attribute, which leaves none"):
+            run(*make_rows(200), propensity_attributes=slice(None))
+
     def test_no_attributes_named(self):
         with pytest.raises(ValueError, match="needs propensity_attributes: columns that the labelling may depend on"):
             run(*make_rows(200), propensity_attributes=None)
@@ -279,6 +282,11 @@ class TestWords:
         assert words.startswith("No evidence against SCAR")
         assert "120 labelled of 900 rows" in words
         assert "may still matter" in words
+
+    def test_a_flat_likelihood_gives_no_verdict(self):
+        words = str(self.make(statistic=np.nan, p_value=np.nan))
+        assert words.startswith("No verdict on SCAR")
+        assert "method='likelihood-ratio'" in words
 
     def test_a_page_shows_the_sentence_with_names_escaped(self):
         assert "&lt;b&gt;" in self.make(attributes=("<b>",))._repr_html_()

@@ -41,6 +41,12 @@ _NOTHING_NAMED = (
 )
 
 
+_NO_CLASS = (
+    "{user}: every column is a propensity attribute, which leaves none that the class depends on. Name "
+    "classification_attributes, or fewer propensity_attributes."
+)
+
+
 class _Reader(BaseEstimator):
     """Takes the place of an estimator in the checks of a table."""
 
@@ -67,6 +73,8 @@ def check_roles(
         seen = np.setdiff1d(np.arange(n_columns), tested)
         if classification_attributes is not None:
             seen = select(classification_attributes, "classification_attributes")
+    if seen.size == 0:
+        raise ValueError(_NO_CLASS.format(user=user))
     shown = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
     order = canonical_order(table, labels)
     table, labels = take_rows(table, order), labels[order]

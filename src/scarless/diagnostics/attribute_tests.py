@@ -205,6 +205,7 @@ def labelling_attributes(
     effect = fit.alternative[-k - 1 : -1]
     error = np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     if np.isnan(error).any():
+        effect = np.where(np.isnan(error), np.nan, effect)
         _warn_of_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
     scale = deviation if per == "unit" else np.ones(k)
     return _table(roles.names, roles.left_out, effect, error, scale, confidence_level, per, fit.label_frequency)

@@ -48,8 +48,9 @@ class SAREMClassifierCV(PairClassifier):
         Inverse penalties of the propensity model.
     cv : int or splitter, default=5
         Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold.
-    n_standard_errors : float, default=1.0
-        How far behind the best a candidate counts as tied. 0: the best score is taken.
+    n_standard_errors : float, default=2.0
+        How far behind the best a candidate counts as tied. 0: the best score is taken. One standard error is thin: it
+        takes one of six candidates that are as good as the best for worse, and the best of many looks better than it is.
     tol : float, optional
         Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). Fits along the path stop at 1e-8.
@@ -121,7 +122,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         Cs: Any = 10,
         propensity_Cs: Any = (0.1, 1.0, 10.0),
         cv: Any = 5,
-        n_standard_errors: float = 1.0,
+        n_standard_errors: float = 2.0,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
