@@ -4,8 +4,9 @@
 coverage:shared`` runs one design. Rows are appended, as JSON lines, to ``benchmarks/results/uncertainty.jsonl``, and
 what is there already is skipped. ``python -m benchmarks.uncertainty table`` prints the Markdown rows.
 
-`coverage`: intervals by the delta method. `covariance`: which covariance covers under a penalty. `profile`: profile-likelihood intervals of
-the class prior, against the population's class prior and against that of the very rows. `bootstrap`: percentile intervals.
+`coverage`: intervals by the delta method. `covariance`: which covariance covers under a penalty. `profile`:
+profile-likelihood intervals of the class prior, against the population's and against that of the very rows.
+`bootstrap`: percentile intervals.
 """
 
 from __future__ import annotations

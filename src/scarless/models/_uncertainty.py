@@ -33,7 +33,8 @@ class InferenceMixin:
     of the likelihood at the optimum and `R` the penalty. Other quantities follow by their gradients; probabilities get
     intervals that are symmetric in the logit. Right when both models are of the right form, the fit is in the right
     basin (see `identifiability_report`) and rows are many: `profile_class_prior` and `bootstrap_intervals` do not
-    lean on the last. Weights count rows. Intervals centre on the penalised estimates, which are shrunk towards 0.
+    lean on the last. Near a boundary, as a label frequency of 1, only they say something. Weights count rows.
+    Intervals centre on the penalised estimates, which are shrunk towards 0.
     """
 
     _inference: PairInference | None

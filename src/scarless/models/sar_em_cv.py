@@ -49,8 +49,8 @@ class SAREMClassifierCV(PairClassifier):
     cv : int or splitter, default=5
         Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold.
     n_standard_errors : float, default=2.0
-        How far behind the best a candidate counts as tied. 0: the best score is taken. One standard error is thin: it
-        takes one of six candidates that are as good as the best for worse, and the best of many looks better than it is.
+        How far behind the best a candidate counts as tied. 0: the best score is taken. One standard error is thin: one
+        of six candidates that are as good as the best would count as worse, and the best of many looks too good.
     tol : float, optional
         Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). Fits along the path stop at 1e-8.
@@ -111,7 +111,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     >>> s = simulate_labels(y, e, random_state=1)
     >>> model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1, 10], random_state=0).fit(X, s)
     >>> model.best_params_["attributes"], round(model.class_prior_, 2), round(float(y.mean()), 2)
-    ('all but the propensity attributes', 0.49, 0.49)
+    ('all but the propensity attributes', 0.46, 0.47)
     """
 
     def __init__(

