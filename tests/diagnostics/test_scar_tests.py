@@ -232,7 +232,7 @@ class TestEdges:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"method": "t"}, "method must be one of 'likelihood-ratio', 'wald'"),
+            ({"method": "t"}, "method must be one of 'score', 'likelihood-ratio', 'wald'"),
             ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
             ({"n_simulations": 5}, "n_simulations must be a whole number of at least 19"),
             ({"classifier": "trees"}, "classifier must be None, 'logistic' or a scikit-learn classifier"),
@@ -286,7 +286,7 @@ class TestWords:
     def test_a_flat_likelihood_gives_no_verdict(self):
         words = str(self.make(statistic=np.nan, p_value=np.nan))
         assert words.startswith("No verdict on SCAR")
-        assert "method='likelihood-ratio'" in words
+        assert "method='score'" in words
 
     def test_a_page_shows_the_sentence_with_names_escaped(self):
         assert "&lt;b&gt;" in self.make(attributes=("<b>",))._repr_html_()

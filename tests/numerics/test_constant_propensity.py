@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
-from scipy.stats import ks_2samp
+from scipy.stats import chi2_contingency, ks_2samp
 
+from scarless.diagnostics._pair_tests import compare
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,
@@ -17,6 +18,7 @@ from scarless.numerics.constant_propensity import (
     holm,
     independent_columns,
     largest_distances,
+    score_statistic,
 )
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -68,6 +70,46 @@ def test_the_efficient_part_is_orthogonal_to_the_tangent_and_nothing_more_is_tak
     np.testing.assert_allclose((null.tangent * null.odds[:, None]).T @ A, 0.0, atol=1e-11)
     np.testing.assert_allclose(efficient_part(null, A), A, atol=1e-12)
     np.testing.assert_allclose(efficient_part(null, Z + null.tangent @ np.ones((4, 3))), A, atol=1e-11)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_where_all_rows_are_alike_the_score_statistic_is_pearsons(share):
+    rng = np.random.default_rng(5)
+    z = rng.integers(0, 2, 200).astype(float)
+    s = (rng.random(200) < share).astype(float)
+    table = [[np.sum((s == a) & (z == b)) for b in (0, 1)] for a in (0, 1)]
+    null = constant_propensity(np.zeros((200, 0)), s, np.array([60.0]), np.log(s.sum() / (1 - s).sum()))
+    expected = chi2_contingency(table, correction=False).statistic
+    assert score_statistic(null, z[:, None]).statistic == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_score_statistic_does_not_depend_on_the_basis(rows):
+    D, Z, s, beta, v = rows
+    null = constant_propensity(D, s, beta, v)
+    mix = np.random.default_rng(1).normal(size=(3, 3))
+    one, other = score_statistic(null, Z), score_statistic(null, Z @ mix + null.tangent @ np.ones((4, 3)))
+    assert one.statistic == pytest.approx(other.statistic, rel=1e-8)
+    assert one.degrees_of_freedom == other.degrees_of_freedom == 3
+
+
+def test_directions_without_variance_do_not_count(rows):
+    D, Z, s, beta, v = rows
+    null = constant_propensity(D, s, beta, v)
+    padded = np.column_stack([Z, Z @ [1.0, -3.0, 0.0], np.zeros(60), null.tangent[:, 2]])
+    assert score_statistic(null, padded).degrees_of_freedom == 3
+    assert score_statistic(null, padded).statistic == pytest.approx(score_statistic(null, Z).statistic, rel=1e-8)
+    assert score_statistic(null, null.tangent) == (0.0, 0)
+
+
+def test_the_score_statistic_is_the_likelihood_ratios_first_approximation():
+    """Near the maximum twice the gain in likelihood is the squared score over the information."""
+    rng = np.random.default_rng(6)
+    n = 20_000
+    D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 2))
+    s = (rng.random(n) < 0.5 * expit(2 * D[:, 0])).astype(float)
+    fit = compare(D, Z, s)
+    null = constant_propensity(D, s, fit.null.beta_f, fit.null.v)
+    assert score_statistic(null, Z).statistic == pytest.approx(fit.statistic, rel=0.02)
 
 
 def closed_test(p):

@@ -30,7 +30,7 @@ class PairFit(NamedTuple):
     e: Vector
     solution: Solution
     log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
-    information: Matrix | None  # of the rows, at the solution; None where the models are too wide to form it
+    information: Matrix | None  # observed, of the rows, at the solution; None where the solver did not need it
 
 
 class PairSummary(NamedTuple):

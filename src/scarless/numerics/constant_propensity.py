@@ -70,6 +70,37 @@ def efficient_part(rows: ConstantPropensity, A: Matrix) -> Matrix:
     return np.asarray(A - rows.tangent @ explained)
 
 
+class ScoreStatistic(NamedTuple):
+    """A statistic that is chi-squared with so many degrees of freedom where the propensity is constant."""
+
+    statistic: float
+    degrees_of_freedom: int
+
+
+def score_statistic(rows: ConstantPropensity, Z: Matrix) -> ScoreStatistic:
+    r"""Return Rao's statistic :math:`U'V^{-1}U` of effects of the columns of `Z` on the labelling.
+
+    With `A` the efficient part of `Z`, :math:`U = A'r` is the score of their slopes and
+    :math:`V = A'\mathrm{diag}(P/(1-P))A` its variance. Nothing but the fit with constant propensity is needed, so that
+    it holds where the slopes themselves are hardly known. Columns of unit variance; directions without variance are
+    left out. C. R. Rao, "Large sample tests of statistical hypotheses concerning several parameters", Mathematical
+    Proceedings of the Cambridge Philosophical Society 1948.
+
+    Examples
+    --------
+    >>> s, z = np.array([1.0, 1, 0, 0, 0, 0]), np.array([[1.0], [1], [1], [-1], [-1], [-1]])
+    >>> rows = constant_propensity(np.zeros((6, 0)), s, np.array([50.0]), np.log(0.5))  # a third is labelled
+    >>> statistic, degrees = score_statistic(rows, z)
+    >>> round(statistic, 6), degrees  # Pearson's chi-squared of the table of s and z
+    (3.0, 1)
+    """
+    A = efficient_part(rows, Z)
+    values, vectors = np.linalg.eigh((A * rows.odds[:, None]).T @ A)
+    along = vectors.T @ (rows.residual @ A)
+    strong = values > INDEPENDENT * float(rows.odds @ np.square(Z).sum(axis=1))
+    return ScoreStatistic(float(np.sum(along[strong] ** 2 / values[strong])), int(strong.sum()))
+
+
 def independent_columns(Z: Matrix) -> NDArray[np.intp]:
     """Return the columns that are neither constant nor a linear combination of those before them.
 

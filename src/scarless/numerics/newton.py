@@ -45,7 +45,7 @@ class Solution:
     n_iter: int
     n_passes: int
     gain: float  # predicted decrease of the objective by one more full step
-    curvature: Matrix | None = None  # where it ended, penalty included; None where no matrix was formed
+    curvature: Matrix | None = None  # the exact Hessian where it ended, penalty included; None where it has none
     history: list[Trace] = field(default_factory=list)
 
 
@@ -115,7 +115,7 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
             status = Status.STALLED
             break
         beta, now = beta + taken * step, trial
-    curvature = None if options.matrix_free else now.curvature
+    curvature = now.curvature if search.last is Curvature.OBSERVED else None
     return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, curvature, history)
 
 
