@@ -28,7 +28,7 @@ from benchmarks.runner import KEYS, Row, newest, read_rows, run
 from scarless.diagnostics._learned import class_columns, standardised
 from scarless.diagnostics._pair_tests import compare
 from scarless.diagnostics._roles import Roles, check_roles
-from scarless.diagnostics.scar_tests import by_likelihood, by_simulation
+from scarless.diagnostics.scar_tests import by_likelihood, by_score, by_simulation
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, simulate_labels
 
 NAME = "scar_test"
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "size": Plan(constant, 150),
+    "size": Plan(constant, 125),
     "power, k=4": Plan(paper, 25),
     "power, k=2": Plan(partial(paper, k=2), 25),
     "logistic": Plan(logistic, 25),
@@ -121,17 +121,19 @@ def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     k, Z, s = roles.Z.shape[1], standardised(roles.Z), roles.s
     D = class_columns(roles, classifier=None, n_folds=5, rng=rng)
-    fit, both = compare(D, Z, s), compare(standardised(np.column_stack([D, Z])), Z, s)
+    fit = compare(D, Z, s)
     found = {
+        "score": by_score(D, Z, s).p_value,
         "likelihood ratio": by_likelihood(fit, k, "likelihood-ratio").p_value,
         "Wald": by_likelihood(fit, k, "wald").p_value,
         "Kolmogorov-Smirnov": by_simulation(D, roles.Z, s, 999, rng).p_value,
-        "likelihood ratio, f sees x_e": by_likelihood(both, k, "likelihood-ratio").p_value,
+        "score, f sees x_e": by_score(standardised(np.column_stack([D, Z])), Z, s).p_value,
         "published set of positives": published(roles.Z, s, D[:, 0], float(y.mean()), rng),
     }
     if seed % 5 == 0:
-        textbook = compare(class_columns(roles, classifier="logistic", n_folds=5, rng=rng), Z, s)
-        found["likelihood ratio, f logistic"] = by_likelihood(textbook, k, "likelihood-ratio").p_value
+        raw = class_columns(roles, classifier="logistic", n_folds=5, rng=rng)
+        found["score, f logistic"] = by_score(raw, Z, s).p_value
+        found["likelihood ratio, f logistic"] = by_likelihood(compare(raw, Z, s), k, "likelihood-ratio").p_value
     effects, errors = fit.alternative[-k - 1 : -1], np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     per_unit = roles.Z.std(axis=0)
     for j in range(k):

@@ -166,4 +166,5 @@ def test_many_values_are_cut_at_quantiles():
     np.testing.assert_allclose(below.mean(axis=0), [0.2, 0.4, 0.6, 0.8], atol=1e-3)
     heavy = np.append(np.zeros(900), np.arange(1.0, 101.0))
     assert below_thresholds(heavy, 4).shape[1] == 1  # equal quantiles are one threshold
+    np.testing.assert_array_equal(below_thresholds(-heavy, 4)[:, 0], heavy > 0)  # and one that tells rows apart
     assert below_thresholds(np.ones(5), 4).shape == (5, 0)

@@ -1,4 +1,4 @@
-"""What flexible models learn out of fold of who is labelled, as columns of a logistic model."""
+"""What flexible models learn of the rows out of fold, as columns of a logistic model of the class."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit
-from sklearn.model_selection import StratifiedKFold
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -46,15 +47,16 @@ def check_learning(classifier: Any, n_folds: int, user: str) -> None:
 def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return the columns of the logistic `f`, of unit variance.
 
-    Two scores that stand for the columns of the class alone, or those columns themselves, then the attributes that
-    class and labelling share.
+    What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
+    the attributes that class and labelling share.
     """
     X = standardised(roles.X_class)
-    if classifier == LOGISTIC:
+    if classifier == LOGISTIC or X.shape[1] == 0:
         D = X.toarray() if sparse.issparse(X) else X
     else:
-        D = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
-    return standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64))
+        scores = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
+        D = np.column_stack([scores, expected_attributes(X, roles.Z, n_folds=n_folds, rng=rng)])
+    return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64)))
 
 
 def standardised(X: Any) -> Any:
@@ -65,26 +67,41 @@ def standardised(X: Any) -> Any:
 
 
 def class_scores(X: Any, s: Vector, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
-    """Return two scores of every row, each from models that have not seen the row's fold.
+    """Return scores of every row, each by models that have not seen the row's fold.
 
-    The logit of being labelled by the classifier, and the logit of being positive by a logistic model with a constant
-    propensity: gradient boosting finds what is not linear, the other does better on few rows. Without columns to learn
-    from there is no score.
+    The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
+    propensity. No learner is best everywhere: boosting and forests find what is not linear, forests do better on many
+    weak columns, such as words, and the logistic model on few rows.
     """
-    if X.shape[1] == 0:
-        return np.empty((s.size, 0))
-    chosen = default_classifier(X) if classifier is None else classifier
-    with _one_thread(X):
-        chance = out_of_fold_scores(chosen, "predict_proba", X, s, n_folds, rng)
+    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if classifier is None else [classifier]
     limit = 1.0 / (1.0 + np.exp(FARTHEST))
-    learned = logit(np.clip(chance, limit, 1.0 - limit))
-    linear = np.clip(_logistic_scores(X, s, n_folds, rng), -FARTHEST, FARTHEST)
-    return np.column_stack([learned, linear])
+    with _one_thread(X):
+        chances = [out_of_fold_scores(model, PROBABILITY, X, s, n_folds, rng) for model in chosen]
+    learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
+    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, n_folds, rng), -FARTHEST, FARTHEST)])
+
+
+def expected_attributes(X: Any, Z: Matrix, *, n_folds: int, rng: np.random.Generator) -> Matrix:
+    """Return the mean of each column of `Z` given the columns of `X`, by a forest that has not seen the row's fold.
+
+    Where the scores miss something of the class that `X` tells, a column of `Z` that goes along with `X` may stand in
+    for it and pass for a cause of the labelling. What `X` tells of `Z` takes that part.
+    """
+    forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
+    expected = np.empty_like(Z)
+    for others, fold in KFold(n_folds, shuffle=True, random_state=_seed(rng)).split(Z):
+        expected[fold] = forest.fit(X[others], Z[others]).predict(X[fold]).reshape(fold.size, -1)
+    return expected
+
+
+def _forest(X: Any, kind: type, fewest: int) -> Any:
+    """Return a forest whose trees do not grow without end on many rows."""
+    return kind(100, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
 
 
 def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
     f, constant = Design.of(np.arange(X.shape[1])), Design.of(np.arange(0))
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31 - 1)))
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(s, s.astype(np.int64)):
         engine, w = engine_of(X[others]), np.ones(others.size)
@@ -96,3 +113,7 @@ def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) 
 def _one_thread(X: Any) -> Any:
     """Small fits on many threads wait for each other."""
     return threadpool_limits(limits=1, user_api="openmp") if X.shape[0] <= MANY_ROWS else nullcontext()
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))

@@ -26,8 +26,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
-MOST_THRESHOLDS = 50  # per attribute, for the Kolmogorov-Smirnov distance
-BATCH = 100  # simulated labellings held in memory together
+MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance
+CELLS_PER_BATCH = 2**20  # 8 MB of simulated labels at a time
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,11 @@ def scar_test(
     .. math:: \Pr(s=1|x) = f(x_f)\,e(x_e), \quad \mathrm{logit} f = \beta_0 + \beta' g(x_f), \quad
               \mathrm{logit}\, e = \gamma_0 + \gamma' x_e.
 
-    :math:`g` holds two scores of each row by models that have not seen its fold: how likely it is labelled, by gradient
-    boosting, and how likely it is positive, by a logistic model with constant propensity. So `f` need not be logistic
-    in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``classifier="logistic"`` it is: :math:`g` is
-    :math:`x_f` itself, the textbook test, right only if the class follows a logistic model.
+    :math:`g` is what models that have not seen a row's fold say of it: how likely it is labelled, by gradient boosting
+    and by a forest; how likely it is positive, by a logistic model with constant propensity; and which :math:`x_e` to
+    expect, by a forest, so that :math:`x_e` cannot stand in for what the others miss of :math:`x_f`. So `f` need not be
+    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``classifier="logistic"`` :math:`g`
+    is :math:`x_f` itself: the textbook test, right only if the class follows a logistic model.
 
     ``"score"``
         Rao's: how steeply the likelihood rises from :math:`\gamma = 0`, against how steeply it would by chance.
@@ -137,10 +138,10 @@ def scar_test(
         :math:`\hat\gamma' V^{-1} \hat\gamma` with `V` the inverse of the observed information; what
         `labelling_attributes` shows for single attributes.
     ``"kolmogorov-smirnov"``
-        The distance, largest over thresholds, between the distributions of an attribute among labelled positives and
-        among positives left unlabelled (unlabelled rows, each with weight :math:`\Pr(y=1|s=0,x)` under SCAR); added up
-        over attributes. Its distribution under SCAR comes from labels drawn from the fitted constant propensity. It
-        sees dependence of any shape, where the others see a trend.
+        The distance, largest over thresholds (values, or 20 quantiles), between the distributions of an attribute
+        among labelled positives and among positives left unlabelled (unlabelled rows, each with weight
+        :math:`\Pr(y=1|s=0,x)` under SCAR); added up over attributes. Its distribution under SCAR comes from labels
+        drawn from the fitted constant propensity. It sees dependence of any shape, where the others see a trend.
 
     Parameters
     ----------
@@ -155,10 +156,10 @@ def scar_test(
     method : {"score", "likelihood-ratio", "wald", "kolmogorov-smirnov"}, default="score"
         See above.
     classifier : scikit-learn classifier or "logistic", optional
-        What learns from the classification attributes who is labelled, by `predict_proba`. None: for a dense table
-        ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
-        ``early_stopping=True`` beyond), for a sparse one ``LogisticRegression``. "logistic": `f` is a logistic model of
-        the classification attributes themselves, without scores.
+        What learns from the classification attributes who is labelled, by `predict_proba`. None: two of them,
+        ``ExtraTreesClassifier`` and, for a dense table, ``HistGradientBoostingClassifier``
+        (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
+        ``LogisticRegression``. "logistic": `f` is a logistic model of the classification attributes themselves.
     n_folds : int, default=5
         Folds of the out-of-fold scores.
     n_simulations : int, default=999
@@ -267,9 +268,9 @@ def by_simulation(D: Matrix, Z: Matrix, s: Vector, n_simulations: int, rng: np.r
     A = efficient_part(rows, np.column_stack(below))
     sizes = [part.shape[1] for part in below]
     statistic = float(largest_distances((rows.residual @ A)[None], sizes)[0])
-    larger = 0
-    for start in range(0, n_simulations, BATCH):
-        drawn = rng.random((min(BATCH, n_simulations - start), s.size)) < rows.p
+    larger, batch = 0, max(1, CELLS_PER_BATCH // s.size)
+    for start in range(0, n_simulations, batch):
+        drawn = rng.random((min(batch, n_simulations - start), s.size)) < rows.p
         sums = np.where(drawn, 1.0, -rows.odds) @ A
         larger += int(np.count_nonzero(largest_distances(sums, sizes) >= statistic))
     return Found(statistic / float(s.sum()), None, (1 + larger) / (1 + n_simulations), float(expit(null.v)))

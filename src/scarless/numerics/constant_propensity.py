@@ -156,11 +156,12 @@ def below_thresholds(z: Vector, most: int) -> Matrix:
            [1., 1.],
            [0., 1.]])
     """
-    values = np.unique(z)
-    if values.size - 1 > most:
-        shares = np.arange(1, most + 1) / (most + 1)
-        values = np.append(np.unique(np.quantile(z, shares, method="lower")), np.inf)
-    return (z[:, None] <= values[:-1]).astype(np.float64)
+    thresholds = np.unique(z)[:-1]
+    if thresholds.size > most:
+        at_quantiles = np.unique(np.quantile(z, np.arange(1, most + 1) / (most + 1), method="lower"))
+        below_all = at_quantiles[at_quantiles <= thresholds[-1]]
+        thresholds = below_all if below_all.size else thresholds[-1:]
+    return (z[:, None] <= thresholds).astype(np.float64)
 
 
 def largest_distances(sums: Matrix, sizes: list[int]) -> Vector:
