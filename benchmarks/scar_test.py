@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "size": Plan(constant, 125),
+    "size": Plan(constant, 100),
     "power, k=4": Plan(paper, 25),
     "power, k=2": Plan(partial(paper, k=2), 25),
     "logistic": Plan(logistic, 25),

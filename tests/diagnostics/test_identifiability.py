@@ -123,7 +123,20 @@ def test_two_constants_that_can_be_exchanged_are_not_identified():
 def test_models_that_see_the_same_are_told_to_be_exchangeable(data):
     X, s = data
     report = identifiability_report(SAREMClassifier(propensity_attributes=slice(None)).fit(X, s))
-    assert "Both models see the same attributes: exchanging" in told(report)
+    assert report.sentences()[0].startswith("Both models see the same attributes: exchanging")
+    assert f"a class prior of {report.exchanged.class_prior:.3f} instead of {report.class_prior:.3f}" in told(report)
+
+
+@pytest.mark.filterwarnings("ignore:.*can be exchanged:UserWarning")
+def test_a_class_prior_that_changes_with_the_models_exchanged_is_not_identified():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    s = rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])
+    report = identifiability_report(SAREMClassifier(propensity_attributes=[1, 0]).fit(X, s))
+    low, high = report.data_interval
+    assert high - low < 0.4
+    assert not low <= report.exchanged.class_prior <= high
+    assert report.verdict == "not identified"
 
 
 def test_an_attribute_in_both_models_is_named():

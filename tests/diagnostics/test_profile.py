@@ -1,5 +1,8 @@
 """The profile of the class prior: first-order conditions at every point, the top at the fit, the cut at the ends."""
 
+import copy
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -231,3 +234,44 @@ def test_other_fits_have_no_profile(data):
 def test_levels_are_shares(model, data):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
         profile_class_prior(model, *data, level=95)
+
+
+@pytest.fixture(scope="module")
+def exchangeable():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    s = (rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])).astype(int)
+    with pytest.warns(UserWarning, match="can be exchanged"):
+        model = SAREMClassifier(propensity_attributes=slice(None), n_starts=8, random_state=0).fit(X, s)
+    return model, X, s
+
+
+def test_the_other_way_round_is_told_of(exchangeable):
+    model, X, s = exchangeable
+    profile = profile_class_prior(model, X, s)
+    (other,) = profile.elsewhere
+    assert other.class_prior == pytest.approx(model.predict_propensity(X).mean(), abs=1e-4)
+    assert other.difference == pytest.approx(0.0, abs=1e-5)  # same penalty for both models
+    assert f"They allow {other.class_prior:.3f} as well" in str(profile)
+    ax = profile.plot().ax_
+    assert f"and about {other.class_prior:.2f}" in ax.get_title()
+    plt.close(ax.figure)
+
+
+def test_the_other_way_round_pays_the_other_penalty(exchangeable):
+    _, X, s = exchangeable
+    with pytest.warns(UserWarning, match="can be exchanged"):
+        model = SAREMClassifier(propensity_attributes=slice(None), C=0.1, propensity_C=0.2).fit(X, s)
+    f, e = (coef @ coef.T for coef in (model.coef_, np.atleast_2d(model.propensity_coef_)))
+    before, after = (f / 0.1 + e / 0.2) / 2, (e / 0.1 + f / 0.2) / 2
+    assert model._inference.exchanged.difference == pytest.approx(float((before - after).squeeze()))
+
+
+def test_optima_that_other_starts_found_are_told_of(model, data):
+    found = copy.copy(model)
+    (own,) = model.basins_
+    near = replace(own, class_prior=0.9, objective=own.objective + 1.0)
+    found.basins_ = [own, near, replace(near, class_prior=0.9004), replace(near, class_prior=0.95, objective=1e9)]
+    (other,) = profile_class_prior(found, *data).elsewhere
+    assert other == (0.9, pytest.approx(-1.0))
+    assert profile_class_prior(model, *data).elsewhere == []

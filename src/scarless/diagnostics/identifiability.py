@@ -22,7 +22,7 @@ from scarless.diagnostics._directions import (
     of_all,
     two_effects,
 )
-from scarless.models._inference import Interval, PairInference, quantile
+from scarless.models._inference import Interval, OtherOptimum, PairInference, quantile
 from scarless.models._uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
 
@@ -42,13 +42,17 @@ class IdentifiabilityReport:
     Attributes
     ----------
     verdict : str
-        "identified", "weakly identified" or "not identified": of the class prior, by the data alone.
+        "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
+        is also what has another value with both models exchanged.
     class_prior : float
         The fit's class prior.
     class_prior_interval : Interval
         Its 95% interval as the fit has it, penalty included.
     data_interval : Interval
         Its 95% interval by the data alone, to second order around the fit.
+    exchanged : OtherOptimum, optional
+        The fit with both models exchanged, where they see the same attributes: its class prior, and its penalised
+        log-likelihood minus that of the fit.
     condition, penalised_condition : float
         Ratio of largest to smallest eigenvalue of the information without and with the penalty, columns centred and
         parameters scaled to a unit diagonal. Infinite where a direction has no information.
@@ -72,6 +76,7 @@ class IdentifiabilityReport:
     class_prior: float
     class_prior_interval: Interval
     data_interval: Interval
+    exchanged: OtherOptimum | None
     condition: float
     penalised_condition: float
     directions: list[Direction]
@@ -174,12 +179,14 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     look = Look.at(inference, _parameters(model, inference))
     logit_slope = look.prior * (1.0 - look.prior)
     half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
+    data_interval = _logit_interval(look.prior, half)
     moving, harmless = look.directions()
     return IdentifiabilityReport(
-        verdict="identified" if half <= _SURE else "weakly identified" if half <= _VAGUE else "not identified",
+        verdict=_verdict(half, data_interval, inference.exchanged),
         class_prior=look.prior,
         class_prior_interval=inference.interval_of(inference.class_prior, _LEVEL),
-        data_interval=_logit_interval(look.prior, half),
+        data_interval=data_interval,
+        exchanged=inference.exchanged,
         condition=look.data.condition,
         penalised_condition=look.penalised.condition,
         directions=moving,
@@ -190,6 +197,14 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
         penalty_share=_penalty_share(inference),
         notes=_notes(model, inference),
     )
+
+
+def _verdict(half: float, data_interval: Interval, exchanged: OtherOptimum | None) -> str:
+    if half > _VAGUE or (
+        exchanged is not None and not data_interval.low <= exchanged.class_prior <= data_interval.high
+    ):
+        return "not identified"
+    return "identified" if half <= _SURE else "weakly identified"
 
 
 def _correlation_words(report: IdentifiabilityReport) -> list[str]:
@@ -209,6 +224,12 @@ def _correlation_words(report: IdentifiabilityReport) -> list[str]:
 def _verdict_sentence(report: IdentifiabilityReport) -> str:
     low, high = report.class_prior_interval
     own, alone = f"{report.class_prior:.3f} [{low:.3f}, {high:.3f}]", "[{:.3f}, {:.3f}]".format(*report.data_interval)
+    if report.exchanged is not None:
+        return (
+            "Both models see the same attributes: exchanging classifier and propensity model gives the same "
+            f"likelihood and a class prior of {report.exchanged.class_prior:.3f} instead of {own}. Which is which is "
+            "for you to say, by giving them different attributes."
+        )
     if report.verdict == "not identified":
         return (
             f"The data do not identify the class prior: {own} rests on the penalty and on the form of the models; the "
@@ -223,12 +244,6 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
     notes = []
-    f, e = (np.arange(model.n_features_in_)[design.columns] for design in (inference.f, inference.e))
-    if np.array_equal(f, e):
-        notes.append(
-            "Both models see the same attributes: exchanging classifier and propensity model gives the same "
-            "likelihood. Which is which is for you to say, by giving them different attributes."
-        )
     if inference.expected:
         notes.append(
             "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "

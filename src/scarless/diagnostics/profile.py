@@ -1,7 +1,7 @@
 """How much worse the best fit becomes when the class prior is held elsewhere."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -16,12 +16,13 @@ from scarless.data.vectors import check_vector, check_weight
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics._path import ProfilePath
 from scarless.models._base import engine_of
-from scarless.models._inference import Interval, PairInference, quantile
+from scarless.models._inference import Interval, OtherOptimum, PairInference, quantile
 from scarless.models._uncertainty import known_inference
 
 Vector = NDArray[np.float64]
 
 _BETTER = 0.1  # log-likelihood by which a point of the profile beats the fit before it is called better
+_APART = 1e-3  # class priors that make two optima
 _WIDE = 2.0  # half-width in logits from which an interval says next to nothing
 
 
@@ -49,6 +50,10 @@ class ClassPriorProfile:
     closed : tuple of two bool
         Whether the profile came down to the cut on the left and on the right. Where it did not, the interval ends
         where the profile does.
+    elsewhere : list of OtherOptimum
+        Optima outside the interval that the data do not rule out either: ``class_prior`` and ``difference`` of each.
+        Known are those that the model's own starts found, and the fit with both models exchanged where they see the
+        same attributes.
     """
 
     class_prior: Vector
@@ -59,6 +64,7 @@ class ClassPriorProfile:
     level: float
     interval: Interval
     closed: tuple[bool, bool]
+    elsewhere: list[OtherOptimum] = field(default_factory=list)
 
     @property
     def cut(self) -> float:
@@ -85,6 +91,9 @@ class ClassPriorProfile:
             told = [f"The data allow any class prior {ends}; the fit is at {fit}."]
         else:
             told = [f"Class prior {fit}; the data allow {ends}."]
+        if self.elsewhere:
+            also = " and ".join(f"{other.class_prior:.3f}" for other in self.elsewhere)
+            told.append(f"They allow {also} as well, where the likelihood has another optimum.")
         best = int(np.argmax(self.difference))
         if self.difference[best] > _BETTER:
             told.append(
@@ -124,9 +133,9 @@ def profile_class_prior(
 
     .. math:: p(\alpha) = \max_{\theta:\ \mathrm{mean}\,f_\theta = \alpha} \ell(\theta) - \mathrm{penalty}(\theta)
 
-    followed outwards from the fit. Class priors with :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}`
+    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own basin. Class priors with :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}`
     are not ruled out by the data (Wilks). Unlike a standard error this needs no parabola: it shows how flat the
-    likelihood is, and whether it rises again elsewhere. Right when both models are of the right form. The
+    likelihood is. Other optima are told of where they are known (``n_starts``, ``elsewhere``). Right when both models are of the right form. The
     class prior is that of these rows, the mean of their `f`; `class_prior_interval` is about the population that they
     come from, and adds the variance of drawing them.
 
@@ -180,6 +189,7 @@ def profile_class_prior(
     alpha = np.array(sorted(path.points))
     points = [path.points[value] for value in alpha]
     sums = [path.summary(point) for point in points]
+    interval = Interval(ends[0][0], ends[1][0])
     return ClassPriorProfile(
         class_prior=alpha,
         difference=np.array([path.fit.value - point.value for point in points]),
@@ -187,9 +197,24 @@ def profile_class_prior(
         label_frequency=np.array([float(each.labelled_positives / each.positives) for each in sums]),
         fit_class_prior=path.fit_alpha,
         level=level,
-        interval=Interval(ends[0][0], ends[1][0]),
+        interval=interval,
         closed=(ends[0][1], ends[1][1]),
+        elsewhere=[other for other in _other_optima(model, cut) if not interval[0] <= other.class_prior <= interval[1]],
     )
+
+
+def _other_optima(model: Any, cut: float) -> list[OtherOptimum]:
+    """Return the optima, other than the fit, that are not ruled out by their likelihood; of near ones the best."""
+    found = [] if (mirror := known_inference(model).exchanged) is None else [mirror]
+    if len(basins := getattr(model, "basins_", [])) > 1:
+        own = basins[model.selection_.basin].objective
+        found += [OtherOptimum(basin.class_prior, own - basin.objective) for basin in basins]
+    found = sorted((other for other in found if other.difference >= -cut), key=lambda other: -other.difference)
+    return [
+        other
+        for i, other in enumerate(found)
+        if all(abs(other.class_prior - better.class_prior) > _APART for better in found[:i])
+    ]
 
 
 def _check_grid(grid: Iterable[float]) -> Vector:
@@ -291,6 +316,9 @@ class ProfileDisplay(Display):
         ax.plot(
             [profile.fit_class_prior], [0.0], "o", color=BLUE, ms=8, label=f"the fit: {profile.fit_class_prior:.2f}"
         )
+        if profile.elsewhere:
+            at, height = zip(*profile.elsewhere, strict=True)
+            ax.plot(at, height, "D", color=ORANGE, ms=7, label="another optimum")
         bottom = max(float(profile.difference.min()), -4.0 * profile.cut)
         top = max(float(profile.difference.max()), 0.0)
         ax.set_ylim(bottom - 0.08 * (top - bottom), top + 0.12 * (top - bottom))
@@ -305,4 +333,6 @@ class ProfileDisplay(Display):
             left + right for left, right in zip(*(a.get_legend_handles_labels() for a in (ax, other)), strict=True)
         )
         ax.legend(handles, labels, loc="lower center", fontsize="small")
-        ax.set_title(f"The data allow {'any class prior' if profile.flat else 'class priors'} {profile.range_words(2)}")
+        also = "".join(f" and about {other.class_prior:.2f}" for other in profile.elsewhere)
+        kind = "any class prior" if profile.flat else "class priors"
+        ax.set_title(f"The data allow {kind} {profile.range_words(2)}{also}")

@@ -112,13 +112,11 @@ def choose(problem: PairProblem, climbs: list[Climb], *, same_attributes: bool) 
         mirrors = [i for i in tied if any(_better_way_round(basins[j], basins[i]) for j in tied if j != i)]
         tied = [i for i in tied if i not in mirrors]
     chosen = min(tied, key=lambda i: basins[i].label_frequency)
-    reason = _reason(basins, chosen, tied, behind, errors)
-    if any(basins[chosen].mirrors(basins[i]) for i in mirrors):
-        reason += " Another optimum mirrors it, with both models exchanged; " + (
-            "the paper's start led to this one."
-            if "paper" in basins[chosen].starts
-            else "its label frequency is higher."
-        )
+    mirrored = any(basins[chosen].mirrors(basins[i]) for i in mirrors)
+    reason = _told_of_mirror(basins[chosen]) if mirrored else ""
+    if len(basins) > 1 + len(mirrors):
+        reason += _reason(basins, chosen, tied, behind, errors)
+    reason = f"{len(basins)} optima. {reason.strip()}"
     return Selection(chosen, reason, tuple(behind), tuple(errors))
 
 
@@ -192,16 +190,22 @@ def _only_one(basin: Basin) -> str:
     return f"All {len(basin.starts)} starts led to the same optimum."
 
 
+def _told_of_mirror(basin: Basin) -> str:
+    why = (
+        "the paper's start led to this one. " if "paper" in basin.starts else "this one has the lower label frequency. "
+    )
+    return "Another one has both models exchanged and is as good: the labels cannot say which is which; " + why
+
+
 def _reason(basins: list[Basin], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
-    told = f"{len(basins)} optima. "
     if len(tied) == 1:
-        return told + "The best penalised likelihood is ahead of the others by more than its standard error."
+        return "Its penalised likelihood is ahead of the rest by more than the standard error of the difference."
     if chosen == 0:
-        return told + (
+        return (
             f"{len(tied)} cannot be told apart by the labels; the one with the best penalised likelihood also has the "
             f"lowest label frequency ({basins[0].label_frequency:.2f})."
         )
-    return told + (
+    return (
         f"This one's penalised log-likelihood is behind the best by {behind[chosen]:.2f}, within its standard error of "
         f"{errors[chosen]:.2f}: the labels cannot tell them apart. It has the lowest label frequency "
         f"({basins[chosen].label_frequency:.2f}; the best has {basins[0].label_frequency:.2f}), which puts as many "

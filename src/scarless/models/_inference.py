@@ -30,6 +30,13 @@ class Interval(NamedTuple):
     high: float
 
 
+class OtherOptimum(NamedTuple):
+    """Another fit that the data hardly tell from this one."""
+
+    class_prior: float
+    difference: float  # its penalised log-likelihood minus that of this fit
+
+
 @dataclass(frozen=True, eq=False)
 class PairInference:
     """Two logistic models at their optimum, with the sums over rows that their uncertainty needs.
@@ -88,6 +95,16 @@ class PairInference:
     def label_frequency(self) -> Functional:
         """The mean of `e` over positives, with what its variance needs."""
         return uncertainty.label_frequency(self.sums)
+
+    @property
+    def exchanged(self) -> OtherOptimum | None:
+        """The fit with both models exchanged, which has the same likelihood; None if they see different columns."""
+        seen = [np.sort(np.arange(self.sums.columns.size)[design.columns]) for design in (self.f, self.e)]
+        if not seen[0].size or not np.array_equal(*seen):
+            return None
+        ridge_f, ridge_e = ridge_of(self.f, self.C), ridge_of(self.e, self.propensity_C)
+        more = 0.5 * float((ridge_f - ridge_e) @ (self.beta_f**2 - self.beta_e**2))
+        return OtherOptimum(float(self.sums.propensities / self.sums.weight), more)
 
     def needed_information(self) -> Matrix:
         """Return the information matrix, or say why there is none."""

@@ -34,6 +34,7 @@ class PairSums(NamedTuple):
     labelled: Vector  # of w s
     positives: Vector  # of w f
     labelled_positives: Vector  # of w f e
+    propensities: Vector  # of w e
     squares: Vector  # of w f^2, w f^2 e, w f^2 e^2
     positives_gradient: Vector  # of the sum of w f, by all parameters
     labelled_positives_gradient: Vector
@@ -57,6 +58,7 @@ def pair_sums(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: V
         labelled=np.asarray(w @ s),
         positives=np.asarray(w @ terms.f),
         labelled_positives=np.asarray(w @ labelled),
+        propensities=np.asarray(w @ terms.e),
         squares=np.array([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
         positives_gradient=gradient(terms.f * terms.not_f, np.zeros_like(v)),
         labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
