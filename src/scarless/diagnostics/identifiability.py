@@ -22,7 +22,7 @@ from scarless.diagnostics._directions import (
     of_all,
     two_effects,
 )
-from scarless.models._inference import Interval, OtherOptimum, PairInference, quantile
+from scarless.models._inference import Interval, PairInference, quantile
 from scarless.models._uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
 
@@ -50,9 +50,8 @@ class IdentifiabilityReport:
         Its 95% interval as the fit has it, penalty included.
     data_interval : Interval
         Its 95% interval by the data alone, to second order around the fit.
-    exchanged : OtherOptimum, optional
-        The fit with both models exchanged, where they see the same attributes: its class prior, and its penalised
-        log-likelihood minus that of the fit.
+    exchanged : float or None
+        The class prior with both models exchanged, where they see the same attributes.
     condition, penalised_condition : float
         Ratio of largest to smallest eigenvalue of the information without and with the penalty, columns centred and
         parameters scaled to a unit diagonal. Infinite where a direction has no information.
@@ -76,7 +75,7 @@ class IdentifiabilityReport:
     class_prior: float
     class_prior_interval: Interval
     data_interval: Interval
-    exchanged: OtherOptimum | None
+    exchanged: float | None
     condition: float
     penalised_condition: float
     directions: list[Direction]
@@ -180,13 +179,14 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     logit_slope = look.prior * (1.0 - look.prior)
     half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
     data_interval = _logit_interval(look.prior, half)
+    exchanged = inference.mean_propensity if inference.exchangeable else None
     moving, harmless = look.directions()
     return IdentifiabilityReport(
-        verdict=_verdict(half, data_interval, inference.exchanged),
+        verdict=_verdict(half, data_interval, exchanged),
         class_prior=look.prior,
         class_prior_interval=inference.interval_of(inference.class_prior, _LEVEL),
         data_interval=data_interval,
-        exchanged=inference.exchanged,
+        exchanged=exchanged,
         condition=look.data.condition,
         penalised_condition=look.penalised.condition,
         directions=moving,
@@ -199,10 +199,9 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     )
 
 
-def _verdict(half: float, data_interval: Interval, exchanged: OtherOptimum | None) -> str:
-    if half > _VAGUE or (
-        exchanged is not None and not data_interval.low <= exchanged.class_prior <= data_interval.high
-    ):
+def _verdict(half: float, data_interval: Interval, exchanged: float | None) -> str:
+    low, high = data_interval
+    if half > _VAGUE or (exchanged is not None and not low <= exchanged <= high):
         return "not identified"
     return "identified" if half <= _SURE else "weakly identified"
 
@@ -227,7 +226,7 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
     if report.exchanged is not None:
         return (
             "Both models see the same attributes: exchanging classifier and propensity model gives the same "
-            f"likelihood and a class prior of {report.exchanged.class_prior:.3f} instead of {own}. Which is which is "
+            f"likelihood and a class prior of {report.exchanged:.3f} instead of {own}. Which is which is "
             "for you to say, by giving them different attributes."
         )
     if report.verdict == "not identified":

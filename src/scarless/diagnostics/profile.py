@@ -1,7 +1,7 @@
 """How much worse the best fit becomes when the class prior is held elsewhere."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -13,10 +13,12 @@ from scarless.data.extras import need
 from scarless.data.options import check_share
 from scarless.data.tables import check_table
 from scarless.data.vectors import check_vector, check_weight
+from scarless.diagnostics._class_prior_path import ProfilePath
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
-from scarless.diagnostics._path import ProfilePath
+from scarless.engines import Engine
 from scarless.models._base import engine_of
-from scarless.models._inference import Interval, OtherOptimum, PairInference, quantile
+from scarless.models._inference import Interval, PairInference, pair_inference, quantile
+from scarless.models._logistic import fit_pair
 from scarless.models._uncertainty import known_inference
 
 Vector = NDArray[np.float64]
@@ -50,10 +52,10 @@ class ClassPriorProfile:
     closed : tuple of two bool
         Whether the profile came down to the cut on the left and on the right. Where it did not, the interval ends
         where the profile does.
-    elsewhere : list of OtherOptimum
-        Optima outside the interval that the data do not rule out either: ``class_prior`` and ``difference`` of each.
-        Known are those that the model's own starts found, and the fit with both models exchanged where they see the
-        same attributes.
+    elsewhere : list of ClassPriorProfile
+        Profiles around other optima that the data do not rule out either; their `difference` and `interval` are
+        measured from the fit, too. Known are optima that the model's own starts found (``n_starts``), and the one with
+        both models exchanged where they see the same attributes.
     """
 
     class_prior: Vector
@@ -64,7 +66,7 @@ class ClassPriorProfile:
     level: float
     interval: Interval
     closed: tuple[bool, bool]
-    elsewhere: list[OtherOptimum] = field(default_factory=list)
+    elsewhere: list["ClassPriorProfile"] = field(default_factory=list)
 
     @property
     def cut(self) -> float:
@@ -91,15 +93,22 @@ class ClassPriorProfile:
             told = [f"The data allow any class prior {ends}; the fit is at {fit}."]
         else:
             told = [f"Class prior {fit}; the data allow {ends}."]
-        if self.elsewhere:
-            also = " and ".join(f"{other.class_prior:.3f}" for other in self.elsewhere)
-            told.append(f"They allow {also} as well, where the likelihood has another optimum.")
-        best = int(np.argmax(self.difference))
-        if self.difference[best] > _BETTER:
+        for other in self.elsewhere:
             told.append(
-                f"At a class prior of {self.class_prior[best]:.3f} there are better models, by "
-                f"{self.difference[best]:.3g} in penalised log-likelihood: the fit is in a local optimum. Fit again "
-                "with more starts (n_starts)."
+                f"There is another optimum at {other.fit_class_prior:.3f}: around it they allow {other.range_words()}."
+            )
+        better = [*self.elsewhere, self]
+        best = max(better, key=lambda profile: float(profile.difference.max()))
+        at = int(np.argmax(best.difference))
+        if best.difference[at] > _BETTER:
+            why = (
+                "the fit is in a local optimum. Fit again with more starts (n_starts)."
+                if best is self
+                else "selection_ says why the fit is another one."
+            )
+            told.append(
+                f"At a class prior of {best.class_prior[at]:.3f} there are better models, by "
+                f"{best.difference[at]:.3g} in penalised log-likelihood: {why}"
             )
         return told
 
@@ -133,11 +142,12 @@ def profile_class_prior(
 
     .. math:: p(\alpha) = \max_{\theta:\ \mathrm{mean}\,f_\theta = \alpha} \ell(\theta) - \mathrm{penalty}(\theta)
 
-    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own basin. Class priors with :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}`
-    are not ruled out by the data (Wilks). Unlike a standard error this needs no parabola: it shows how flat the
-    likelihood is. Other optima are told of where they are known (``n_starts``, ``elsewhere``). Right when both models are of the right form. The
-    class prior is that of these rows, the mean of their `f`; `class_prior_interval` is about the population that they
-    come from, and adds the variance of drawing them.
+    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own basin. Other
+    optima that are known get profiles of their own (``elsewhere``). Class priors with
+    :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}` are not ruled out by the data (Wilks). Unlike a
+    standard error this needs no parabola: it shows how flat the likelihood is. Right when both models are of the right
+    form. The class prior is that of these rows, the mean of their `f`; `class_prior_interval` is about the population
+    that they come from, and adds the variance of drawing them.
 
     Parameters
     ----------
@@ -182,39 +192,48 @@ def profile_class_prior(
     X = check_table(model, X, reset=False)
     labels = check_vector(model._coding.encode(np.asarray(s).reshape(-1)), "s", n_rows=X.shape[0])
     weight = check_weight(sample_weight, n_rows=X.shape[0])
-    path = ProfilePath(inference, engine_of(X).with_rows(s=labels, w=weight))
+    engine = engine_of(X).with_rows(s=labels, w=weight)
+    path = ProfilePath(inference, engine)
     _check_same_fit(inference, path)
-    cut = 0.5 * quantile(level) ** 2
+    profile = _along(path, wanted, level, path.fit.value)
+    others = [ProfilePath(other, engine) for other in _other_optima(model, engine, labels, weight)]
+    likely = [other for other in others if other.fit.value - path.fit.value < profile.cut]
+    return replace(profile, elsewhere=[_along(other, wanted, level, path.fit.value) for other in likely])
+
+
+def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float) -> ClassPriorProfile:
+    """Return the profile on one path, differences measured from the fit's objective `value`."""
+    cut = 0.5 * quantile(level) ** 2 + value - path.fit.value
     ends = [path.walk(side, cut) if wanted is None else path.visit(wanted, side, cut) for side in (-1, 1)]
     alpha = np.array(sorted(path.points))
-    points = [path.points[value] for value in alpha]
+    points = [path.points[at] for at in alpha]
     sums = [path.summary(point) for point in points]
-    interval = Interval(ends[0][0], ends[1][0])
     return ClassPriorProfile(
         class_prior=alpha,
-        difference=np.array([path.fit.value - point.value for point in points]),
+        difference=np.array([value - point.value for point in points]),
         log_likelihood=np.array([float(each.log_likelihood) for each in sums]),
         label_frequency=np.array([float(each.labelled_positives / each.positives) for each in sums]),
         fit_class_prior=path.fit_alpha,
         level=level,
-        interval=interval,
+        interval=Interval(ends[0][0], ends[1][0]),
         closed=(ends[0][1], ends[1][1]),
-        elsewhere=[other for other in _other_optima(model, cut) if not interval[0] <= other.class_prior <= interval[1]],
     )
 
 
-def _other_optima(model: Any, cut: float) -> list[OtherOptimum]:
-    """Return the optima, other than the fit, that are not ruled out by their likelihood; of near ones the best."""
-    found = [] if (mirror := known_inference(model).exchanged) is None else [mirror]
-    if len(basins := getattr(model, "basins_", [])) > 1:
-        own = basins[model.selection_.basin].objective
-        found += [OtherOptimum(basin.class_prior, own - basin.objective) for basin in basins]
-    found = sorted((other for other in found if other.difference >= -cut), key=lambda other: -other.difference)
-    return [
-        other
-        for i, other in enumerate(found)
-        if all(abs(other.class_prior - better.class_prior) > _APART for better in found[:i])
-    ]
+def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[PairInference]:
+    """Return the fits to the same rows, other than the model's own, that are known to be optima."""
+    own = known_inference(model)
+    starts = [basin.parameters for basin in getattr(model, "basins_", [])]
+    if own.exchangeable:
+        starts.append(own.exchanged)
+    found = [own]
+    for start in starts:
+        C, propensity_C = own.C, own.propensity_C
+        fit = fit_pair(engine, own.f, own.e, s, w, C=C, propensity_C=propensity_C, tol=1e-10, max_iter=200, start=start)
+        other = pair_inference(engine, own.f, own.e, s, w, fit.f, fit.e, C=C, propensity_C=propensity_C)
+        if all(abs(other.positives - known.positives) > _APART * float(own.sums.weight) for known in found):
+            found.append(other)
+    return found[1:]
 
 
 def _check_grid(grid: Iterable[float]) -> Vector:
@@ -316,11 +335,11 @@ class ProfileDisplay(Display):
         ax.plot(
             [profile.fit_class_prior], [0.0], "o", color=BLUE, ms=8, label=f"the fit: {profile.fit_class_prior:.2f}"
         )
-        if profile.elsewhere:
-            at, height = zip(*profile.elsewhere, strict=True)
-            ax.plot(at, height, "D", color=ORANGE, ms=7, label="another optimum")
-        bottom = max(float(profile.difference.min()), -4.0 * profile.cut)
-        top = max(float(profile.difference.max()), 0.0)
+        for other in profile.elsewhere:
+            ax.axvspan(*other.interval, color=GREY, alpha=0.15, lw=0)
+            ax.plot(other.class_prior, other.difference, color=GREY, marker=".", label="around another optimum")
+        everything = np.concatenate([each.difference for each in (profile, *profile.elsewhere)])
+        bottom, top = max(float(everything.min()), -4.0 * profile.cut), max(float(everything.max()), 0.0)
         ax.set_ylim(bottom - 0.08 * (top - bottom), top + 0.12 * (top - bottom))
         ax.set_xlabel("Class prior, Pr(y=1)")
         ax.set_ylabel("Penalised log-likelihood, minus that of the fit")
@@ -333,6 +352,6 @@ class ProfileDisplay(Display):
             left + right for left, right in zip(*(a.get_legend_handles_labels() for a in (ax, other)), strict=True)
         )
         ax.legend(handles, labels, loc="lower center", fontsize="small")
-        also = "".join(f" and about {other.class_prior:.2f}" for other in profile.elsewhere)
+        also = "".join(f",\nor {other.range_words(2)}" for other in profile.elsewhere)
         kind = "any class prior" if profile.flat else "class priors"
         ax.set_title(f"The data allow {kind} {profile.range_words(2)}{also}")

@@ -4,7 +4,7 @@ Nothing here sees the true class. Summits of clearly different height are told a
 cannot tell apart, the paper's principle chooses: as many missing labels as possible are put down to the labelling.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ class Basin:
     label_frequency: float  # mean of e over positives
     starts: tuple[str, ...]
     converged: bool
+    parameters: Vector = field(repr=False, compare=False)  # of the classifier, then of the propensity model
 
     def same_as(self, other: "Basin") -> bool:
         """Whether two fits agree in height and in what they say of the population."""
@@ -152,6 +153,7 @@ def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> 
         label_frequency=summary.labelled_positives / summary.positives,
         starts=(start.name,),
         converged=fit.solution.status is Status.CONVERGED,
+        parameters=fit.solution.parameters,
     )
     return Climb(basin, fit)
 
@@ -191,10 +193,8 @@ def _only_one(basin: Basin) -> str:
 
 
 def _told_of_mirror(basin: Basin) -> str:
-    why = (
-        "the paper's start led to this one. " if "paper" in basin.starts else "this one has the lower label frequency. "
-    )
-    return "Another one has both models exchanged and is as good: the labels cannot say which is which; " + why
+    why = "the paper's start led to this one" if "paper" in basin.starts else "this one has the lower label frequency"
+    return f"Another one has both models exchanged and is as good: the labels cannot say which is which; {why}. "
 
 
 def _reason(basins: list[Basin], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scarless.data.order import equal_rows
 from scarless.models._base import Training
-from scarless.models._path import Candidate, HeldOut
+from scarless.models._penalty_path import Candidate, HeldOut
 
 Vector = NDArray[np.float64]
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]

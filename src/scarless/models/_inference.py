@@ -30,13 +30,6 @@ class Interval(NamedTuple):
     high: float
 
 
-class OtherOptimum(NamedTuple):
-    """Another fit that the data hardly tell from this one."""
-
-    class_prior: float
-    difference: float  # its penalised log-likelihood minus that of this fit
-
-
 @dataclass(frozen=True, eq=False)
 class PairInference:
     """Two logistic models at their optimum, with the sums over rows that their uncertainty needs.
@@ -97,14 +90,27 @@ class PairInference:
         return uncertainty.label_frequency(self.sums)
 
     @property
-    def exchanged(self) -> OtherOptimum | None:
-        """The fit with both models exchanged, which has the same likelihood; None if they see different columns."""
-        seen = [np.sort(np.arange(self.sums.columns.size)[design.columns]) for design in (self.f, self.e)]
-        if not seen[0].size or not np.array_equal(*seen):
-            return None
-        ridge_f, ridge_e = ridge_of(self.f, self.C), ridge_of(self.e, self.propensity_C)
-        more = 0.5 * float((ridge_f - ridge_e) @ (self.beta_f**2 - self.beta_e**2))
-        return OtherOptimum(float(self.sums.propensities / self.sums.weight), more)
+    def mean_propensity(self) -> float:
+        """The mean of `e` over all rows: the class prior if `e` were the classifier."""
+        return float(self.sums.propensities / self.sums.weight)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether both models see the same columns."""
+        f, e = self._columns()
+        return f.size > 0 and np.array_equal(np.sort(f), np.sort(e))
+
+    @property
+    def exchanged(self) -> Vector:
+        """The parameters of exchangeable models with each in the other's place: the same likelihood."""
+        f, e = (np.argsort(columns) for columns in self._columns())
+        coef_f, coef_e = np.empty(f.size), np.empty(e.size)
+        coef_f[f], coef_e[e] = self.beta_e[:-1][e], self.beta_f[:-1][f]
+        return np.concatenate([coef_f, self.beta_e[-1:], coef_e, self.beta_f[-1:]])
+
+    def _columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        every = np.arange(self.sums.columns.size)
+        return every[self.f.columns], every[self.e.columns]
 
     def needed_information(self) -> Matrix:
         """Return the information matrix, or say why there is none."""

@@ -15,7 +15,7 @@ from scarless.models._basins import warn_if_exchangeable
 from scarless.models._cross_validation import Fold, counted_folds, fold_of_rows, results_of, select
 from scarless.models._logistic import fit_pair
 from scarless.models._pair import PairClassifier
-from scarless.models._path import Candidate, HeldOut, fit_path, held_out_sums
+from scarless.models._penalty_path import Candidate, HeldOut, fit_path, held_out_sums
 from scarless.models._starts import PairProblem, exclusion_start, the_papers_start
 
 Vector = NDArray[np.float64]
