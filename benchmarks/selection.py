@@ -48,24 +48,6 @@ def models(task: Task) -> dict[str, SAREMClassifier | SAREMClassifierCV]:
     }
 
 
-def chosen_within(model: SAREMClassifierCV, n_standard_errors: float, X: np.ndarray, s: np.ndarray) -> SAREMClassifier:
-    """Return a fit of what a fitted search would have chosen with another number of standard errors."""
-    results = model.cv_results_
-    tied = np.flatnonzero(results["behind_best"] <= n_standard_errors * results["standard_error"])
-    chosen = results["params"][tied[results["label_frequency"][tied].argmin()]]
-    columns = np.arange(X.shape[1])
-    if chosen["attributes"] != "all":
-        columns = np.setdiff1d(columns, model.propensity_attributes)
-    again = SAREMClassifier(
-        propensity_attributes=model.propensity_attributes,
-        classification_attributes=columns,
-        C=chosen["C"],
-        propensity_C=chosen["propensity_C"],
-        start=chosen["start"],
-    )
-    return again.fit(X, s)
-
-
 def errors(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
     """Yield the test errors of each rival on each run that is not on disk yet."""
     done = {(row["dataset"], row["split"], row["labelling"]) for row in read_rows(NAME) if row["part"] == "errors"}
@@ -89,11 +71,11 @@ def one_run(task: Task) -> Row:
             seconds, _ = timed(lambda model=model: model.fit(X, s))
         row[key] = {**test_errors(model, task), "seconds": seconds}
     chosen = rivals["cross-validation"]
-    for number in (0, 1, 2, 3):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            row[f"{number} standard errors"] = test_errors(chosen_within(chosen, number, X, s), task)
-    row["chosen"] = {**chosen.best_params_, "tied": chosen.selection_.n_tied}
+    row["chosen"] = {
+        **chosen.best_params_,
+        "tied": chosen.selection_.n_tied,
+        "class_priors": chosen.selection_.class_priors,
+    }
     row["optima"] = len(rivals["five starts, C = 1"].basins_)
     return row
 

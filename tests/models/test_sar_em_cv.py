@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.models._cross_validation import Surplus, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 
@@ -69,13 +71,36 @@ def test_the_table_has_every_candidate_once(fitted):
     assert fitted.best_score_ == fitted.cv_results_["mean_test_score"][fitted.best_index_]
 
 
-def test_of_the_candidates_within_two_standard_errors_the_lowest_label_frequency_wins(fitted):
-    behind, error, frequency = table_of(fitted, "behind_best", "standard_error", "label_frequency")
-    tied = np.flatnonzero(behind <= 2 * error)
-    assert tied.size > 1
-    assert fitted.best_index_ == tied[frequency[tied].argmin()]
-    assert fitted.selection_.n_tied == tied.size
-    assert f"{tied.size} of {behind.size} candidates cannot be told apart" in str(fitted.selection_)
+def test_of_tied_candidates_the_lowest_label_frequency_wins(fitted):
+    tied, frequency, prior = table_of(fitted, "tied", "label_frequency", "class_prior")
+    rows = np.flatnonzero(tied)
+    assert 1 < rows.size < tied.size
+    assert fitted.best_index_ == rows[frequency[rows].argmin()]
+    assert fitted.selection_.n_tied == rows.size
+    assert fitted.selection_.class_priors == (prior[rows].min(), prior[rows].max())
+    assert f"{rows.size} of {tied.size} candidates cannot be told apart" in str(fitted.selection_)
+    assert "their class priors go from {:.3f} to {:.3f}".format(*fitted.selection_.class_priors) in str(
+        fitted.selection_
+    )
+
+
+def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_standard_errors():
+    # Row by row differences between candidates: the first two are one path, the others two more.
+    rows = np.random.default_rng(0).normal(size=(400, 4))
+    rows -= rows.mean(axis=0)
+    rows[:, 0] = 0.0
+    rows /= np.where(rows.std(axis=0) > 0, rows.std(axis=0), 1.0)
+    paths = np.array([0, 0, 1, 2])
+
+    def tied(*behind):
+        values = rows - np.array(behind) / np.sqrt(400)  # in standard errors of the difference to the first
+        surplus = Surplus(values.mean(axis=0), values.T @ values / 400, 400.0)
+        np.testing.assert_allclose(surplus.error(0)[1:], 1 / 20, rtol=1e-12)
+        np.testing.assert_allclose(surplus.behind(0), np.array(behind) / 20, atol=1e-15)
+        return tied_with_best(surplus, paths, 2.0).tolist()
+
+    assert tied(0, 0.99, 1.99, 2.01) == [True, True, True, False]
+    assert tied(0, 1.01, 2.01, 1.99) == [True, False, False, True]
 
 
 def test_zero_standard_errors_means_the_best_score(pu, folds):
@@ -163,7 +188,7 @@ def test_it_says_what_it_does(pu, capsys):
     SAREMClassifierCV(propensity_attributes=[2], cv=2, verbose=True, **SMALL).fit(pu.X, pu.s)
     told = capsys.readouterr().out
     assert "fold 2 of 2, 12 candidates" in told
-    assert "all rows, attribute set 1 of 2, the papers start" in told
+    assert "all rows, attribute set 1 of 2, paper's start" in told
 
 
 def test_a_final_fit_that_did_not_converge_says_so(pu):
@@ -186,6 +211,11 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"cv": 1}, "cv must be a whole number of at least 2"),
         ({"attribute_sets": "most"}, "attribute_sets must be 'auto', or a list or dict"),
         ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
+        (
+            {"attribute_sets": {1: [0], "1": [1]}},
+            "Each of attribute_sets needs its own name; got '1', '1'. Give a dict",
+        ),
+        ({"cv": []}, "cv gives no folds. A generator is used up after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
     ],
 )
@@ -207,3 +237,51 @@ def test_too_few_labels_for_folds_are_refused(pu):
     s[0] = 1
     with pytest.raises(ValueError, match="needs at least 2 different labelled and 2 different unlabelled rows"):
         SAREMClassifierCV(propensity_attributes=[2]).fit(pu.X, s)
+
+
+def test_rows_that_several_folds_hold_out_are_still_one_row(pu):
+    options = {"propensity_attributes": [2], **SMALL}
+    once = SAREMClassifierCV(cv=StratifiedKFold(3), **options).fit(pu.X, pu.s)
+    again = SAREMClassifierCV(cv=list(StratifiedKFold(3).split(pu.X, pu.s)) * 4, **options).fit(pu.X, pu.s)
+    np.testing.assert_allclose(*table_of(once, "standard_error"), again.cv_results_["standard_error"], rtol=1e-9)
+
+
+def test_folds_may_be_lists_or_masks(pu, folds):
+    every = np.arange(pu.s.size)
+    pairs = [(list(train), np.isin(every, test)) for train, test in folds]
+    models = [SAREMClassifierCV(propensity_attributes=[2], cv=cv, **SMALL).fit(pu.X, pu.s) for cv in (folds, pairs)]
+    one, other = (model.cv_results_["mean_test_score"] for model in models)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_rows_without_weight_are_in_no_fold(pu, folds):
+    """Folds name rows by their place in X, whichever of these count."""
+    weight = (np.arange(pu.s.size) % 3 > 0).astype(float)
+    kept = np.flatnonzero(weight)
+    number = np.cumsum(weight).astype(int) - 1
+    fewer = [tuple(number[rows[weight[rows] > 0]] for rows in fold) for fold in folds]
+    options = {"propensity_attributes": [2], **SMALL}
+    weighted = SAREMClassifierCV(cv=folds, **options).fit(pu.X, pu.s, sample_weight=weight)
+    alone = SAREMClassifierCV(cv=fewer, **options).fit(pu.X[kept], pu.s[kept])
+    np.testing.assert_allclose(*(m.cv_results_["mean_test_score"] for m in (weighted, alone)), rtol=1e-12)
+
+
+def test_penalties_may_come_from_a_generator_and_sets_from_an_array(pu, folds):
+    model = SAREMClassifierCV(
+        propensity_attributes=[2], cv=folds, Cs=(C for C in (0.1, 1.0)), attribute_sets=np.array([[0, 1], [0, 2]])
+    ).fit(pu.X, pu.s)
+    assert set(model.cv_results_["param_C"]) == {0.1, 1.0}
+    assert set(model.cv_results_["param_attributes"]) == {"set 1", "set 2"}
+
+
+@pytest.mark.parametrize("propensity_C", [1.0, 10.0])
+def test_models_that_see_the_same_are_not_exchanged(propensity_C):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    s = (rng.random(3000) < expit(2 * X[:, 0] + X[:, 1]) * expit(X[:, 2] + 1.5)).astype(int)
+    with pytest.warns(UserWarning, match="can be exchanged"):
+        model = SAREMClassifierCV(
+            propensity_attributes=slice(None), Cs=[1.0], propensity_Cs=[propensity_C], random_state=0
+        ).fit(X, s)
+    np.testing.assert_allclose(model.coef_, [[2, 1, 0]], atol=0.4)
+    assert abs(model.class_prior_ - 0.5) < 0.06

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.data.notices import warn_user
-from scarless.models._logistic import PairFit, fit_pair, summarise_pair
-from scarless.models._starts import PairProblem, Start
+from scarless.models._logistic import PairFit, exchange, fit_pair, predict, summarise_pair
+from scarless.models._starts import PairProblem, Start, the_papers_start
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Status
@@ -47,14 +47,6 @@ class Basin:
             )
         )
 
-    def mirrors(self, other: "Basin") -> bool:
-        """Whether the other is this one with classifier and propensity exchanged."""
-        return (
-            abs(self.log_likelihood - other.log_likelihood) <= _SAME_OBJECTIVE * (1.0 + abs(self.log_likelihood))
-            and abs(self.class_prior - other.mean_propensity) <= _SAME_MEAN
-            and abs(self.mean_propensity - other.class_prior) <= _SAME_MEAN
-        )
-
     def _as_high(self, other: "Basin") -> bool:
         return abs(self.objective - other.objective) <= _SAME_OBJECTIVE * (1.0 + abs(self.objective))
 
@@ -80,20 +72,22 @@ class Climb(NamedTuple):
 
 
 def climb_all(problem: PairProblem, starts: list[Start], *, tol: float, max_iter: int) -> list[Climb]:
-    """Climb from every start; return the distinct summits, best first."""
-    found: list[Climb] = []
-    for start in starts:
-        climb = _climb(problem, start, tol=tol, max_iter=max_iter)
-        known = next((i for i, other in enumerate(found) if climb.basin.same_as(other.basin)), None)
-        if known is None:
-            found.append(climb)
-        else:
-            basin = found[known].basin
-            found[known] = found[known]._replace(basin=replace(basin, starts=(*basin.starts, start.name)))
-    return sorted(found, key=lambda climb: climb.basin.objective)
+    """Climb from every start; return the distinct summits, best first.
+
+    Models that see the same attributes can be exchanged, and every summit has a mirror image. Those that are the other
+    way round than the paper's start leads to are turned round, climbed from there, and left out if they turn back.
+    """
+    climbs = [_climb(problem, start, tol=tol, max_iter=max_iter) for start in starts]
+    if see_the_same(problem.f_columns, problem.e_columns):
+        by_paper = next((climb for climb in climbs if climb.basin.starts == ("paper",)), None)
+        if by_paper is None:
+            by_paper = _climb(problem, the_papers_start(problem), tol=tol, max_iter=max_iter)
+        turned = [_turned(problem, climb, by_paper.fit, tol=tol, max_iter=max_iter) for climb in climbs]
+        climbs = [climb for climb in turned if not _is_exchanged(problem, climb.fit, by_paper.fit)] or [by_paper]
+    return sorted(_distinct(climbs), key=lambda climb: climb.basin.objective)
 
 
-def choose(problem: PairProblem, climbs: list[Climb], *, same_attributes: bool) -> Selection:
+def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     r"""Choose the highest summit, unless others are as high within noise; of these the lowest label frequency.
 
     Two summits are two models of the same rows, neither inside the other. With the per-row differences
@@ -108,16 +102,8 @@ def choose(problem: PairProblem, climbs: list[Climb], *, same_attributes: bool) 
     behind = [basin.objective - basins[0].objective for basin in basins]
     errors = [_standard_error(values[0] - value, problem.w) for value in values]
     tied = [i for i in range(len(basins)) if behind[i] <= errors[i] + _SAME_OBJECTIVE * (1 + abs(basins[0].objective))]
-    mirrors: list[int] = []
-    if same_attributes:
-        mirrors = [i for i in tied if any(_better_way_round(basins[j], basins[i]) for j in tied if j != i)]
-        tied = [i for i in tied if i not in mirrors]
     chosen = min(tied, key=lambda i: basins[i].label_frequency)
-    mirrored = any(basins[chosen].mirrors(basins[i]) for i in mirrors)
-    reason = _told_of_mirror(basins[chosen]) if mirrored else ""
-    if len(basins) > 1 + len(mirrors):
-        reason += _reason(basins, chosen, tied, behind, errors)
-    reason = f"{len(basins)} optima. {reason.strip()}"
+    reason = _reason(basins, chosen, tied, behind, errors)
     return Selection(chosen, reason, tuple(behind), tuple(errors))
 
 
@@ -131,8 +117,8 @@ def warn_if_exchangeable(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp
     if see_the_same(f_columns, e_columns):
         warn_user(
             f"{name}: classifier and propensity model see the same {f_columns.size} attributes, so the two can be "
-            "exchanged without changing the fit, and the labels cannot say which is which. The one that the paper's "
-            "start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
+            "exchanged without changing the fit, and the labels cannot say which is which. The way round that the "
+            "paper's start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
             "propensity_attributes only what drives the labelling, or leave some of it out of "
             "classification_attributes.",
             UserWarning,
@@ -158,17 +144,37 @@ def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> 
     return Climb(basin, fit)
 
 
-def _better_way_round(this: Basin, other: Basin) -> bool:
-    """Whether `this` is `other` with both models exchanged, and the way round to keep.
+def _turned(problem: PairProblem, climb: Climb, by_paper: PairFit, *, tol: float, max_iter: int) -> Climb:
+    """Climb again with both models exchanged, if that is closer to the paper's fit."""
+    if not _is_exchanged(problem, climb.fit, by_paper):
+        return climb
+    (name,) = climb.basin.starts
+    start = Start(name, exchange(climb.fit.f, climb.fit.e, problem.f_columns, problem.e_columns))
+    return _climb(problem, start, tol=tol, max_iter=max_iter)
 
-    The labels say nothing about which is which. The paper's start does; where it led to neither, the lower label
-    frequency.
-    """
-    if not this.mirrors(other):
-        return False
-    if ("paper" in this.starts) != ("paper" in other.starts):
-        return "paper" in this.starts
-    return this.label_frequency < other.label_frequency
+
+def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
+    """Whether a fit is closer to another with its models exchanged: by their probabilities for the rows."""
+    f, e, f_other, e_other = (
+        predict(problem.engine, design, beta)
+        for pair in (fit, other)
+        for design, beta in ((problem.f, pair.f), (problem.e, pair.e))
+    )
+    as_it_is = problem.w @ ((f - f_other) ** 2 + (e - e_other) ** 2)
+    return bool(problem.w @ ((e - f_other) ** 2 + (f - e_other) ** 2) < as_it_is)
+
+
+def _distinct(climbs: list[Climb]) -> list[Climb]:
+    """Return one climb to each summit, with the names of all starts that led there."""
+    found: list[Climb] = []
+    for climb in climbs:
+        known = next((i for i, other in enumerate(found) if climb.basin.same_as(other.basin)), None)
+        if known is None:
+            found.append(climb)
+        else:
+            basin = found[known].basin
+            found[known] = found[known]._replace(basin=replace(basin, starts=(*basin.starts, *climb.basin.starts)))
+    return found
 
 
 def _row_log_likelihoods(problem: PairProblem, fit: PairFit) -> Vector:
@@ -192,20 +198,16 @@ def _only_one(basin: Basin) -> str:
     return f"All {len(basin.starts)} starts led to the same optimum."
 
 
-def _told_of_mirror(basin: Basin) -> str:
-    why = "the paper's start led to this one" if "paper" in basin.starts else "this one has the lower label frequency"
-    return f"Another one has both models exchanged and is as good: the labels cannot say which is which; {why}. "
-
-
 def _reason(basins: list[Basin], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
+    told = f"{len(basins)} optima. "
     if len(tied) == 1:
-        return "Its penalised likelihood is ahead of the rest by more than the standard error of the difference."
+        return told + "The best penalised likelihood is ahead of the rest by more than the difference's standard error."
     if chosen == 0:
-        return (
+        return told + (
             f"{len(tied)} cannot be told apart by the labels; the one with the best penalised likelihood also has the "
             f"lowest label frequency ({basins[0].label_frequency:.2f})."
         )
-    return (
+    return told + (
         f"This one's penalised log-likelihood is behind the best by {behind[chosen]:.2f}, within its standard error of "
         f"{errors[chosen]:.2f}: the labels cannot tell them apart. It has the lowest label frequency "
         f"({basins[chosen].label_frequency:.2f}; the best has {basins[0].label_frequency:.2f}), which puts as many "

@@ -10,7 +10,7 @@ from scipy.special import logit, ndtri
 
 from scarless.engines import Engine
 from scarless.engines.problem import WIDEST_MATRIX
-from scarless.models._logistic import ridge_of
+from scarless.models._logistic import exchange, ridge_of
 from scarless.numerics import uncertainty
 from scarless.numerics.linear import Design, Matrix, logits
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -103,10 +103,7 @@ class PairInference:
     @property
     def exchanged(self) -> Vector:
         """The parameters of exchangeable models with each in the other's place: the same likelihood."""
-        f, e = (np.argsort(columns) for columns in self._columns())
-        coef_f, coef_e = np.empty(f.size), np.empty(e.size)
-        coef_f[f], coef_e[e] = self.beta_e[:-1][e], self.beta_f[:-1][f]
-        return np.concatenate([coef_f, self.beta_e[-1:], coef_e, self.beta_f[-1:]])
+        return exchange(self.beta_f, self.beta_e, *self._columns())
 
     def _columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         every = np.arange(self.sums.columns.size)

@@ -18,6 +18,7 @@ from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
 
 Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4
@@ -138,6 +139,14 @@ def propensity_start(engine: Engine, design: Design, s: Vector, w: Vector, f: Ve
     """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``."""
     weight = w * np.where(s == 1, 1.0, f)
     return fit_targets(engine, design, s, weight, C=C, tol=_ROUGH, max_iter=50).parameters
+
+
+def exchange(beta_f: Vector, beta_e: Vector, f_columns: Columns, e_columns: Columns) -> Vector:
+    """Return the parameters of two models that see the same columns with each model in the other's place."""
+    f, e = np.argsort(f_columns), np.argsort(e_columns)
+    coef_f, coef_e = np.empty(f.size), np.empty(e.size)
+    coef_f[f], coef_e[e] = beta_e[:-1][e], beta_f[:-1][f]
+    return np.concatenate([coef_f, beta_e[-1:], coef_e, beta_f[-1:]])
 
 
 def predict(engine: Engine, design: Design, beta: Vector) -> Vector:

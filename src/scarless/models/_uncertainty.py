@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.options import check_share
@@ -197,6 +198,7 @@ class InferenceMixin:
 def known_inference(model: Any) -> PairInference:
     """Return what a fitted model knows of its uncertainty, or say why it knows nothing."""
     check_is_fitted(model)
+    refuse_wrapped(model)
     inference = getattr(model, "_inference", None)
     if inference is None:
         raise ValueError(
@@ -206,6 +208,21 @@ def known_inference(model: Any) -> PairInference:
         )
     inference.needed_information()
     return inference
+
+
+def refuse_wrapped(model: Any) -> None:
+    """Raise for a pipeline or a search: the fitted classifier is inside, and sees transformed rows."""
+    name = type(model).__name__
+    if isinstance(model, Pipeline):
+        raise TypeError(
+            f"A fitted classifier is needed, and this {name} holds one. Pass its last step, and transformed rows where "
+            "rows are asked for: pipeline[-1], pipeline[:-1].transform(X)."
+        )
+    if hasattr(model, "best_estimator_"):
+        raise TypeError(
+            f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_; if that is a "
+            "pipeline, its last step, and transformed rows."
+        )
 
 
 def attribute_names(model: Any) -> NDArray[Any]:

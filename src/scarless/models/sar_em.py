@@ -18,7 +18,7 @@ from scarless.models._base import (
     engine_of,
     warn_unless_converged,
 )
-from scarless.models._basins import choose, climb_all, see_the_same, warn_if_exchangeable
+from scarless.models._basins import choose, climb_all, warn_if_exchangeable
 from scarless.models._em import EMStep, em
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, predict
@@ -294,7 +294,7 @@ class SAREMClassifier(PairClassifier):
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter)
         self.basins_ = [climb.basin for climb in climbs]
-        self.selection_ = choose(problem, climbs, same_attributes=see_the_same(self._f_columns, self._e_columns))
+        self.selection_ = choose(problem, climbs)
         fit = climbs[self.selection_.basin].fit
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
         self._f_learner: Learner | None = None

@@ -11,7 +11,7 @@ from scarless.data.options import check_positive, check_whole
 from scarless.data.tables import take_rows
 from scarless.data.vectors import check_random_stream
 from scarless.models._base import Training, engine_of, warn_unless_converged
-from scarless.models._basins import warn_if_exchangeable
+from scarless.models._basins import see_the_same, warn_if_exchangeable
 from scarless.models._cross_validation import Fold, counted_folds, fold_of_rows, results_of, select
 from scarless.models._logistic import fit_pair
 from scarless.models._pair import PairClassifier
@@ -30,9 +30,15 @@ class SAREMClassifierCV(PairClassifier):
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. It is scored by
     the observed log-likelihood of held-out labels, which needs no true class. Where classes are nearly separable, a
     classifier that sees the propensity attributes can explain labels by itself, and the labels cannot tell that from
-    the truth. Therefore, of all candidates that are behind the best by no more than `n_standard_errors` standard errors
-    of the difference (paired over rows), the one with the lowest label frequency is taken: the paper's principle, to
-    put as many missing labels as possible down to the labelling.
+    the truth. Therefore, of all candidates that the labels cannot tell from the best, the one with the lowest label
+    frequency is taken: the paper's principle, to put as many missing labels as possible down to the labelling. Sets of
+    attributes are tied if the best candidates of each are within `n_standard_errors` standard errors of the difference
+    (paired over rows); within a set, penalties are tied with its best if they are within half as many.
+
+    The principle errs on its own side: where an attribute does drive both class and labelling, and the labels hardly
+    show it, the classifier is likely to be denied it, and the class prior comes out too high. ``selection_`` says which
+    class priors the tied candidates have. If you know which attributes bear on the class, give them to
+    `SAREMClassifier`, or give sets of which each could be right.
 
     Parameters
     ----------
@@ -46,11 +52,11 @@ class SAREMClassifierCV(PairClassifier):
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
     propensity_Cs : int or sequence of float, default=(0.1, 1.0, 10.0)
         Inverse penalties of the propensity model.
-    cv : int or splitter, default=5
-        Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold.
+    cv : int, splitter or list of pairs, default=5
+        Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold. Pairs are rows
+        to fit and rows to score; for groups, ``list(GroupKFold().split(X, s, groups))``.
     n_standard_errors : float, default=2.0
-        How far behind the best a candidate counts as tied. 0: the best score is taken. One standard error is thin: one
-        of six candidates that are as good as the best would count as worse, and the best of many looks too good.
+        How far behind the best a set of attributes counts as tied; penalties, half of that. 0: the best score is taken.
     tol : float, optional
         Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). Fits along the path stop at 1e-8.
@@ -81,7 +87,7 @@ class SAREMClassifierCV(PairClassifier):
     best_score_ : float
         Its mean held-out log-likelihood.
     selection_ : CVSelection
-        Why: ``selection_.reason``.
+        Why: ``selection_.reason``; and ``selection_.class_priors``, the lowest and highest among tied candidates.
     coef_, intercept_, propensity_coef_, propensity_intercept_, class_prior_, label_frequency_, log_likelihood_, \
 n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         Of the chosen candidate fitted to all rows, as in `SAREMClassifier`.
@@ -93,6 +99,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     Notes
     -----
     Intervals and standard errors do not know of the choice: they are those of the chosen model.
+    `scarless.diagnostics.bootstrap_intervals` repeats the choice on every resample, which takes as many searches.
 
     References
     ----------
@@ -166,7 +173,10 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         candidates = self._candidates(training, list(sets.values()), e_columns, Cs, propensity_Cs)
         folds = self._folds(training, everything)
         sums = [self._held_out(candidates, training, folds, i) for i in range(len(folds))]
-        self.cv_results_ = results_of(candidates, sums, list(sets), self.n_standard_errors)
+        tested = float(training.weight[np.unique(np.concatenate([test for _, test in folds]))].sum())
+        self.cv_results_ = results_of(
+            candidates, sums, list(sets), tested=tested, n_standard_errors=self.n_standard_errors
+        )
         self.selection_ = select(self.cv_results_)
         self._store_chosen(candidates[self.selection_.index])
         return self
@@ -188,14 +198,26 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             if 0 < without.size < everything.size:
                 sets["all but the propensity attributes"] = without
             return sets
+        named = self._named_sets()
+        sets = {name: self._columns(X, chosen, "attribute_sets") for name, chosen in named}
+        if len(sets) < len(named):
+            names = ", ".join(repr(name) for name, _ in named)
+            raise ValueError(f"Each of attribute_sets needs its own name; got {names}. Give a dict with other names.")
+        return sets
+
+    def _named_sets(self) -> list[tuple[str, Any]]:
         given: Any = self.attribute_sets
-        if isinstance(given, str) or not np.iterable(given) or not given:
+        if isinstance(given, Mapping):
+            named = [(str(name), chosen) for name, chosen in given.items()]
+        else:
+            each = [] if isinstance(given, str) or not np.iterable(given) else list(given)
+            named = [(_name(i, chosen), chosen) for i, chosen in enumerate(each)]
+        if not named:
             raise ValueError(
                 "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
                 f"classification_attributes of SAREMClassifier takes them; got {given!r}."
             )
-        named = given if isinstance(given, Mapping) else {_name(i, chosen): chosen for i, chosen in enumerate(given)}
-        return {str(name): self._columns(X, chosen, "attribute_sets") for name, chosen in named.items()}
+        return named
 
     def _candidates(
         self,
@@ -210,9 +232,12 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         candidates: list[Candidate] = []
         for i, columns in enumerate(sets):
             problem = PairProblem(engine, training.s, training.weight, columns, e_columns, 1.0, 1.0)
-            starts = [the_papers_start, exclusion_start] if np.isin(columns, e_columns).any() else [the_papers_start]
-            for start in starts:
-                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, {start.__name__.replace('_', ' ')}")
+            starts = {"paper's": the_papers_start}
+            # Without the attributes that both see, models that see the same would be the other way round.
+            if np.isin(columns, e_columns).any() and not see_the_same(columns, e_columns):
+                starts["exclusion"] = exclusion_start
+            for name, start in starts.items():
+                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, {name} start")
                 path = fit_path(problem, i, start, Cs, propensity_Cs, tol=_PATH_TOL, max_iter=self.max_iter)
                 for number, candidate in enumerate(path):
                     if not any(candidate.same_as(other) for other in candidates):
@@ -264,9 +289,10 @@ def _penalties(values: Any, name: str) -> Vector:
     """Return the distinct inverse penalties, sorted."""
     if isinstance(values, int | np.integer) and not isinstance(values, bool):
         return np.asarray(10.0 ** (-2.0 + 0.5 * np.arange(check_whole(values, name, at_least=1))), dtype=np.float64)
-    if isinstance(values, str) or not np.iterable(values) or not list(values):
+    given = list(values) if np.iterable(values) and not isinstance(values, str) else []
+    if not given:
         raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
-    numbers = np.unique([check_positive(value, f"each of {name}") for value in values])
+    numbers = np.unique([check_positive(value, f"each of {name}") for value in given])
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite: without a penalty a path has no end. Use SAREMClassifier(C=np.inf).")
     return numbers
