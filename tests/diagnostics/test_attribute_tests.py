@@ -97,7 +97,7 @@ def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
 
 def test_a_wider_level_gives_wider_intervals():
     X, s = make_rows(1500)
-    narrow, wide = (run(X, s, confidence_level=level, classifier="logistic") for level in (0.5, 0.99))
+    narrow, wide = (run(X, s, level=level, classifier="logistic") for level in (0.5, 0.99))
     np.testing.assert_allclose((wide.high - wide.effect) / (narrow.high - narrow.effect), ndtri(0.995) / ndtri(0.75))
 
 
@@ -149,11 +149,86 @@ def test_effects_that_the_labels_leave_open_are_announced():
     assert (result.p_value[:2] < 0.05).all()
 
 
+def make_result(**changes):
+    """Two attributes, with numbers as a test may give them."""
+    half = np.array([0.5, 0.1])
+    values = {
+        "attributes": ("age", "visits"),
+        "effect": half,
+        "low": half - 0.2,
+        "high": half + 0.2,
+        "statistic": half,
+        "p_value": half,
+        "p_adjusted": np.array([0.01, 0.4]),
+        "level": 0.95,
+        "per": "unit",
+        "label_frequency": 0.3,
+    }
+    return LabellingAttributes(**{**values, **changes})
+
+
+class TestWords:
+    def test_a_finding_comes_with_its_condition(self):
+        assert make_result().summary() == (
+            "The labelling depends on age (Holm-adjusted p below 0.05), provided that age says nothing of the class "
+            "once the classification attributes are known. Otherwise this may be an effect on the class: name age in "
+            "classification_attributes too, beside the other columns of the class."
+        )
+        assert make_result().summary() in make_result()._repr_html_()
+        both = make_result(shared=("age",)).summary()
+        assert "provided that class and labelling are logistic in age" in both
+        assert "classification_attributes too" not in both
+
+    def test_an_attribute_of_both_models_is_known_as_such(self):
+        X, s = make_rows(600)
+        with pytest.warns(UserWarning, match="may affect the class and the labelling"):
+            result = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
+        assert result.shared == ("x2",)
+        assert run(X, s, classifier="logistic").shared == ()
+
+    def test_nothing_found(self):
+        words = make_result(p_adjusted=np.array([0.4, 0.4])).summary()
+        assert words == "No evidence that the labelling depends on age, visits (Holm-adjusted p of at least 0.05)."
+
+    def test_what_could_not_be_tested_is_not_called_without_effect(self):
+        gap = np.array([np.nan, np.nan])
+        words = make_result(p_adjusted=gap).summary()
+        assert words.startswith("Could not be tested: age, visits (")
+        assert "No evidence" not in words
+        some = make_result(p_adjusted=np.array([0.4, np.nan])).summary()
+        assert "No evidence that the labelling depends on age (" in some
+        assert "Could not be tested: visits" in some
+
+    def test_labels_that_leave_every_effect_open(self):
+        X = np.random.default_rng(0).normal(size=(400, 4))
+        with pytest.warns(UserWarning, match="cannot tell the effect of x2, x3"):
+            result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], classifier="logistic")
+        for text in (str(result), result._repr_html_()):
+            assert "Could not be tested: x2, x3" in text
+
+    def test_small_effects_keep_their_digits(self):
+        tiny = np.array([4.82e-5, 2.5])
+        result = make_result(effect=tiny, low=tiny - 1e-5, high=tiny + 1e-5, p_adjusted=np.array([0.0498, 0.0501]))
+        row = next(line for line in str(result).splitlines() if line.startswith("age"))
+        assert row.split()[1:4] == ["4.82e-05", "[3.82e-05,", "5.82e-05]"]
+        assert row.endswith("0.0498")
+        assert "2.500" in str(result)
+        assert "<td>4.82e-05</td>" in result._repr_html_()
+
+    def test_columns_are_aligned(self):
+        tiny = np.array([-4.82e-5, 12.5])
+        lines = str(make_result(effect=tiny, low=tiny - 100.0, high=tiny + 1e5)).splitlines()[1:4]
+        assert len({len(line) for line in lines}) == 1
+
+    def test_html_says_the_unit(self):
+        assert "<caption>Effect on being labelled, per unit of the attribute</caption>" in make_result()._repr_html_()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"per": "sd"}, "per must be one of 'unit', 'deviation'"),
-        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
+        ({"level": 95}, "level must lie strictly between 0 and 1"),
         ({"propensity_attributes": None}, "labelling_attributes needs propensity_attributes"),
         ({"classifier": "trees"}, "classifier must be None, 'logistic' or a scikit-learn classifier"),
     ],
@@ -172,7 +247,10 @@ class TestDisplay:
         dots = np.concatenate([np.column_stack(box[0].get_data()) for box in ax.containers])
         expected = np.column_stack([found.effect, [heights[name] for name in found.attributes]])
         np.testing.assert_allclose(dots[np.argsort(-dots[:, 1])], expected)
-        assert ax.get_title() == "2 of 3 attributes drive the labelling (95% intervals)"
+        assert ax.get_title() == (
+            "2 of 3 attributes drive the labelling (95% intervals)\n"
+            "if they say nothing of the class given the classification attributes"
+        )
         assert [t.get_text() for t in ax.get_legend().get_texts()] == [
             "adjusted p below 0.05",
             "no evidence of an effect",
@@ -191,7 +269,9 @@ class TestDisplay:
         X, s = make_rows(600)
         options = {"propensity_attributes": [2, 3], "classifier": "logistic"}
         display = LabellingAttributesDisplay.from_data(X, s, **options)
-        np.testing.assert_array_equal(display.result.effect, labelling_attributes(X, s, **options).effect)
+        expected = labelling_attributes(X, s, per="deviation", **options)
+        np.testing.assert_array_equal(display.result.effect, expected.effect)
+        assert display.ax_.get_xlabel() == "log odds of being labelled, per standard deviation of the attribute"
         plt.close(display.figure_)
 
     def test_attributes_without_a_test_and_none_at_all(self):
@@ -200,7 +280,30 @@ class TestDisplay:
             LabellingAttributes(("age",), gap, gap, gap, gap, gap, gap, 0.95, "unit", 0.3)
         )
         assert "not tested" in [t.get_text() for t in display.ax_.texts]
-        assert display.ax_.get_title().startswith("0 of 0 attributes")
+        assert display.ax_.get_title() == "No attribute could be tested"
+        plt.close(display.figure_)
+
+    @pytest.mark.parametrize(
+        ("p_adjusted", "shared", "title"),
+        [
+            ([0.01, 0.4], (), "1 of 2 attribute drives the labelling (95% intervals)\nif it says nothing of the class"),
+            ([0.01, 0.4], ("age",), "1 of 2 attribute drives the labelling (95% intervals)\nif effects on the class"),
+            ([0.6, 0.6], (), "0 of 2 attributes drive the labelling (95% intervals)"),
+        ],
+    )
+    def test_the_title_says_on_what_condition(self, p_adjusted, shared, title):
+        display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array(p_adjusted), shared=shared))
+        assert display.ax_.get_title().startswith(title)
+        plt.close(display.figure_)
+
+    def test_p_values_beside_the_dots_keep_their_side(self):
+        display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array([0.0498, 0.0501])))
+        assert [t.get_text() for t in display.ax_.texts] == ["p = 0.0498", "p = 0.05"]
+        plt.close(display.figure_)
+
+    def test_names_with_dollars_can_be_drawn(self):
+        display = LabellingAttributesDisplay.from_result(make_result(attributes=("income_$", "$x_{$")))
+        display.figure_.canvas.draw()
         plt.close(display.figure_)
 
     def test_many_attributes_make_a_high_figure(self):

@@ -1,5 +1,7 @@
 """Resampled fits: what is resampled, what is quoted, what is counted when it fails."""
 
+import builtins
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,10 +10,13 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.diagnostics import bootstrap
+from scarless.diagnostics import bootstrap, identifiability_report, profile_class_prior
 from scarless.diagnostics.bootstrap import bootstrap_intervals
 
 
@@ -35,9 +40,12 @@ def naive(data):
 class ShareOfLabels(BaseEstimator):
     """A classifier whose class prior is the weighted share of labels: its bootstrap is known in closed form."""
 
+    def __init__(self, fewest=1):
+        self.fewest = fewest
+
     def fit(self, X, s, sample_weight=None):
         w = np.ones(len(s)) if sample_weight is None else sample_weight
-        if not w[s == 1].any():
+        if w @ s < self.fewest:
             raise ValueError("no labelled row is left")
         self.n_features_in_ = X.shape[1]
         self.class_prior_ = float(w @ s / w.sum())
@@ -151,8 +159,24 @@ def test_frame_and_text_name_the_columns(data):
     text = str(found)
     assert "0.95 bootstrap intervals (percentile), 20 resamples\n" in text
     assert "coef_ pressure" in text
-    assert "row 1" not in text
+    assert "f row 1" in text
     assert found._repr_html_() == f"<pre>{text}</pre>"
+
+
+def test_rows_go_by_their_names(data, naive):
+    X, s = data
+    table = pd.DataFrame(X, columns=list("abc"))
+    model = NaiveClassifier().fit(table, s)
+    for index, names in ((["Anna", "Bert"], ["Anna", "Bert"]), ([1017, 5], ["row 1017", "row 5"])):
+        rows = pd.DataFrame(X[:2], columns=list("abc"), index=index)
+        found = bootstrap_intervals(model, table, s, n_resamples=20, rows=rows)
+        assert found.to_frame().loc["f"].index.tolist() == list(found.rows) == names
+        assert all(f"f {name}" in str(found) for name in names)
+    many = bootstrap_intervals(naive, X, s, n_resamples=20, rows=X[:30])
+    assert "f row 19" in str(many)
+    assert "f row 20" not in str(many)
+    assert str(many).endswith("... and 10 more rows, in to_frame()")
+    assert ("f", "row 29") in many.to_frame().index
 
 
 # --- what goes wrong is told
@@ -174,8 +198,19 @@ def test_too_many_failures_are_an_error(monkeypatch):
     s = np.repeat([1, 0], [5, 5])
     model = ShareOfLabels().fit(np.zeros((10, 1)), s)
     monkeypatch.setattr(ShareOfLabels, "fit", lambda self, X, s, sample_weight=None: 1 / 0)
-    with pytest.raises(ValueError, match=r"20 of 20 resamples could not be fitted \(20 times: ZeroDivisionError"):
+    with pytest.raises(
+        ValueError,
+        match=r"20 of 20 resamples could not be fitted \(20 times: ZeroDivisionError.*cause in X, s and fit_p",
+    ):
         bootstrap_intervals(model, np.zeros((10, 1)), s, n_resamples=20)
+
+
+def test_failures_of_most_resamples_are_put_down_to_few_labels():
+    s = np.repeat([1, 0], [1, 59])
+    model = ShareOfLabels().fit(np.zeros((60, 1)), s)
+    model.fewest = 2
+    with pytest.raises(ValueError, match=r"of 20 resamples .*Too few are left.* more than a few labelled rows"):
+        bootstrap_intervals(model, np.zeros((60, 1)), s, n_resamples=20, random_state=0)
 
 
 def test_fits_that_do_not_converge_are_counted(data):
@@ -202,11 +237,35 @@ class Takes(BaseEstimator):
         ({"method": "bca"}, "method must be one of 'percentile', 'basic'"),
         ({"random_state": "x"}, "random_state must be"),
         ({"sample_weight": [1.0]}, "sample_weight has 1 values"),
+        ({"sample_weight": np.full(500, 1 / 500)}, r"rows are drawn as it sums to: that is 1, for 500 rows that count"),
+        ({"fit_params": {"sample_weight": np.ones(500)}}, "Pass sample_weight= to bootstrap_intervals itself"),
+        ({"fit_params": {"propensity": [0.5, 0.5]}}, "propensity has 2 values for 500 rows; give one value per row"),
     ],
 )
 def test_bad_options(data, naive, options, message):
     with pytest.raises(ValueError, match=message):
         bootstrap_intervals(naive, *data, **options)
+
+
+def test_labels_of_other_rows_are_told_before_any_fit(data, naive):
+    with pytest.raises(ValueError, match="s has 499 values for 500 rows; give one value per row of X"):
+        bootstrap_intervals(naive, data[0], data[1][1:])
+
+
+def test_of_pipelines_and_searches_the_classifier_is_wanted(data):
+    model = SAREMClassifier(propensity_attributes=[2])
+    pipeline = make_pipeline(StandardScaler(), model).fit(*data)
+    search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(*data)
+    for ask in (bootstrap_intervals, profile_class_prior, lambda wrapped, *_: identifiability_report(wrapped)):
+        with pytest.raises(
+            TypeError, match=r"this Pipeline holds one.*pipeline\[-1\], pipeline\[:-1\]\.transform\(X\)"
+        ):
+            ask(pipeline, *data)
+        with pytest.raises(TypeError, match=r"this GridSearchCV holds one\. Pass its best_estimator_"):
+            ask(search, *data)
+    inside = pipeline[-1], pipeline[:-1].transform(data[0]), data[1]
+    assert bootstrap_intervals(*inside, n_resamples=20, random_state=0).n_failed == 0
+    assert profile_class_prior(*inside).fit_class_prior == pytest.approx(pipeline[-1].class_prior_)
 
 
 def test_a_classifier_must_be_fitted_and_take_weights(data):
@@ -221,6 +280,17 @@ def test_a_bar_is_shown_when_asked_for(data, naive, capsys):
     assert "bootstrap" in capsys.readouterr().err
     bootstrap_intervals(naive, *data, n_resamples=20, random_state=0)  # no terminal here
     assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_shows_a_bar_where_it_can(monkeypatch):
+    class ZMQInteractiveShell:
+        """What IPython calls itself in a notebook."""
+
+    assert not bootstrap._in_notebook()
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    for there in (True, False):
+        monkeypatch.setattr(bootstrap, "find_spec", lambda package, there=there: package == "rich" or there or None)
+        assert bootstrap._in_notebook() is there
 
 
 def test_a_bar_needs_rich(data, naive, monkeypatch):

@@ -299,10 +299,13 @@ def test_labels_and_titles_say_what_is_seen(fitted):
     assert label.ax_.get_title().startswith("No evidence against the predicted probabilities of a label (p = 0.")
     own = ClassCalibrationDisplay.from_estimator(model, X, s)
     assert own.ax_.get_ylabel() == "Mean of $s/e(x)$, under the model's propensity"
+    assert own.ax_.get_title().startswith(
+        "No evidence against the predicted probabilities of the class,\nif the model's propensity is right (p = 0."
+    )
     wrong = ClassCalibrationDisplay.from_estimator(model, X, s, propensity=0.9)
     assert wrong.ax_.get_ylabel() == "Mean of $s/e(x)$, under the given propensity"
     assert wrong.ax_.get_title().startswith(
-        "Positives do not come as often as predicted (p < 0.001)\ncalibration error"
+        "Positives do not come as often as predicted,\nif the given propensity is right (p < 0.001)\ncalibration error"
     )
     figure = own.figure_
     figure.canvas.draw()

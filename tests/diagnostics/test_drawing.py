@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from scarless.diagnostics._drawing import Display
+from scarless.diagnostics._drawing import Display, as_text
 
 
 class Line(Display):
@@ -31,3 +31,12 @@ def test_a_display_makes_its_own_figure():
 def test_what_is_not_axes_is_refused(bad):
     with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):
         Line().plot(bad)
+
+
+@pytest.mark.parametrize("name", ["income_$ and tax_$", r"a\$ and b_$", "$", "plain", 7])
+def test_a_name_is_drawn_as_it_is_written(name):
+    figure, ax = plt.subplots()
+    title = ax.set_title(as_text(name))
+    figure.canvas.draw()  # where text between two $ would be read as maths
+    assert title._preprocess_math(title.get_text()) == (str(name), False)
+    plt.close(figure)

@@ -1,12 +1,15 @@
 """What the report says of fits whose trouble is known beforehand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics._directions import Direction, Parameter, _eliminated
 from scarless.diagnostics.identifiability import identifiability_report
 
@@ -227,3 +230,45 @@ def test_elimination_finds_blocks():
     expected = blocks / np.linalg.norm(blocks, axis=0)
     order = np.argsort(-found[0])
     np.testing.assert_allclose(found[:, order], expected, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def at_the_edge():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 3))
+    y = rng.random(400) < expit(X[:, 0])
+    with pytest.warns(UserWarning, match="all positives are labelled"):
+        return SAREMClassifier().fit(X, y & (rng.random(400) < 0.6))
+
+
+def test_a_fit_with_all_positives_labelled_is_not_sure_of_the_class_prior(at_the_edge):
+    report = identifiability_report(at_the_edge)
+    assert report.verdict == "weakly identified"
+    assert report.class_prior_interval.high == at_the_edge.class_prior_interval().high == 1.0
+    assert "All positives are labelled in this fit" in told(report)
+    assert "All positives are labelled in this fit" in str(at_the_edge.summary()).replace("\n", " ")
+
+
+def test_what_did_not_converge_is_not_sure(data):
+    X, s = data
+    with pytest.warns(ConvergenceWarning):
+        model = SAREMClassifier(propensity_attributes=["visits"], max_iter=3).fit(X, s)
+    report = identifiability_report(model)
+    assert report.verdict != "identified"
+    assert "The solver did not converge" in told(report)
+
+
+def test_a_choice_among_other_class_priors_is_not_sure(data):
+    X, s = data
+    search = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.01, 1.0], propensity_Cs=[1.0], random_state=0)
+    search.fit(X, s)
+    inside = replace(search.selection_, class_priors=(search.class_prior_,) * 2, n_tied=1)
+    search.selection_ = inside
+    before = identifiability_report(search)
+    search.selection_ = replace(inside, class_priors=(0.01, search.class_prior_), n_tied=7)
+    after = identifiability_report(search)
+    assert (before.verdict, after.verdict) == ("identified", "weakly identified")
+    words = "Chosen among 7 candidates that the labels cannot tell apart, with class priors from 0.010 to"
+    assert words in told(after)
+    assert words not in told(before)
+    assert words in " ".join(str(search.summary()).split())

@@ -199,7 +199,11 @@ class TestEdges:
         X, s = make_rows(500)
         with pytest.warns(UserWarning, match="x2 may affect the class and the labelling. Only the assumed form"):
             found = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
-        assert "logistic in x2" in found.hypothesis
+        assert found.hypothesis.endswith("and logistic in x2, and does not depend on x3")
+        assert found.shared == ("x2",)
+        with pytest.warns(UserWarning, match="x2, x3 may affect"):
+            found = run(X, s, classification_attributes=[2, 3])
+        assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2, x3")
 
     def test_separable_classes_and_full_labelling(self):
         """Every positive labelled: propensity 1, and no attribute adds to that."""
@@ -236,6 +240,12 @@ class TestEdges:
             ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
             ({"n_simulations": 5}, "n_simulations must be a whole number of at least 19"),
             ({"classifier": "trees"}, "classifier must be None, 'logistic' or a scikit-learn classifier"),
+            ({"classifier": LogisticRegression}, "classifier must be None, 'logistic' or .* got <class"),
+            ({"classifier": 3}, "classifier must be None, 'logistic' or a scikit-learn classifier .* got 3"),
+            (
+                {"n_folds": 100},
+                "n_folds=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
+            ),
             ({"classifier": Perceptron()}, "Perceptron has no predict_proba, which scar_test reads"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
             ({"propensity_attributes": [9]}, "propensity_attributes names column 9, but X has 4 columns"),
@@ -253,6 +263,10 @@ class TestEdges:
             run(X, s)
         with pytest.raises(ValueError, match="y has one class only"):
             run(make_rows(200)[0], np.zeros(200))
+        with pytest.raises(ValueError, match="a minimum of 2 is required by scar_test"):
+            run(np.empty((0, 4)), np.empty(0))
+        with pytest.raises(ValueError, match="scar_test requires y to be passed"):
+            run(make_rows(200)[0], None)
 
 
 class TestWords:
@@ -277,6 +291,26 @@ class TestWords:
         assert "SAREMClassifier" in words
         assert "depends on age" in str(self.make(attributes=("age",)))
 
+    def test_a_rejection_says_on_what_condition(self):
+        words = str(self.make())
+        assert "visits, provided that they say nothing of the class once the classification attributes are" in words
+        assert "Otherwise this may be an effect on the class: name those that may have one in" in words
+        one = str(self.make(attributes=("age",)))
+        assert "provided that age says nothing of the class" in one
+        assert "name age in classification_attributes too, beside the other columns of the class." in one
+        mixed = str(self.make(shared=("visits",)))
+        assert "provided that age says nothing of the class" in mixed
+        assert "and that class and labelling are logistic in visits." in mixed
+        both = str(self.make(shared=("age", "visits")))
+        assert "provided that class and labelling are logistic in age, visits. Otherwise" in both
+        assert "classification_attributes too" not in both
+
+    @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])
+    def test_p_values_are_printed_on_the_side_of_the_verdict(self, p, shown):
+        words = str(self.make(p_value=p))
+        assert f"p = {shown})" in words
+        assert words.startswith("SCAR is not plausible") == (p < 0.05)
+
     def test_no_rejection_claims_no_proof(self):
         words = str(self.make(p_value=0.4))
         assert words.startswith("No evidence against SCAR")
@@ -296,7 +330,20 @@ class TestWords:
             self.make().p_value = 1.0
 
 
-def test_no_warning_on_plain_data():
+def test_an_effect_on_the_class_passes_for_one_on_the_labelling_until_it_is_named_in_both():
+    """What the printed condition warns of, and the way out that it names."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = rng.random(1500) < expit(2 * X[:, 0] + 1.5 * X[:, 1])
+    s = simulate_labels(y, 0.5, random_state=1)
+    options = {"propensity_attributes": [1], "classifier": "logistic"}
+    assert run(X, s, **options).p_value < 1e-6
+    with pytest.warns(UserWarning, match="x1 may affect the class and the labelling"):
+        assert run(X, s, classification_attributes=[0, 1, 2], **options).p_value > 0.05
+
+
+@pytest.mark.parametrize("attributes", [[2], [2, 3]])
+def test_no_warning_on_plain_data(attributes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(*make_rows(300))
+        run(*make_rows(300), propensity_attributes=attributes)

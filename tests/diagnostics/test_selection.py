@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from scarless import SAREMClassifier, SAREMClassifierCV
@@ -41,6 +42,19 @@ def test_filled_dots_are_the_tied_ones(fitted):
         line for line in ax.lines if line.get_marker() == "o" and line.get_markerfacecolor() not in ("white", "none")
     ]
     assert sum(line.get_xdata().size for line in filled if len(line.get_xdata())) == fitted.cv_results_["tied"].sum()
+
+
+def test_dollars_in_names_of_columns_are_no_maths():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["income_$", "tax_$", "visits"])
+    s = ((table["income_$"] > 0) & (rng.random(200) < 0.5)).astype(int)
+    sets = [["income_$", "tax_$"], None]
+    model = SAREMClassifierCV(
+        propensity_attributes=["visits"], attribute_sets=sets, Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0
+    )
+    display = SelectionPathDisplay.from_estimator(model.fit(table, s))
+    display.figure_.canvas.draw()
+    assert any(r"income_\$, tax_\$" in text.get_text() for text in display.ax_.get_legend().get_texts())
 
 
 def test_other_models_are_refused():

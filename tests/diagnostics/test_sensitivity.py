@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -278,6 +279,37 @@ def test_names_that_occur_twice():
         Sensitivity([0.1, 0.2, 0.3], 0.5, row_names=["a", "a", "b"]).at(2).ranks(["a"])
 
 
+@pytest.mark.parametrize("index", [[f"patient {i}" for i in range(400)], None], ids=["names", "numbers"])
+def test_a_series_in_another_order_is_refused(index):
+    """Values are taken by position, and an index that says otherwise must not be overheard."""
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index)
+    model = SAREMClassifier(propensity_attributes=["c"]).fit(frame, S)
+    asked = Sensitivity.from_estimator(model, frame)
+    names = frame.index
+    decisions, e = pd.Series(D, index=names), pd.Series(E, index=names)
+    assert asked.at(1).precision(decisions) == asked.at(1).precision(D)
+    assert asked.at(1).precision(decisions[::-1].to_numpy()) != asked.at(1).precision(D)
+    assert asked.at(1).precision(pd.Series(D, index=names + names[0])) == asked.at(1).precision(D)  # other names
+    first, last = names[0], names[-1]
+    told = rf"same names in another order \(first: position 0 is {first!r} among the rows and {last!r} in "
+    for ask in (
+        lambda: asked.at(1).precision(decisions[::-1]),
+        lambda: asked.curve("roc_auc", scores=e[::-1]),
+        lambda: asked.within(0.5 * e[::-1]),
+        lambda: asked.within(0.0, e[::-1]),
+        lambda: asked.decision_gammas(e[::-1]),
+        lambda: Sensitivity.from_estimator(model, frame, decisions[::-1]),
+        lambda: Sensitivity.from_estimator(model, frame, sample_weight=e[::-1]),
+        lambda: Sensitivity(F * E, e[::-1], row_names=names),
+        lambda: Sensitivity(F * E, E, s=decisions[::-1], row_names=names),
+    ):
+        with pytest.raises(ValueError, match=told):
+            ask()
+    known = PropensityWeightedClassifier().fit(frame, S, propensity=E)
+    with pytest.raises(ValueError, match=r"Reorder it with propensity\.loc\[X\.index\], or pass propensity\.to_numpy"):
+        Sensitivity.from_estimator(known, frame, propensity=e[::-1])
+
+
 def test_names_of_several_levels():
     index = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])
     sensitivity = Sensitivity([0.1, 0.2, 0.3], 0.5, row_names=index)
@@ -358,11 +390,23 @@ def test_up_to_the_tipping_point_the_conclusion_holds(sensitivity, quantity, sid
 def test_conclusions_that_do_not_hold_or_always_hold():
     wrong = OF_MODEL.tipping_point("class_prior", at_least=0.99)
     assert wrong.gamma == 1.0
-    assert str(wrong).startswith("Not even for the fitted propensity it is so that class prior is at least 0.99")
+    assert str(wrong) == f"Already the fitted class prior, {MODEL.class_prior_:.3g}, is below 0.99."
+    wrong = OF_MODEL.tipping_point("class_prior", at_most=0.01)
+    assert str(wrong) == f"Already the fitted class prior, {MODEL.class_prior_:.3g}, is above 0.01."
     sure = OF_MODEL.tipping_point("class_prior", at_least=0.9 * float((F * E).mean()))
     assert sure.gamma == np.inf
-    assert "whatever the propensity: assuming nothing of it, the bound is" in str(sure)
+    assert str(sure).endswith(f") for every factor on the odds of the propensity (in the limit: {(F * E).mean():.3g}).")
     assert OF_MODEL.tipping_point("class_prior", at_most=1.0).gamma == np.inf
+
+
+def test_no_factor_moves_a_propensity_of_one_or_a_row_that_is_never_labelled():
+    """What holds for every factor need not hold for every propensity."""
+    never = Sensitivity([0.0, 0.0, 0.1], 0.5)
+    assert never.tipping_point("class_prior", at_most=0.6).gamma == np.inf
+    np.testing.assert_array_equal(never.at(np.inf).probability, [[0, 0, 0.1], [0, 0, 1]])
+    np.testing.assert_array_equal(never.within(0).probability, [[0, 0, 0.1], [1, 1, 1]])
+    with pytest.warns(UserWarning, match="above 0.999"):
+        np.testing.assert_array_equal(Sensitivity([0.4], 1.0).at(np.inf).probability, [[0.4], [0.4]])
 
 
 def test_factors_may_be_huge():
@@ -381,6 +425,19 @@ def test_an_order_of_two_rows():
     assert (before.best.tolist(), before.worst.tolist()) == ([1, 2], [1, 2])
     assert after.statements() == []
     assert (after.best.tolist(), after.worst.tolist()) == ([1, 1], [2, 2])
+
+
+def test_statements_are_for_a_few_rows():
+    ranks = OF_MODEL.at(1.05).ranks(range(60))
+    assert len(ranks.statements()) == np.count_nonzero(ranks.above) > 100
+    surest = np.argsort(-ranks.low)
+    assert ranks.statements()[0].startswith(f"{surest[0]} above ")
+    many = OF_MODEL.at(1.05).ranks()
+    pairs = np.count_nonzero(many.above)
+    with pytest.raises(
+        ValueError, match=rf"at most 10,000 pairs .* {pairs:,} pairs of these 400 rows.*Rank fewer rows"
+    ):
+        many.statements()
 
 
 @BOTH
@@ -426,7 +483,7 @@ def test_the_picture_shows_bounds_conclusion_and_factor():
     [
         ({}, "Class prior, should the propensity be wrong"),
         ({"at_least": 0.999}, "Class prior is at least 0.999: not even as fitted"),
-        ({"at_most": 1.0}, "Class prior is at most 1 whatever the propensity"),
+        ({"at_most": 1.0}, "Class prior is at most 1 for every Γ"),
     ],
 )
 def test_titles(options, title):
@@ -441,6 +498,43 @@ def test_ranks_are_drawn_with_the_first_on_top():
     bottom, top = display.ax_.get_ylim()
     assert bottom > top
     assert len(display.ax_.get_xticks()) <= 8
+    assert min(display.ax_.get_yticks()) == 1
+    plt.close(display.figure_)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "options"),
+    [("rank", {"row": 132, "at_most": 60}), ("rank", {"row": 117, "at_most": 10}), ("class_prior", {"at_least": 0.4})],
+)
+def test_the_factor_is_led_down_to_the_axis_beside_the_legend(quantity, options):
+    display = SensitivityDisplay.from_sensitivity(OF_MODEL, quantity, **options)
+    gamma, ax = display.tipping_point.gamma, display.ax_
+    display.figure_.canvas.draw()
+    (lead,) = (line for line in ax.lines if line.get_xdata()[0] == gamma and len(line.get_xdata()) == 2)
+    assert lead.get_ydata()[0] == ax.get_ylim()[0]
+    assert not lead.get_tightbbox().overlaps(ax.get_legend().get_window_extent())
+    plt.close(display.figure_)
+
+
+def test_a_model_is_drawn_as_its_sensitivity_is():
+    options = {"at_least": 0.6, "decisions": D, "gammas": [1, 2]}
+    drawn = SensitivityDisplay.from_estimator(MODEL, X, "precision", s=S, sample_weight=1 + S, **options)
+    weighted = Sensitivity.from_estimator(MODEL, X, S, sample_weight=1 + S)
+    same = SensitivityDisplay.from_sensitivity(weighted, "precision", **options)
+    np.testing.assert_array_equal(drawn.curve.low, same.curve.low)
+    assert drawn.tipping_point == same.tipping_point
+    known = PropensityWeightedClassifier().fit(X, S, propensity=E)
+    assert SensitivityDisplay.from_estimator(known, X, "class_prior", propensity=E).curve.low.size == 61
+    with pytest.raises(TypeError, match=r"must be a Sensitivity; got SAREMClassifier.*from_estimator\(model, X, quant"):
+        SensitivityDisplay.from_sensitivity(MODEL, "class_prior")
+    plt.close("all")
+
+
+def test_dollars_in_names_of_rows_are_no_maths():
+    rows = Sensitivity([0.4, 0.1], 0.5, row_names=["loan_$1_$2", "b"])
+    display = SensitivityDisplay.from_sensitivity(rows, "difference", row="loan_$1_$2", rival="b", at_least=0)
+    display.figure_.canvas.draw()
+    assert display.ax_.get_ylabel() == r"lead of loan_\$1_\$2 over b"
     plt.close(display.figure_)
 
 
@@ -467,6 +561,11 @@ def test_bounds_in_print():
     assert f"{MODEL.class_prior_:.3f}" in text
     assert "share of positives" in str(OF_THESE_ROWS.within(0.1, 1.0))
     assert str(OF_MODEL.within(0.1)).startswith("If the propensity is within the limits given (400 rows)")
+
+
+def test_a_sensitivity_says_what_to_ask():
+    assert repr(OF_MODEL).startswith("Sensitivity to a wrong propensity, 400 rows. Ask at(gamma) or within(lower")
+    assert "400 rows with their labels" in repr(OF_THESE_ROWS)
 
 
 # --- bad input
@@ -545,8 +644,28 @@ def test_bad_conclusions():
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
     with pytest.raises(ValueError, match="rtol must lie between"):
         OF_MODEL.tipping_point("class_prior", at_most=1, rtol=0)
-    with pytest.raises(ValueError, match="recall is undefined for these rows"):
-        Sensitivity([0.0, 0.0], 0.5).tipping_point("recall", at_least=0.5, decisions=[1, 0])
+
+
+def test_quantities_that_are_undefined():
+    nobody = Sensitivity([0.0, 0.0], 0.5)
+    everybody = Sensitivity([0.2, 0.2], 0.5, s=[1, 1])
+    for rows, quantity, options in (
+        (nobody, "recall", {"decisions": [1, 0]}),
+        (nobody, "label_frequency", {}),
+        (nobody, "roc_auc", {"scores": [1, 2]}),
+        (everybody, "roc_auc", {"scores": [1, 2]}),
+    ):
+        named = {"recall": "recall", "label_frequency": "label frequency", "roc_auc": "ROC-AUC"}[quantity]
+        why = "of one class" if quantity == "roc_auc" else "no row can be positive"
+        bounds = rows.at(2)
+        for ask in (
+            lambda: rows.tipping_point(quantity, at_least=0.5, **options),  # noqa: B023
+            lambda: rows.curve(quantity, **options),  # noqa: B023
+            lambda: getattr(bounds, quantity)(*options.values()) if options else bounds.label_frequency,  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=f"{named} is undefined for these rows: .*{why}"):
+                ask()
+    assert "nan" in str(nobody.at(2))  # a table has room to say so
 
 
 def test_bad_limits():
@@ -565,6 +684,9 @@ def test_bad_rankings():
         OF_MODEL.at(2).ranks([])
     with pytest.raises(ValueError, match="rows names a row twice"):
         OF_MODEL.at(2).ranks([1, 1])
+    for one in (0, "Anna"):
+        with pytest.raises(TypeError, match=rf"rows must be a list of rows to rank.*got {one!r}. Try \[{one!r}\]"):
+            OF_MODEL.at(2).ranks(one)
 
 
 def test_models_that_say_nothing_of_the_propensity():
@@ -574,6 +696,9 @@ def test_models_that_say_nothing_of_the_propensity():
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(X, S)
     with pytest.raises(TypeError, match=r"pipeline\[-1\], pipeline\[:-1\].transform\(X\)"):
         Sensitivity.from_estimator(pipeline, X)
+    search = GridSearchCV(MODEL, {"C": [1.0]}, cv=2).fit(X, S)
+    with pytest.raises(TypeError, match=r"this GridSearchCV holds one\. Pass its best_estimator_"):
+        Sensitivity.from_estimator(search, X)
     found = Sensitivity.from_estimator(pipeline[-1], pipeline[:-1].transform(X))
     assert found.at(1).class_prior == pytest.approx((pipeline[-1].class_prior_,) * 2)
     with pytest.raises(ValueError, match="SAREMClassifier has one of its own"):

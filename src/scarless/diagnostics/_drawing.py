@@ -21,6 +21,17 @@ def axes_for(ax: Any, user: str) -> Any:
     return ax
 
 
+def as_text(name: Any) -> str:
+    r"""Return a user's name of a row or column as text to draw; matplotlib takes what is between two $ for maths.
+
+    Examples
+    --------
+    >>> print(as_text("income_$"))
+    income_\$
+    """
+    return str(name).replace("$", r"\$")
+
+
 class Display:
     """Data of a picture; `plot` draws it into Axes and returns them, kept as ``ax_`` and ``figure_``."""
 

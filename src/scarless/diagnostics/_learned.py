@@ -36,12 +36,13 @@ LOGISTIC = "logistic"
 def check_learning(classifier: Any, n_folds: int, user: str) -> None:
     """Check the parameters that say how to learn."""
     check_whole(n_folds, "n_folds", at_least=2)
-    if isinstance(classifier, str) and classifier != LOGISTIC:
+    if classifier is None or (isinstance(classifier, str) and classifier == LOGISTIC):
+        return
+    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
         raise ValueError(
             f"classifier must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {classifier!r}."
         )
-    if classifier is not None and not isinstance(classifier, str):
-        check_scorer(classifier, (PROBABILITY,), user)
+    check_scorer(classifier, (PROBABILITY,), user)
 
 
 def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
@@ -54,13 +55,14 @@ def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random
     if classifier == LOGISTIC or X.shape[1] == 0:
         D = X.toarray() if sparse.issparse(X) else X
     else:
+        _check_folds(n_folds, roles.s)
         scores = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
         D = np.column_stack([scores, expected_attributes(X, roles.Z, n_folds=n_folds, rng=rng)])
     return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64)))
 
 
 def standardised(X: Any) -> Any:
-    """Return columns of unit variance, constant ones as they are; of a sparse table the zeros stay."""
+    """Return columns of mean 0 and variance 1 (constant ones: 0); those of a sparse table keep mean and zeros."""
     if X.shape[1] == 0:
         return X
     return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)
@@ -89,9 +91,19 @@ def expected_attributes(X: Any, Z: Matrix, *, n_folds: int, rng: np.random.Gener
     """
     forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
     expected = np.empty_like(Z)
+    target = Z.ravel() if Z.shape[1] == 1 else Z  # a forest warns of a single target in a table
     for others, fold in KFold(n_folds, shuffle=True, random_state=_seed(rng)).split(Z):
-        expected[fold] = forest.fit(X[others], Z[others]).predict(X[fold]).reshape(fold.size, -1)
+        expected[fold] = forest.fit(X[others], target[others]).predict(X[fold]).reshape(fold.size, -1)
     return expected
+
+
+def _check_folds(n_folds: int, s: Vector) -> None:
+    fewest = int(min(s.sum(), (1.0 - s).sum()))
+    if n_folds > fewest:
+        raise ValueError(
+            f"n_folds={n_folds}, but there are {s.sum():.0f} labelled and {(1.0 - s).sum():.0f} unlabelled rows, and "
+            f"each fold needs one of either kind. Use at most n_folds={fewest}; 5 will do."
+        )
 
 
 def _forest(X: Any, kind: type, fewest: int) -> Any:

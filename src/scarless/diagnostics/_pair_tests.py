@@ -20,6 +20,7 @@ Matrix = NDArray[np.float64]
 # separable rows finite.
 FREE = 1e4
 TOL, MAX_ITER = 1e-10, 500
+SIGNIFICANT = 0.05  # p-values below this count as findings
 UNKNOWN = 10.0  # standard error, in log odds per standard deviation, from which on an effect counts as unknown
 
 
@@ -73,6 +74,18 @@ def wald_statistic(estimate: Vector, covariance: Matrix) -> float:
     if np.isnan(covariance).any():
         return float("nan")
     return float(estimate @ np.linalg.solve(covariance, estimate))
+
+
+def p_text(p: float) -> str:
+    """Return a p-value in two digits, or in as many as show on which side of `SIGNIFICANT` it lies.
+
+    Examples
+    --------
+    >>> p_text(0.0123), p_text(0.0498)
+    ('0.012', '0.0498')
+    """
+    shown = (f"{p:.{digits}g}" for digits in range(2, 18))
+    return next(text for text in shown if (float(text) < SIGNIFICANT) == (p < SIGNIFICANT))
 
 
 def _pair(n_class: int, n_labelling: int) -> LogisticPair:

@@ -33,6 +33,11 @@ class Roles(NamedTuple):
     names: tuple[str, ...]
     left_out: tuple[str, ...]  # columns of the labelling that cannot be tested: constant, or a combination of others
 
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Names of the columns that class and labelling may both depend on."""
+        return tuple(name for name, shared in zip(self.names, self.shared, strict=True) if shared)
+
 
 _NOTHING_NAMED = (
     "{user} needs propensity_attributes: columns that the labelling may depend on and that, at best, say nothing of "
@@ -47,15 +52,11 @@ _NO_CLASS = (
 )
 
 
-class _Reader(BaseEstimator):
-    """Takes the place of an estimator in the checks of a table."""
-
-
 def check_roles(
     X: Any, s: Any, *, propensity_attributes: Any, classification_attributes: Any, pos_label: Any, user: str
 ) -> Roles:
     """Check a table and its labels, and sort its columns by the part they play."""
-    reader = _Reader()
+    reader = type(user, (BaseEstimator,), {})()  # the checks of a table name the estimator that reads it
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
     names = getattr(reader, "feature_names_in_", None)
     n_columns = table.shape[1]
@@ -108,6 +109,29 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def proviso(names: Sequence[str], shared: Sequence[str]) -> str:
+    """Say what must hold for effects of these attributes to be effects on the labelling, and what to do otherwise.
+
+    `shared` names the attributes that the class may depend on too.
+
+    Examples
+    --------
+    >>> proviso(["age"], [])
+    'provided that age says nothing of the class once the classification attributes are known. Otherwise this may be
+    an effect on the class: name age in classification_attributes too, beside the other columns of the class.'
+    """
+    alone, both = [name for name in names if name not in shared], [name for name in names if name in shared]
+    conditions, otherwise = [], "Otherwise this may be an effect on the class"
+    if alone:
+        say = f"{alone[0]} says" if len(alone) == 1 else f"{listed(alone) if both else 'they'} say"
+        conditions.append(f"{say} nothing of the class once the classification attributes are known")
+        such = alone[0] if len(alone) == 1 else "those that may have one"
+        otherwise += f": name {such} in classification_attributes too, beside the other columns of the class"
+    if both:
+        conditions.append(f"class and labelling are logistic in {listed(both)}")
+    return f"provided that {' and that '.join(conditions)}. {otherwise}."
+
+
 def _dense(X: Any) -> Matrix:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
@@ -142,11 +166,10 @@ def _tell_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
 
 
 def _tell_shared(roles: Roles, user: str) -> None:
-    both = [name for name, shared in zip(roles.names, roles.shared, strict=True) if shared]
-    if both:
+    if roles.shared_names:
         warn_user(
-            f"{user}: {listed(both)} may affect the class and the labelling. Only the assumed form tells the two "
-            "effects apart (logistic in both), so a rejection may as well mean that the form is wrong. Leave such "
-            "attributes out of classification_attributes where you know that they do not affect the class.",
+            f"{user}: {listed(roles.shared_names)} may affect the class and the labelling. Only the assumed form tells "
+            "the two effects apart (logistic in both), so a rejection may as well mean that the form is wrong. Leave "
+            "such attributes out of classification_attributes where you know that they do not affect the class.",
             UserWarning,
         )

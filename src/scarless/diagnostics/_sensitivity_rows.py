@@ -12,10 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.data.labels import LabelCoding
 from scarless.data.options import check_choice
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_vector
+from scarless.diagnostics._row_names import called, check_row_order
 from scarless.models import PropensityWeightedClassifier
+from scarless.models._uncertainty import refuse_wrapped
 from scarless.numerics import sharp_bounds
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.sharp_bounds import Box, Interval
+
+ROUNDING = 1e-12  # by which f e of the user's own making may exceed e
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,13 @@ class Rows:
     e: FloatVector  # the propensity that may be wrong
     s: FloatVector | None  # the labels, where the question is about these very rows
     weight: FloatVector
-    names: NDArray[Any] | None = None
+    index: NDArray[Any] | range | None = None  # their names in order, a range where they are just numbered
     coding: LabelCoding | None = None  # of the estimator that the rows come from
+
+    @property
+    def names(self) -> NDArray[Any] | None:
+        """Names of the rows; None where they go by position."""
+        return None if isinstance(self.index, range) else self.index
 
     @cached_property
     def f(self) -> FloatVector:
@@ -61,14 +70,14 @@ class Rows:
 
     def decisions(self, decisions: ArrayLike) -> FloatVector:
         """Return decisions as 0 and 1; they may be coded as the estimator's classes."""
-        values = np.asarray(decisions).reshape(-1)
+        values = np.asarray(check_row_order(decisions, "decisions", self.index)).reshape(-1)
         if self.coding is not None and values.dtype.kind != "b" and np.isin(values, self.coding.classes).all():
             values = self.coding.encode(values)
         return check_indicator(values, "decisions", n_rows=self.n)
 
     def order(self, scores: ArrayLike) -> NDArray[np.intp]:
         """Return the place of each score among the different ones, from the lowest."""
-        values = check_vector(scores, "scores", n_rows=self.n)
+        values = check_vector(check_row_order(scores, "scores", self.index), "scores", n_rows=self.n)
         if np.isnan(values).any():
             raise ValueError(f"scores hold NaN in {np.isnan(values).sum()} of {self.n} rows; rows need a score each.")
         return np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -100,8 +109,7 @@ class Rows:
 
     def called(self, position: int) -> str:
         """Return how to call a row in a sentence."""
-        name = self.name(position)
-        return name if isinstance(name, str) else f"row {name}"
+        return called(self.name(position))
 
     @cached_property
     def _places(self) -> dict[Any, list[int]]:
@@ -113,13 +121,13 @@ class Rows:
 
 def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[FloatVector, FloatVector, LabelCoding]:
     """Return class probability, propensity and label coding of a fitted model."""
+    refuse_wrapped(model)
     name = type(model).__name__
     tells = hasattr(model, "predict_propensity")
     if not tells and not isinstance(model, PropensityWeightedClassifier):
         raise TypeError(
-            f"{name} has no predict_propensity, so its fit says nothing of f and e apart. Of a pipeline, pass the last "
-            "step and transformed rows: from_estimator(pipeline[-1], pipeline[:-1].transform(X)). For a model of the "
-            "labels, Pr(s=1|x), such as NaiveClassifier: Sensitivity(label_probability, propensity)."
+            f"{name} has no predict_propensity, so its fit says nothing of f and e apart. For a model of the labels, "
+            "Pr(s=1|x), such as NaiveClassifier: Sensitivity(label_probability, propensity)."
         )
     if tells and propensity is not None:
         raise ValueError(
@@ -136,22 +144,17 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Flo
     return f, e, LabelCoding(classes, positive)
 
 
-def index_of(X: Any) -> Any:
-    """Return the names of a pandas data frame's rows; None where they are just 0, 1, 2, ..."""
-    if not hasattr(X, "iloc"):
-        return None
-    counted = getattr(X.index, "start", None) == 0 and getattr(X.index, "step", None) == 1
-    return None if counted else X.index
-
-
-def check_names(row_names: Any, n_rows: int) -> NDArray[Any] | None:
-    if row_names is None:
-        return None
-    names = np.empty(len(row_names), dtype=object)
-    names[:] = list(row_names)  # one object each, tuples of a multi-index too
-    if names.size != n_rows:
-        raise ValueError(f"row_names has {names.size} names for {n_rows} rows; give one per row.")
-    return names
+def check_explained(P: FloatVector, e: FloatVector, name: str) -> FloatVector:
+    """Return `P`, at most `e`, or say which propensities cannot explain so many labels."""
+    bad = np.flatnonzero(e * (1.0 + ROUNDING) < P)
+    if bad.size:
+        raise ValueError(
+            f"{name} must be at least Pr(s=1|x), since f = Pr(s=1|x) / e is a probability; {bad.size} of {P.size} rows "
+            f"contradict that (first: row {bad[0]}, {name} {e[bad[0]]:g} < label_probability {P[bad[0]]:g}). Either "
+            f"the propensity is larger or label_probability is off; raise it on purpose with "
+            f"np.maximum({name}, label_probability)."
+        )
+    return np.minimum(P, e)
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,15 @@ class Quantity:
     """A number that depends on the probabilities of all rows, and its sharp bounds over a box of them."""
 
     label: str
-    bounds: Callable[[Box], Interval]
+    values: Callable[[Box], Interval]  # NaN where the quantity is defined nowhere in the box
+    undefined: str = "it is a share of the positives, and no row can be positive"
+
+    def bounds(self, box: Box) -> Interval:
+        """Return the bounds, or raise where there is nothing to bound."""
+        found = self.values(box)
+        if np.isnan(found.low):
+            raise ValueError(f"{self.label} is undefined for these rows: {self.undefined}.")
+        return found
 
 
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -197,7 +208,11 @@ def make_quantity(
         return _of_decisions(name, rows, decisions)
     if name == "roc_auc":
         order = rows.order(scores)
-        return Quantity("ROC-AUC", lambda box: sharp_bounds.roc_auc_bounds(order, box, rows.weight))
+        return Quantity(
+            "ROC-AUC",
+            lambda box: sharp_bounds.roc_auc_bounds(order, box, rows.weight),
+            undefined="it compares positives with negatives, and all rows are certain to be of one class",
+        )
     if NEEDS[name]:
         return _of_rows(name, rows, row, rival)
     if name == "class_prior":

@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
+from scarless.diagnostics._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.attribute_tests import UNIT_WORDS, LabellingAttributes, labelling_attributes
 
 
@@ -35,7 +36,7 @@ class LabellingAttributesDisplay(Display):
     >>> s = (X[:, 0] > 0) & (rng.random(1000) < 0.5)
     >>> display = LabellingAttributesDisplay.from_data(X, s, propensity_attributes=[1, 2], random_state=0)
     >>> display.ax_.get_xlabel()
-    'log odds of being labelled, per unit of the attribute'
+    'log odds of being labelled, per standard deviation of the attribute'
     """
 
     def __init__(self, result: LabellingAttributes) -> None:
@@ -43,7 +44,7 @@ class LabellingAttributesDisplay(Display):
 
     @classmethod
     def from_result(cls, result: LabellingAttributes, *, ax: Any = None) -> Self:
-        """Draw what `labelling_attributes` found.
+        """Draw what `labelling_attributes` found; ``per="deviation"`` there makes attributes comparable.
 
         Parameters
         ----------
@@ -71,21 +72,24 @@ class LabellingAttributesDisplay(Display):
         *,
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
-        per: str = "unit",
+        per: str = "deviation",
         classifier: Any = None,
         n_folds: int = 5,
-        confidence_level: float = 0.95,
+        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute the effects and draw them; parameters as in `labelling_attributes`.
+        """Compute the effects and draw them, per standard deviation unless `per` says otherwise.
+
+        Effects per unit of attributes on different scales (euros, years) do not fit one axis.
 
         Parameters
         ----------
-        X, s, propensity_attributes, classification_attributes, per, classifier, n_folds, confidence_level, \
-random_state, pos_label
+        X, s, propensity_attributes, classification_attributes, classifier, n_folds, level, random_state, pos_label
             As in `labelling_attributes`.
+        per : {"unit", "deviation"}, default="deviation"
+            As in `labelling_attributes`, where the default is "unit".
         ax : matplotlib Axes, optional
 
         Returns
@@ -100,7 +104,7 @@ random_state, pos_label
             per=per,
             classifier=classifier,
             n_folds=n_folds,
-            confidence_level=confidence_level,
+            level=level,
             random_state=random_state,
             pos_label=pos_label,
         )
@@ -128,8 +132,8 @@ random_state, pos_label
         places = np.arange(len(result.attributes))[::-1]
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
         for kind, label, colour, marker in (
-            (result.p_adjusted < 0.05, "adjusted p below 0.05", ORANGE, "o"),
-            (result.p_adjusted >= 0.05, "no evidence of an effect", BLUE, "D"),
+            (result.p_adjusted < SIGNIFICANT, f"adjusted p below {SIGNIFICANT}", ORANGE, "o"),
+            (result.p_adjusted >= SIGNIFICANT, "no evidence of an effect", BLUE, "D"),
         ):
             if kind.any():
                 ax.errorbar(
@@ -143,7 +147,7 @@ random_state, pos_label
                 )
         for place, p in zip(places, result.p_adjusted, strict=True):
             ax.annotate(_p_in_words(p), (1.02, place), xycoords=("axes fraction", "data"), va="center", color=GREY)
-        ax.set_yticks(places, result.attributes)
+        ax.set_yticks(places, [as_text(name) for name in result.attributes])
         ax.set_ylim(-0.6, len(result.attributes) - 0.4)
         ax.set_xlabel(f"log odds of being labelled, per {UNIT_WORDS[result.per]}")
         ax.set_title(self._title())
@@ -151,13 +155,22 @@ random_state, pos_label
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
 
     def _title(self) -> str:
-        found = int(np.count_nonzero(self.result.p_adjusted < 0.05))
-        tested = int(np.count_nonzero(~np.isnan(self.result.p_adjusted)))
+        result = self.result
+        found = int(np.count_nonzero(result.p_adjusted < SIGNIFICANT))
+        tested = int(np.count_nonzero(~np.isnan(result.p_adjusted)))
+        if tested == 0:
+            return "No attribute could be tested"
         many = "attribute drives" if found == 1 else "attributes drive"
-        return f"{found} of {tested} {many} the labelling ({100 * self.result.confidence_level:g}% intervals)"
+        title = f"{found} of {tested} {many} the labelling ({100 * result.level:g}% intervals)"
+        if found == 0:
+            return title
+        nothing = (
+            f"if {'it says' if found == 1 else 'they say'} nothing of the class given the classification attributes"
+        )
+        return f"{title}\n{'if effects on the class are as assumed' if result.shared else nothing}"
 
 
 def _p_in_words(p: float) -> str:
     if np.isnan(p):
         return "not tested"
-    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+    return f"p = {p_text(p)}" if p >= 0.001 else "p < 0.001"

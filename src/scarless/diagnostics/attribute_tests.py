@@ -14,14 +14,15 @@ from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share
 from scarless.data.vectors import check_random_stream
 from scarless.diagnostics._learned import check_learning, class_columns
-from scarless.diagnostics._pair_tests import compare
-from scarless.diagnostics._roles import check_roles, listed
+from scarless.diagnostics._pair_tests import SIGNIFICANT, compare, p_text
+from scarless.diagnostics._roles import Roles, check_roles, listed, proviso
 from scarless.numerics.constant_propensity import holm
 
 Vector = NDArray[np.float64]
 
 COLUMNS = ("effect", "low", "high", "statistic", "p_value", "p_adjusted")
 UNITS = ("unit", "deviation")
+UNIT_WORDS = {"unit": "unit of the attribute", "deviation": "standard deviation of the attribute"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +35,21 @@ class LabellingAttributes:
         Names; the other fields have one entry for each.
     effect, low, high : arrays
         Log odds of a positive being labelled that one more unit, or standard deviation, of the attribute adds, the
-        others held fixed, and its confidence interval. NaN where the attribute cannot be told from others.
+        others held fixed, and its confidence interval. NaN where the attribute could not be tested: it is constant,
+        or nothing tells its effect from those of others.
     statistic, p_value : arrays
         Wald's statistic of no effect, chi-squared with one degree of freedom, and its p-value.
     p_adjusted : array
         p-values adjusted by Holm's rule: below 0.05 the attribute matters, and the chance that any such finding is
         false is at most 0.05.
-    confidence_level : float
+    level : float
         Of the intervals, each by itself.
     per : str
         "unit" or "deviation".
     label_frequency : float
         Estimated share of the positives that are labelled.
+    shared : tuple of str
+        Those of the attributes that the class may depend on too, as the call said.
 
     Examples
     --------
@@ -62,9 +66,10 @@ class LabellingAttributes:
     statistic: Vector
     p_value: Vector
     p_adjusted: Vector
-    confidence_level: float
+    level: float
     per: str
     label_frequency: float
+    shared: tuple[str, ...] = ()
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame, one row per attribute.
@@ -78,41 +83,79 @@ class LabellingAttributes:
         return pandas.DataFrame({column: getattr(self, column) for column in COLUMNS}, index=index)
 
     def __str__(self) -> str:
-        width = max(9, *map(len, self.attributes))
-        level = f"{100 * self.confidence_level:g}%"
-        head = f"{'attribute':<{width}} {'log odds':>9} {level + ' interval':>18} {'chi2(1)':>9} {'p':>8} {'Holm p':>8}"
-        rows = [
-            f"{name:<{width}} {effect:>9.3f} {f'[{low:.3f}, {high:.3f}]':>18} {statistic:>9.2f} {p:>8.2g} {q:>8.2g}"
-            for name, effect, low, high, statistic, p, q in self._rows()
-        ]
-        return "\n".join([f"Effect on being labelled, per {UNIT_WORDS[self.per]}", head, *rows, self.summary()])
+        return "\n".join([self._caption(), *_aligned([self._head(), *self._cells()]), self.summary()])
 
     def summary(self) -> str:
-        """Say in one sentence which attributes drive the labelling.
+        """Say in words which attributes drive the labelling, on what condition, and which could not be tested.
 
         Returns
         -------
         str
         """
-        found = [name for name, p in zip(self.attributes, self.p_adjusted, strict=True) if p < 0.05]
-        if not found:
-            return "No attribute shows an effect on the labelling (Holm-adjusted p of at least 0.05 for each)."
-        return f"The labelling depends on {listed(found)} (Holm-adjusted p below 0.05)."
+        found = self._names(self.p_adjusted < SIGNIFICANT)
+        cleared, untested = self._names(self.p_adjusted >= SIGNIFICANT), self._names(np.isnan(self.p_adjusted))
+        words = []
+        if found:
+            words.append(
+                f"The labelling depends on {listed(found)} (Holm-adjusted p below {SIGNIFICANT}), "
+                f"{proviso(found, self.shared)}"
+            )
+        elif cleared:
+            words.append(
+                f"No evidence that the labelling depends on {listed(cleared)} (Holm-adjusted p of at least "
+                f"{SIGNIFICANT})."
+            )
+        if untested:
+            words.append(
+                f"Could not be tested: {listed(untested)} (constant, a linear combination of others, or the likelihood "
+                "is flat)."
+            )
+        return " ".join(words)
 
-    def _rows(self) -> Any:
-        return zip(self.attributes, *(getattr(self, column).tolist() for column in COLUMNS), strict=True)
+    def _names(self, chosen: NDArray[np.bool_]) -> list[str]:
+        return [self.attributes[j] for j in np.flatnonzero(chosen)]
+
+    def _caption(self) -> str:
+        return f"Effect on being labelled, per {UNIT_WORDS[self.per]}"
+
+    def _head(self) -> list[str]:
+        return ["attribute", "log odds", f"{100 * self.level:g}% interval", "chi2(1)", "p", "Holm p"]
+
+    def _cells(self) -> list[list[str]]:
+        rows = zip(self.attributes, *(getattr(self, column).tolist() for column in COLUMNS), strict=True)
+        return [
+            [
+                name,
+                _number(effect),
+                f"[{_number(low)}, {_number(high)}]",
+                f"{statistic:.2f}",
+                p_text(p),
+                p_text(adjusted),
+            ]
+            for name, effect, low, high, statistic, p, adjusted in rows
+        ]
 
     def _repr_html_(self) -> str:
-        cells = [(name, *(f"{number:.3g}" for number in numbers)) for name, *numbers in self._rows()]
-        head = ("attribute", *COLUMNS)
-        lines = [_table_row(head, "th"), *(_table_row(row, "td") for row in cells)]
-        return f"<table>{''.join(lines)}</table><p>{escape(self.summary())}</p>"
+        lines = [_table_row(self._head(), "th"), *(_table_row(row, "td") for row in self._cells())]
+        caption = f"<caption>{escape(self._caption())}</caption>"
+        return f"<table>{caption}{''.join(lines)}</table><p>{escape(self.summary())}</p>"
 
 
-UNIT_WORDS = {"unit": "unit of the attribute", "deviation": "standard deviation of the attribute"}
+def _number(value: float) -> str:
+    """Return three decimals where they say something, three digits otherwise."""
+    return f"{value:.3f}" if value == 0 or 0.01 <= abs(value) < 1e4 else f"{value:.3g}"
 
 
-def _table_row(cells: tuple[str, ...], tag: str) -> str:
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return rows of text as lines, the first column flush left and the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+
+
+def _table_row(cells: list[str], tag: str) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
@@ -125,7 +168,7 @@ def labelling_attributes(
     per: str = "unit",
     classifier: Any = None,
     n_folds: int = 5,
-    confidence_level: float = 0.95,
+    level: float = 0.95,
     random_state: Any = None,
     pos_label: Any = None,
 ) -> LabellingAttributes:
@@ -146,15 +189,15 @@ def labelling_attributes(
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
     s : array of shape (n_rows,)
         Observed labels: 1 for labelled positives, 0 for unlabelled rows.
-    propensity_attributes : str, int, sequence, slice, mask or callable
-        Columns that the labelling may depend on.
+    propensity_attributes : str, int, sequence, slice, mask or callable, optional
+        Columns that the labelling may depend on. None: those that are not classification attributes.
     classification_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the class may depend on. None: all the others.
+        Columns that the class may depend on. None: those that are not propensity attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
     classifier, n_folds, random_state, pos_label
         As in `scar_test`.
-    confidence_level : float, default=0.95
+    level : float, default=0.95
         Of each interval by itself.
 
     Returns
@@ -182,12 +225,12 @@ def labelling_attributes(
     >>> s = simulate_labels(y, e, random_state=1)
     >>> found = labelling_attributes(X, s, propensity_attributes=[2, 3], random_state=0)
     >>> found.summary()
-    'The labelling depends on x2 (Holm-adjusted p below 0.05).'
+    'The labelling depends on x2 (Holm-adjusted p below 0.05), provided that x2 says nothing of the class once ...'
     >>> bool(found.low[0] < 1.0 < found.high[0])
     True
     """
     check_choice(per, "per", UNITS)
-    check_share(confidence_level, "confidence_level")
+    check_share(level, "level")
     check_learning(classifier, n_folds, "labelling_attributes")
     rng = check_random_stream(random_state)
     roles = check_roles(
@@ -207,39 +250,33 @@ def labelling_attributes(
     if np.isnan(error).any():
         effect = np.where(np.isnan(error), np.nan, effect)
         _warn_of_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
-    scale = deviation if per == "unit" else np.ones(k)
-    return _table(roles.names, roles.left_out, effect, error, scale, confidence_level, per, fit.label_frequency)
+    return _table(roles, effect, error, level, per, fit.label_frequency)
 
 
 def _table(
-    names: tuple[str, ...],
-    left_out: tuple[str, ...],
-    effect: Vector,
-    error: Vector,
-    scale: Vector,
-    level: float,
-    per: str,
-    label_frequency: float,
+    roles: Roles, effect: Vector, error: Vector, level: float, per: str, label_frequency: float
 ) -> LabellingAttributes:
-    """Return the results in order of evidence, attributes without a test last."""
-    missing = np.full(len(left_out), np.nan)
+    """Return effects per deviation and their errors as results, in order of evidence, those without a test last."""
+    missing = np.full(len(roles.left_out), np.nan)
+    scale = roles.Z.std(axis=0) if per == "unit" else 1.0
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
     p = chi2.sf(statistic, 1)
     half = ndtri(0.5 + 0.5 * level) * error
     order = np.argsort(-statistic, kind="stable")  # NaN is sorted last
-    all_names = names + left_out
+    names = roles.names + roles.left_out
     return LabellingAttributes(
-        attributes=tuple(all_names[j] for j in order),
+        attributes=tuple(names[j] for j in order),
         effect=effect[order],
         low=(effect - half)[order],
         high=(effect + half)[order],
         statistic=statistic[order],
         p_value=p[order],
         p_adjusted=holm(p)[order],
-        confidence_level=level,
+        level=level,
         per=per,
         label_frequency=label_frequency,
+        shared=roles.shared_names,
     )
 
 

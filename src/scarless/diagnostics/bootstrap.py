@@ -21,12 +21,15 @@ from scarless.data.extras import REPRODUCE, need
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.data.vectors import check_random_stream, check_weight
-from scarless.models._uncertainty import attribute_names
+from scarless.diagnostics._row_names import called, index_of
+from scarless.models._uncertainty import attribute_names, refuse_wrapped
 
 Vector = NDArray[np.float64]
 
 _NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
 _FEWEST = 20  # resamples; below, tails are guesses
+_SHOWN_ROWS = 20
+_LOWEST_MEAN_WEIGHT = 0.1  # of rows that count; below, weights are shares rather than counts
 
 
 class BootstrapInterval(NamedTuple):
@@ -58,6 +61,8 @@ class BootstrapIntervals:
         The resampled values behind them, resamples first.
     attributes : tuple of str
         Names of the columns, in the order of ``coef_``.
+    rows : tuple of str
+        Names of the rows asked for: "row 0" and so on by position, or as in the index of a pandas data frame.
     """
 
     level: float
@@ -69,6 +74,7 @@ class BootstrapIntervals:
     intervals: dict[str, BootstrapInterval]
     samples: dict[str, NDArray[np.float64]]
     attributes: tuple[str, ...]
+    rows: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> BootstrapInterval:
         return self.intervals[name]
@@ -89,9 +95,12 @@ class BootstrapIntervals:
         index = pandas.MultiIndex.from_tuples([row[:2] for row in self._rows()], names=["quantity", "of"])
         return pandas.DataFrame([row[2:] for row in self._rows()], index=index, columns=["estimate", "low", "high"])
 
-    def _rows(self) -> Iterator[tuple[str, str, float, float, float]]:
+    def _rows(self, most: int | None = None) -> Iterator[tuple[str, str, float, float, float]]:
+        """Yield every interval; of the rows asked for only the first, where `most` says how many."""
         for name, found in self.intervals.items():
-            numbers = zip(*(np.ravel(part).tolist() for part in found), strict=True)
+            numbers = zip(
+                *(np.ravel(part)[: most if name in ("f", "e") else None].tolist() for part in found), strict=True
+            )
             for j, (estimate, low, high) in enumerate(numbers):
                 if name.endswith("coef_") and estimate == low == high == 0:
                     continue  # a column that the model does not see
@@ -99,17 +108,19 @@ class BootstrapIntervals:
 
     def _entry(self, name: str, j: int) -> str:
         if name in ("f", "e"):
-            return f"row {j}"
+            return self.rows[j]
         return self.attributes[j] if name.endswith("coef_") else ""
 
     def __str__(self) -> str:
-        shown = [row for row in self._rows() if row[0] not in ("f", "e")]
+        shown = list(self._rows(_SHOWN_ROWS))
         width = max((len(f"{name} {of}") for name, of, *_ in shown), default=10) + 2
         lines = [f"{self.level:.6g} bootstrap intervals ({self.method}), {self.n_resamples} resamples{self._trouble()}"]
         lines += [f"{'':{width}}{'estimate':>12}{'low':>12}{'high':>12}"]
         lines += [
             f"{f'{name} {of}':{width}}{value:>12.4f}{low:>12.4f}{high:>12.4f}" for name, of, value, low, high in shown
         ]
+        if len(self.rows) > _SHOWN_ROWS:
+            lines.append(f"... and {len(self.rows) - _SHOWN_ROWS:,} more rows, in to_frame()")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -147,7 +158,8 @@ def bootstrap_intervals(
 
     Needs no information matrix, so it serves models of any kind and widths. Right for independent rows that are many,
     if resampled fits stay in the fit's basin; a spread with two humps in `samples` says that they did not. A
-    penalty's bias stays in.
+    penalty's bias stays in. It takes `n_resamples` times as long as one fit; for a `SAREMClassifierCV`, as one whole
+    search, since each resample chooses anew.
 
     Parameters
     ----------
@@ -158,11 +170,13 @@ def bootstrap_intervals(
     s : array of shape (n_rows,)
         Their labels, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
-        How often each row counts, if `fit` had weights; a row is drawn in proportion.
+        How often each row counts, if `fit` had weights; a row is drawn in proportion, and as many rows are drawn as
+        the weights sum to.
     fit_params : dict, optional
         What else `fit` needs, such as ``{"propensity": e}``; one value per row of `X`.
     rows : array, sparse matrix or data frame, optional
-        Rows to give intervals of `f` and, where the classifier has one, `e` for.
+        Rows to give intervals of `f` and, where the classifier has one, `e` for; the index of a pandas data frame
+        holds their names.
     n_resamples : int, default=200
         Fits. 200 are enough to see; take 1000 or more for ends to be quoted.
     level : float, default=0.95
@@ -174,7 +188,8 @@ def bootstrap_intervals(
     random_state : int, Generator or None
         Seed.
     progress : bool, optional
-        Whether to show a bar. None: if the program runs in a terminal and the package ``rich`` is there.
+        Whether to show a bar. None: in a terminal if the package ``rich`` is there, and in a notebook if
+        ``ipywidgets`` is as well.
 
     Returns
     -------
@@ -204,16 +219,17 @@ def bootstrap_intervals(
     check_whole(n_resamples, "n_resamples", at_least=_FEWEST)
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
+    refuse_wrapped(model)
     if not has_fit_parameter(model, "sample_weight"):
         raise ValueError(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "
             f"{type(model).__name__}.fit does not take."
         )
-    weight = check_weight(sample_weight, n_rows=np.shape(s)[0])
+    weight, params = _check_rows(X, s, sample_weight, fit_params)
     estimates = _answers(model, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_refit)(model, X, s, weight, rows, dict(fit_params or {}), int(seed)) for seed in seeds
+        delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
     )
     with _bar(progress, n_resamples) as advance:
         outcomes = [advance(outcome) for outcome in fits]
@@ -230,7 +246,37 @@ def bootstrap_intervals(
         intervals={name: _interval(value, samples[name], level, method) for name, value in estimates.items()},
         samples=samples,
         attributes=tuple(attribute_names(model)),
+        rows=_row_names(rows, len(np.atleast_1d(estimates.get("f", [])))),
     )
+
+
+def _check_rows(
+    X: Any, s: Any, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any] | None
+) -> tuple[Vector, dict[str, Any]]:
+    """Return weights and what else `fit` gets, of as many rows as `X` has."""
+    n, params = np.shape(X)[0], dict(fit_params or {})
+    if "sample_weight" in params:
+        raise ValueError(
+            "fit_params must not hold sample_weight: resamples are handed to fit as weights. Pass sample_weight= to "
+            "bootstrap_intervals itself."
+        )
+    for name, values in {"s": s, **params}.items():
+        if np.ndim(values) > 0 and np.shape(values)[0] != n:
+            raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+    weight = check_weight(sample_weight, n_rows=n)
+    total, counted = float(weight.sum()), np.count_nonzero(weight)
+    if total < _LOWEST_MEAN_WEIGHT * counted:
+        raise ValueError(
+            "sample_weight must say how often each row counts, and as many rows are drawn as it sums to: that is "
+            f"{total:.3g}, for {counted} rows that count. If the weights only compare rows, make their mean 1, here "
+            "and in fit: sample_weight / sample_weight.mean()."
+        )
+    return weight, params
+
+
+def _row_names(rows: Any, n_rows: int) -> tuple[str, ...]:
+    index = index_of(rows)
+    return tuple(called(name) for name in (range(n_rows) if index is None else index))
 
 
 class _Outcome(NamedTuple):
@@ -280,6 +326,8 @@ def _check_enough(outcomes: list[_Outcome]) -> None:
         return
     (error, times), *_ = Counter(failed).most_common(1)
     told = f"{len(failed)} of {len(outcomes)} resamples could not be fitted ({times} times: {error})"
+    if times == len(outcomes):
+        raise ValueError(f"{told}. That is no chance: look for the cause in X, s and fit_params.")
     if 2 * len(failed) > len(outcomes):
         raise ValueError(f"{told}. Too few are left for an interval; are there more than a few labelled rows?")
     warn_user(f"{told}. The intervals are of the others, and too narrow if failing depends on the rows.", UserWarning)
@@ -289,7 +337,7 @@ def _check_enough(outcomes: list[_Outcome]) -> None:
 def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Any], Any]]:
     """Yield a function that hands on what it gets and moves a bar, where there is one."""
     if progress is None:
-        progress = sys.stderr.isatty() and find_spec("rich") is not None
+        progress = find_spec("rich") is not None and (sys.stderr.isatty() or _in_notebook())
     if not progress:
         yield lambda outcome: outcome
         return
@@ -302,3 +350,9 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Any], Any]]:
             return outcome
 
         yield advance
+
+
+def _in_notebook() -> bool:
+    """Return whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
+    is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
+    return is_notebook and find_spec("ipywidgets") is not None

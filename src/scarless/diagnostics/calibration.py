@@ -1,6 +1,10 @@
 r"""Calibration: are predicted probabilities right, as far as labels can tell?
 
 Ask on rows that the model was not fitted on: on its own training rows it looks better calibrated than it is.
+
+The test is of the very numbers predicted, and the error of estimating them counts. With as many rows as the model was
+fitted on, or more, even a model of the right form is rejected more often than the level says, and with many more nearly
+always. Whether it matters is told by `error`, less what chance alone makes of it.
 """
 
 from dataclasses import dataclass
@@ -47,7 +51,8 @@ class Calibration:
         The calibration error that chance alone makes on average, were the predictions right: it is never 0.
     statistic, degrees_of_freedom, p_value : float, int, float
         Chi-square test that the predictions are right: the statistic has the degrees of freedom as its mean if they
-        are. A small p-value speaks against them.
+        are. A small p-value speaks against these very numbers, and so it finds a fit's own estimation error, too, once
+        there are about as many rows as in the fit: judge how wrong they are by `error` minus `expected_error`.
     """
 
     predicted: Vector
@@ -92,7 +97,8 @@ def label_calibration(
 
     Intervals are Wilson's. The test adds up squared standardised differences of the bins, with the variance
     :math:`\sum P(1-P)` that the predictions imply; bins that expect less than one labelled or unlabelled row are joined
-    with their neighbours for it, and its p-value allows for few labels a bin.
+    with their neighbours for it, and its p-value allows for few labels a bin. It does not allow for the estimation
+    error of a fit: see `Calibration`.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ class _ReliabilityDiagram(Display):
     _y_label: str
     _agree: str
     _differ: str
+    _provided: str = ""  # under what assumption
 
     def __init__(self, calibration: Calibration, predictions: Vector, *, source: str = "given") -> None:
         self.calibration = calibration
@@ -148,7 +149,9 @@ class _ReliabilityDiagram(Display):
         found = self.calibration
         seen = self._differ if found.p_value < 0.05 else self._agree
         p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
-        return f"{seen} ({p})\ncalibration error {found.error:.3f}, {found.expected_error:.3f} expected by chance"
+        provided = self._provided.format(source=self.source)
+        error = f"calibration error {found.error:.3f}, {found.expected_error:.3f} expected by chance"
+        return f"{seen}{provided} ({p})\n{error}"
 
 
 def _with_margin(values: Vector) -> tuple[float, float]:
@@ -236,6 +239,7 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
     _y_label = "Mean of $s/e(x)$, under the {source} propensity"
     _agree = "No evidence against the predicted probabilities of the class"
     _differ = "Positives do not come as often as predicted"
+    _provided = ",\nif the {source} propensity is right"
 
     @staticmethod
     def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:

@@ -22,6 +22,7 @@ from scarless.diagnostics._directions import (
     of_all,
     two_effects,
 )
+from scarless.models._base import all_labelled
 from scarless.models._inference import Interval, PairInference, quantile
 from scarless.models._uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
@@ -43,7 +44,9 @@ class IdentifiabilityReport:
     ----------
     verdict : str
         "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
-        is also what has another value with both models exchanged.
+        is also what has another value with both models exchanged. At best weakly identified is a fit in which all
+        positives are labelled, one that did not converge, and one that a search chose among others with class priors
+        outside the interval.
     class_prior : float
         The fit's class prior.
     class_prior_interval : Interval
@@ -182,9 +185,9 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     exchanged = inference.mean_propensity if inference.exchangeable else None
     moving, harmless = look.directions()
     return IdentifiabilityReport(
-        verdict=_verdict(half, data_interval, exchanged),
+        verdict=_verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval)),
         class_prior=look.prior,
-        class_prior_interval=inference.interval_of(inference.class_prior, _LEVEL),
+        class_prior_interval=inference.class_prior_interval(_LEVEL),
         data_interval=data_interval,
         exchanged=exchanged,
         condition=look.data.condition,
@@ -199,11 +202,21 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     )
 
 
-def _verdict(half: float, data_interval: Interval, exchanged: float | None) -> str:
+def _verdict(half: float, data_interval: Interval, exchanged: float | None, *, sure: bool) -> str:
     low, high = data_interval
     if half > _VAGUE or (exchanged is not None and not low <= exchanged <= high):
         return "not identified"
-    return "identified" if half <= _SURE else "weakly identified"
+    return "identified" if half <= _SURE and sure else "weakly identified"
+
+
+def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) -> bool:
+    """Whether the fit is a top of the likelihood, and what cannot be told from it is within its interval."""
+    low, high = getattr(model.selection_, "class_priors", data_interval)
+    return bool(
+        model.converged_
+        and not all_labelled(inference.label_frequency.value)
+        and data_interval.low <= low <= high <= data_interval.high
+    )
 
 
 def _correlation_words(report: IdentifiabilityReport) -> list[str]:
@@ -242,7 +255,7 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
 
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
-    notes = []
+    notes = model._remarks()
     if inference.expected:
         notes.append(
             "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "

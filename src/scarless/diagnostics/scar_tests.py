@@ -12,8 +12,8 @@ from scipy.stats import chi2
 from scarless.data.options import check_choice, check_whole
 from scarless.data.vectors import check_random_stream
 from scarless.diagnostics._learned import LOGISTIC, check_learning, class_columns, standardised
-from scarless.diagnostics._pair_tests import Comparison, compare, fit_null, wald_statistic
-from scarless.diagnostics._roles import Roles, check_roles, listed
+from scarless.diagnostics._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
+from scarless.diagnostics._roles import Roles, check_roles, listed, proviso
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,
@@ -52,6 +52,8 @@ class SCARTest:
         The constant propensity that fits best, a by-product; right if SCAR is.
     n_rows, n_labelled : int
         How many rows there were, and how many of them labelled.
+    shared : tuple of str
+        Those of the attributes that the class may depend on too, as the call said.
 
     Examples
     --------
@@ -68,20 +70,22 @@ class SCARTest:
     label_frequency: float
     n_rows: int
     n_labelled: int
+    shared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         names = listed(self.attributes)
-        how = f"{self.method} test, {self._statistic_in_words()}, p = {self.p_value:.2g}"
+        how = f"{self.method} test, {self._statistic_in_words()}, p = {p_text(self.p_value)}"
         if np.isnan(self.p_value):
             return (
                 f"No verdict on SCAR ({how}): the likelihood is flat, so that the effects of {names} have no standard "
                 "errors. Use method='score'."
             )
-        if self.p_value < 0.05:
+        if self.p_value < SIGNIFICANT:
             one = "depends on" if len(self.attributes) == 1 else "depends on at least one of"
             return (
-                f"SCAR is not plausible ({how}): whether a positive gets its label {one} {names}. Use SAREMClassifier "
-                "with these propensity_attributes; labelling_attributes shows which of them matter, and how much."
+                f"SCAR is not plausible ({how}): whether a positive gets its label {one} {names}, "
+                f"{proviso(self.attributes, self.shared)} To learn from such labels, use SAREMClassifier with these "
+                "propensity_attributes; labelling_attributes shows which of them matter, and how much."
             )
         return (
             f"No evidence against SCAR ({how}) from {self.n_labelled} labelled of {self.n_rows} rows: methods that "
@@ -159,13 +163,14 @@ def scar_test(
         What learns from the classification attributes who is labelled, by `predict_proba`. None: two of them,
         ``ExtraTreesClassifier`` and, for a dense table, ``HistGradientBoostingClassifier``
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
-        ``LogisticRegression``. "logistic": `f` is a logistic model of the classification attributes themselves.
+        ``LogisticRegression``, so that a sparse table and a dense copy of it get different p-values. "logistic": `f` is
+        a logistic model of the classification attributes themselves.
     n_folds : int, default=5
-        Folds of the out-of-fold scores.
+        Folds of what is learned out of fold; at most as many as labelled, and as unlabelled, rows.
     n_simulations : int, default=999
         Labellings drawn under SCAR; for "kolmogorov-smirnov" only.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seeds folds, classifier and simulations.
+        Seeds folds, classifiers, forests and simulations.
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
 
@@ -200,7 +205,7 @@ def scar_test(
     >>> biased = simulate_labels(y, LogisticSAR(attributes=[2], coefficients=[1.0]).propensity(X), random_state=1)
     >>> print(scar_test(X, biased, propensity_attributes=[2], random_state=0))
     SCAR is not plausible (score test, chi-squared ... on 1 df, p = ...): whether a positive gets its label
-    depends on x2. Use SAREMClassifier with these propensity_attributes; ...
+    depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
     """
     check_choice(method, "method", METHODS)
     check_learning(classifier, n_folds, "scar_test")
@@ -229,6 +234,7 @@ def scar_test(
         label_frequency=found.label_frequency,
         n_rows=roles.s.size,
         n_labelled=int(roles.s.sum()),
+        shared=roles.shared_names,
     )
 
 
@@ -277,8 +283,13 @@ def by_simulation(D: Matrix, Z: Matrix, s: Vector, n_simulations: int, rng: np.r
 
 
 def _in_words(roles: Roles, classifier: Any) -> str:
-    names = listed(roles.names)
-    form = "logistic in the classification attributes" if classifier == LOGISTIC else "learned by flexible models"
-    words = f"Pr(labelled | positive) is the same whatever the values of {names}; Pr(positive | x) is {form}"
-    both = [name for name, shared in zip(roles.names, roles.shared, strict=True) if shared]
-    return words + (f" and logistic in {listed(both)}" if both else f" and does not depend on {names}")
+    alone = [name for name in roles.names if name not in roles.shared_names]
+    forms = []
+    if roles.X_class.shape[1]:
+        forms.append("logistic in the classification attributes" if classifier == LOGISTIC else "learned out of fold")
+    if roles.shared_names:
+        forms.append(f"logistic in {listed(roles.shared_names)}")
+    return (
+        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names)}; Pr(positive | x) is "
+        f"{' and '.join(forms)}{f', and does not depend on {listed(alone)}' if alone else ''}"
+    )

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display
+from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display, as_text
 
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)
 _LINES = ("-", "--", ":", "-.")
@@ -88,7 +88,7 @@ class SelectionPathDisplay(Display):
                     open_, filled = rows[~tied[rows]], rows[tied[rows]]
                     ax.plot(C[open_], score[open_], "o", color=colour, markerfacecolor="white", markersize=5)
                     ax.plot(C[filled], score[filled], "o", color=colour, markersize=5)
-            ax.plot([], [], color=colour, label=f"classifier sees {name}")
+            ax.plot([], [], color=colour, label=f"classifier sees {as_text(name)}")
         for j, penalty in enumerate(penalties):
             ax.plot([], [], color=GREY, linestyle=_LINES[j % len(_LINES)], label=f"propensity C = {penalty:g}")
         ax.plot([], [], "o", color=GREY, label="within the noise of the best")

@@ -2,6 +2,7 @@ r"""What if the propensity is wrong? Sharp bounds on what a fit says, and when t
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,8 @@ from scarless.data.vectors import (
     check_propensity,
     check_weight,
 )
-from scarless.diagnostics._sensitivity_rows import Rows, check_names, fitted_values, index_of, make_quantity
+from scarless.diagnostics._row_names import check_names, check_row_order, index_of
+from scarless.diagnostics._sensitivity_rows import Rows, check_explained, fitted_values, make_quantity
 from scarless.diagnostics.sensitivity_results import SensitivityBounds, SensitivityCurve, TippingPoint
 from scarless.numerics.sharp_bounds import (
     Box,
@@ -28,7 +30,6 @@ from scarless.numerics.sharp_bounds import (
 GAMMAS = np.geomspace(1.0, 10.0, 37)
 LARGEST_GAMMA = 1e300
 NEARLY_CERTAIN, SHARE_TO_WARN_OF = 0.999, 0.1  # a factor of 10 on such odds moves f by 1% only
-ROUNDING = 1e-12  # by which f e of the user's own making may exceed e
 
 
 class Sensitivity:
@@ -46,7 +47,8 @@ class Sensitivity:
 
     :math:`\Gamma = 2` says that a propensity fitted as 0.5 lies between 0.33 and 0.67, one of 0.1 between 0.05 and
     0.18, one of 0.9 between 0.82 and 0.95. Mind the last: a propensity near 1 hardly moves, and one of exactly 1 not
-    at all. If it is the closeness to 1 that you doubt, use `within`.
+    at all. Nor does a row with :math:`P = 0`: it is negative unless :math:`e` is exactly 0, which no factor makes it.
+    If it is the closeness to 1 or to 0 that you doubt, use `within`; ``within(0)`` assumes nothing.
 
     What is *not* in these bounds is the error of `P` itself. It can be checked against the labels, as `f` and `e`
     cannot: by a reliability diagram of :math:`\Pr(s=1|x)`, `LabelCalibrationDisplay`.
@@ -65,6 +67,10 @@ class Sensitivity:
         How often each row counts.
     row_names : sequence of length n_rows, optional
         What the rows are called. None: rows go by position.
+
+    Notes
+    -----
+    Values per row are taken by position. A pandas Series whose index has the rows' names in another order is refused.
 
     See Also
     --------
@@ -112,10 +118,18 @@ class Sensitivity:
         P = check_probability(label_probability, name="label_probability")
         if P.size == 0:
             raise ValueError("label_probability has no rows; give one value per row.")
+        index = check_names(row_names, P.size)
+        for name, values in (
+            ("label_probability", label_probability),
+            ("propensity", propensity),
+            ("s", s),
+            ("sample_weight", sample_weight),
+        ):
+            check_row_order(values, name, index)
         e = check_propensity(propensity, n_rows=P.size)
         labels = None if s is None else check_indicator(s, "s", n_rows=P.size)
         weight = check_weight(sample_weight, n_rows=P.size)
-        self._rows = Rows(_explained(P, e, "propensity"), e, labels, weight, check_names(row_names, P.size))
+        self._rows = Rows(check_explained(P, e, "propensity"), e, labels, weight, index)
 
     @classmethod
     def from_estimator(
@@ -147,11 +161,13 @@ class Sensitivity:
         -------
         Sensitivity
         """
+        index = index_of(X)
+        for name, values in (("s", s), ("propensity", propensity)):
+            check_row_order(values, name, index)
         f, e, coding = fitted_values(model, X, propensity)
         labels = None if s is None else coding.encode(np.asarray(check_observed(s)).reshape(-1))
-        made = cls(f * e, e, s=labels, sample_weight=sample_weight, row_names=index_of(X))
-        rows = made._rows
-        made._rows = Rows(rows.P, rows.e, rows.s, rows.weight, rows.names, coding)
+        made = cls(f * e, e, s=labels, sample_weight=sample_weight, row_names=index)
+        made._rows = replace(made._rows, coding=coding)
         return made
 
     def at(self, gamma: float) -> SensitivityBounds:
@@ -162,7 +178,8 @@ class Sensitivity:
         Parameters
         ----------
         gamma : float, at least 1
-            1: the fitted propensity. ``np.inf``: the limit, where nothing is assumed but :math:`P \le e \le 1`.
+            1: the fitted propensity. ``np.inf``: the bounds as the factor grows without limit. That assumes nothing of
+            rows with :math:`P > 0` and :math:`e < 1`; other rows do not move.
 
         Returns
         -------
@@ -187,15 +204,17 @@ class Sensitivity:
         SensitivityBounds
         """
         P = self._rows.P
-        low = check_probability(lower, n_rows=P.size, name="lower")
-        high = check_probability(upper, n_rows=P.size, name="upper")
+        low, high = (
+            check_probability(check_row_order(limit, name, self._rows.index), n_rows=P.size, name=name)
+            for name, limit in (("lower", lower), ("upper", upper))
+        )
         crossed = np.flatnonzero(low > high)
         if crossed.size:
             raise ValueError(
                 f"lower must not exceed upper; it does in {crossed.size} of {P.size} rows (first: row {crossed[0]}, "
                 f"{low[crossed[0]]:g} > {high[crossed[0]]:g})."
             )
-        _explained(P, high, "upper")
+        check_explained(P, high, "upper")
         f = class_probability_box(P, low, high)
         return SensitivityBounds(None, Box(np.maximum(low, P), high), self._rows.probability(f), self._rows)
 
@@ -239,8 +258,8 @@ class Sensitivity:
         if not np.isfinite(factors).all():
             raise ValueError("gammas of a curve must be finite; the limit is at(np.inf).")
         self._warn_of_certain_labels()
-        bounds = np.array([asked.bounds(self._rows.probability_within_odds(gamma)) for gamma in factors])
         fitted = asked.bounds(self._rows.probability_within_odds(1.0))
+        bounds = np.array([asked.bounds(self._rows.probability_within_odds(gamma)) for gamma in factors])
         return SensitivityCurve(asked.label, factors, bounds[:, 0], bounds[:, 1], fitted.low)
 
     def tipping_point(
@@ -274,8 +293,8 @@ class Sensitivity:
         Returns
         -------
         TippingPoint
-            Its `gamma` is 1 where the conclusion does not hold for the fitted propensity, and infinite where nothing
-            overturns it.
+            Its `gamma` is 1 where the conclusion does not hold for the fitted propensity, and infinite where no factor
+            overturns it; limits of your own may, see `within`.
         """
         asked = make_quantity(quantity, self._rows, decisions=decisions, scores=scores, row=row, rival=rival)
         threshold, is_floor = _check_conclusion(at_least, at_most)
@@ -288,8 +307,6 @@ class Sensitivity:
             return low if is_floor else high
 
         fitted, limit = bound(1.0), bound(np.inf)
-        if np.isnan(fitted):
-            raise ValueError(f"{asked.label} is undefined for these rows: it is a share of nothing.")
         gamma = _first_failure(lambda at: bound(at) >= threshold if is_floor else bound(at) <= threshold, rtol)
         side = "at least" if is_floor else "at most"
         return TippingPoint(gamma, asked.label, side, threshold, fitted, limit)
@@ -302,8 +319,8 @@ class Sensitivity:
         and :math:`q/t` or :math:`t/q` where `s` was given, since a factor :math:`\Gamma` leaves the posterior of an
         unlabelled row between :math:`q/\Gamma` and :math:`\min(1, \Gamma q)`.
 
-        How robust each decision is: 1 for a row at the threshold, infinite for one that no propensity carries across,
-        such as a labelled row.
+        How robust each decision is: 1 for a row at the threshold, infinite for one that no factor carries across, such
+        as a labelled row.
 
         Parameters
         ----------
@@ -319,6 +336,7 @@ class Sensitivity:
         >>> Sensitivity([0.3, 0.1, 0.6], [0.5, 0.5, 0.8]).decision_gammas()
         array([1.5, 4. , inf])
         """
+        check_row_order(threshold, "threshold", self._rows.index)
         t = check_probability(threshold, n_rows=self._rows.n, name="threshold")
         if not ((t > 0) & (t < 1)).all():
             raise ValueError("threshold must lie strictly between 0 and 1; a probability is never beyond 0 or 1.")
@@ -328,6 +346,14 @@ class Sensitivity:
             return gamma_across(self._rows.f, e, t)
         moves = (self._rows.s == 0) & (e < 1) & (q > 0)
         return np.divide(np.maximum(q, t), np.minimum(q, t), out=np.full(q.shape, np.inf), where=moves)
+
+    def __repr__(self) -> str:
+        rows = f"{self._rows.n:,} rows" + ("" if self._rows.s is None else " with their labels")
+        return (
+            f"Sensitivity to a wrong propensity, {rows}. Ask at(gamma) or within(lower, upper) for bounds, "
+            "curve(quantity) for bounds over gamma, tipping_point(quantity, at_least=...) for what overturns a "
+            "conclusion."
+        )
 
     def _warn_of_certain_labels(self) -> None:
         """Warn where a factor on the odds is no doubt at all: bounds would look better than they are."""
@@ -340,19 +366,6 @@ class Sensitivity:
                 "within(lower, upper).",
                 UserWarning,
             )
-
-
-def _explained(P: FloatVector, e: FloatVector, name: str) -> FloatVector:
-    """Return `P`, at most `e`, or say which propensities cannot explain so many labels."""
-    bad = np.flatnonzero(e * (1.0 + ROUNDING) < P)
-    if bad.size:
-        raise ValueError(
-            f"{name} must be at least Pr(s=1|x), since f = Pr(s=1|x) / e is a probability; {bad.size} of {P.size} rows "
-            f"contradict that (first: row {bad[0]}, {name} {e[bad[0]]:g} < label_probability {P[bad[0]]:g}). Either "
-            f"the propensity is larger or label_probability is off; raise it on purpose with "
-            f"np.maximum({name}, label_probability)."
-        )
-    return np.minimum(P, e)
 
 
 def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> FloatVector:

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.sensitivity import Sensitivity
 from scarless.diagnostics.sensitivity_results import SensitivityCurve, TippingPoint
 
@@ -86,6 +86,11 @@ class SensitivityDisplay(Display):
         -------
         SensitivityDisplay
         """
+        if not isinstance(sensitivity, Sensitivity):
+            raise TypeError(
+                f"sensitivity must be a Sensitivity; got {type(sensitivity).__name__}. From a fitted model and rows, "
+                "use SensitivityDisplay.from_estimator(model, X, quantity)."
+            )
         options: dict[str, Any] = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}
         tipping = None
         if at_least is not None or at_most is not None:
@@ -95,6 +100,53 @@ class SensitivityDisplay(Display):
         display = cls(sensitivity.curve(quantity, gammas=gammas, **options), tipping)
         display.plot(ax)
         return display
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        quantity: str,
+        *,
+        s: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        gammas: ArrayLike | None = None,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        decisions: ArrayLike | None = None,
+        scores: ArrayLike | None = None,
+        row: Any = None,
+        rival: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the bounds for a fitted model and draw them.
+
+        Parameters
+        ----------
+        model, X, s, propensity, sample_weight
+            As in `Sensitivity.from_estimator`.
+        quantity, gammas, at_least, at_most, decisions, scores, row, rival
+            As in `from_sensitivity`.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        SensitivityDisplay
+        """
+        return cls.from_sensitivity(
+            Sensitivity.from_estimator(model, X, s, propensity=propensity, sample_weight=sample_weight),
+            quantity,
+            gammas=gammas,
+            at_least=at_least,
+            at_most=at_most,
+            decisions=decisions,
+            scores=scores,
+            row=row,
+            rival=rival,
+            ax=ax,
+        )
 
     def _draw(self, ax: Any) -> None:
         order = np.argsort(self.curve.gammas)
@@ -107,38 +159,20 @@ class SensitivityDisplay(Display):
             ax.plot(gammas, bound, color=BLUE, linewidth=1, drawstyle=drawstyle)
         ax.axhline(self.curve.estimate, color=GREY, linewidth=1, linestyle=":", zorder=1)
         ax.plot(1.0, self.curve.estimate, "o", color=BLUE, label="fitted propensity (Γ = 1)", clip_on=False, zorder=3)
-        if self.tipping_point is not None:
-            self._draw_conclusion(ax, self.tipping_point)
         _scale(ax, float(gammas[-1]))
+        if self.tipping_point is not None:
+            _draw_threshold(ax, self.tipping_point)
         if step is not None:
-            ax.yaxis.get_major_locator().set_params(integer=True)
-            ax.invert_yaxis()
+            _number_from_one(ax)
+        if self.tipping_point is not None:
+            _draw_factor(ax, self.tipping_point)
         ax.set_xlabel(
             "Γ: how many times too large or too small the odds of the propensity may be\n"
             "(at Γ = 2, one fitted as 0.5 may be 0.33 to 0.67)"
         )
-        ax.set_ylabel(self.curve.quantity)
-        ax.set_title(self._title(), loc="left", wrap=True)
+        ax.set_ylabel(as_text(self.curve.quantity))
+        ax.set_title(as_text(self._title()), loc="left", wrap=True)
         ax.legend(frameon=False, loc="best")
-
-    @staticmethod
-    def _draw_conclusion(ax: Any, tipping: TippingPoint) -> None:
-        ax.axhline(
-            tipping.threshold, color=ORANGE, linewidth=1.2, linestyle="--", label=tipping.conclusion.split(" is ")[-1]
-        )
-        if 1.0 < tipping.gamma < math.inf:
-            # Down to the axis only, where the factor is read off: across the picture it would cut the legend.
-            axis = ax.get_xaxis_transform()
-            ax.annotate(
-                "",
-                xy=(tipping.gamma, 0.0),
-                xycoords=axis,
-                xytext=(tipping.gamma, tipping.threshold),
-                textcoords="data",
-                arrowprops={"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0},
-            )
-            label = f"overturned from Γ = {tipping.gamma:.3g}"
-            ax.plot(tipping.gamma, tipping.threshold, "D", color=ORANGE, label=label, zorder=3)
 
     def _title(self) -> str:
         tipping = self.tipping_point
@@ -148,8 +182,33 @@ class SensitivityDisplay(Display):
         if tipping.gamma == 1.0:
             return f"{said}: not even as fitted"
         if math.isinf(tipping.gamma):
-            return f"{said} whatever the propensity"
+            return f"{said} for every Γ"
         return f"{said} up to Γ = {tipping.gamma:.3g}"
+
+
+def _draw_threshold(ax: Any, tipping: TippingPoint) -> None:
+    label = f"{tipping.side} {tipping.threshold:g}"
+    ax.axhline(tipping.threshold, color=ORANGE, linewidth=1.2, linestyle="--", label=label)
+
+
+def _draw_factor(ax: Any, tipping: TippingPoint) -> None:
+    """Mark the tipping point, and lead down to the axis, where the factor is read off."""
+    if not 1.0 < tipping.gamma < math.inf:
+        return
+    bottom = ax.get_ylim()[0]
+    ax.set_ylim(bottom=bottom)  # the line ends there and must not move it
+    # A line and no arrow: the legend keeps clear of lines only.
+    ax.plot([tipping.gamma] * 2, [bottom, tipping.threshold], color=ORANGE, linewidth=1.2)
+    label = f"overturned from Γ = {tipping.gamma:.3g}"
+    ax.plot(tipping.gamma, tipping.threshold, "D", color=ORANGE, label=label, zorder=3)
+
+
+def _number_from_one(ax: Any) -> None:
+    """Make the axis one of ranks: whole numbers, the first on top."""
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    low, high = ax.get_ylim()
+    ax.set_yticks(sorted({max(1, round(tick)) for tick in ax.get_yticks() if low <= tick <= high}))
+    ax.set_ylim(high, low)
 
 
 def _top(tipping: TippingPoint | None) -> float:

@@ -1,7 +1,7 @@
 """What stays true of a sample of rows for every admissible propensity, and up to where."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from scarless.diagnostics._sensitivity_rows import Rows, make_quantity
 from scarless.numerics.sharp_bounds import Box, Interval, rank_bounds
 
 SHOWN_ROWS = 20
+MOST_STATEMENTS = 10_000  # more are a matrix, not sentences
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +153,10 @@ class SensitivityBounds:
         -------
         RankBounds
         """
+        if rows is not None and (isinstance(rows, str) or not isinstance(rows, Iterable)):
+            raise TypeError(
+                f"rows must be a list of rows to rank, by name or by position; got {rows!r}. Try [{rows!r}]."
+            )
         places = np.arange(self._rows.n) if rows is None else np.array([self._rows.position(row) for row in rows])
         if places.size == 0:
             raise ValueError("rows names no row to rank; name at least one.")
@@ -192,8 +197,8 @@ class SensitivityBounds:
         fitted = self._rows.probability_within_odds(1.0)
         for name in ("class_prior", "label_frequency"):
             quantity = make_quantity(name, self._rows)
-            low, high = quantity.bounds(self.probability)
-            lines.append(f"{quantity.label:18}{low:8.3f}{quantity.bounds(fitted).low:8.3f}{high:8.3f}")
+            low, high = quantity.values(self.probability)
+            lines.append(f"{quantity.label:18}{low:8.3f}{quantity.values(fitted).low:8.3f}{high:8.3f}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -244,12 +249,22 @@ class RankBounds:
     def statements(self) -> list[str]:
         """Return what holds for every admissible propensity, in words, the surest rows first.
 
+        Meant for a few rows: of more than 10,000 sure pairs take `best`, `worst` or the matrix `above`.
+
         Returns
         -------
         list of str
         """
+        pairs = int(np.searchsorted(np.sort(self.high), self.low).sum())
+        if pairs > MOST_STATEMENTS:
+            raise ValueError(
+                f"statements is for a few rows: at most {MOST_STATEMENTS:,} pairs are said one by one, and {pairs:,} "
+                f"pairs of these {len(self.rows):,} rows have a sure order. Rank fewer rows, ranks([...]), or take "
+                "best, worst or the matrix above."
+            )
         order = np.argsort(-self.low, kind="stable")
-        return [f"{self.rows[i]} above {self.rows[j]}" for i in order for j in order if self.low[i] > self.high[j]]
+        sure = (order[self.high[order] < self.low[i]] for i in order)
+        return [f"{self.rows[i]} above {self.rows[j]}" for i, below in zip(order, sure, strict=True) for j in below]
 
     def to_frame(self) -> Any:
         """Return the same as a data frame, with the names as index.
@@ -329,13 +344,13 @@ class TippingPoint:
     estimate : float
         The quantity for the fitted propensity.
     limit : float
-        Its bound on the side of the threshold where nothing is assumed of the propensity.
+        Its bound on the side of the threshold as the factor grows without limit.
 
     Examples
     --------
     >>> from scarless.diagnostics.sensitivity import Sensitivity
     >>> print(Sensitivity([0.4, 0.1], [0.5, 0.5]).tipping_point("class_prior", at_least=0.2))
-    class prior is at least 0.2 (fitted: 0.5) whatever the propensity: assuming nothing of it, the bound is 0.25.
+    class prior is at least 0.2 (fitted: 0.5) for every factor on the odds of the propensity (in the limit: 0.25).
     """
 
     gamma: float
@@ -352,8 +367,9 @@ class TippingPoint:
 
     def __str__(self) -> str:
         if self.gamma == 1.0:
-            return f"Not even for the fitted propensity it is so that {self.conclusion}: it is {self.estimate:.3g}."
+            beyond = "below" if self.side == "at least" else "above"
+            return f"Already the fitted {self.quantity}, {self.estimate:.3g}, is {beyond} {self.threshold:g}."
         said = f"{self.conclusion} (fitted: {self.estimate:.3g})"
         if math.isinf(self.gamma):
-            return f"{said} whatever the propensity: assuming nothing of it, the bound is {self.limit:.3g}."
+            return f"{said} for every factor on the odds of the propensity (in the limit: {self.limit:.3g})."
         return f"{said} while the odds of the propensity are wrong by less than a factor of {self.gamma:.3g}."

@@ -1,6 +1,6 @@
 """Checks and means that every metric of this package shares."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +59,7 @@ def check_labelled_predictions(
     return LabelledPredictions(p, cost_pos, cost_neg, labels, e)
 
 
-def check_fraction(value: float, name: str) -> float:
+def check_fraction(value: Any, name: str) -> float:
     """Return a number strictly between 0 and 1, or say what came instead.
 
     Examples
@@ -67,9 +67,20 @@ def check_fraction(value: float, name: str) -> float:
     >>> check_fraction(0.05, "eta")
     0.05
     """
-    if not 0.0 < value < 1.0:
+    if not is_number(value) or not 0.0 < value < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {value!r}.")
     return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether something is one real number; truth values are none.
+
+    Examples
+    --------
+    >>> is_number(0.5), is_number("0.5"), is_number(True)
+    (True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def weighted_mean(values: FloatVector, weight: FloatVector) -> float:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.data.notices import warn_user
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
-from scarless.metrics._rows import check_fraction
+from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
+from scarless.metrics._rows import check_fraction, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.weighted_scores import Ratio, Targets, normalised_targets, plain_targets
 
@@ -32,10 +33,14 @@ class Score:
     standard_error : float
         Standard deviation of the estimate over samples of rows and their labels, from each row's influence on it. The
         propensity is taken as known: where it was estimated, the error of that comes on top. NaN where the value is
-        not finite, and where no row is labelled.
+        not finite, where no row is labelled, and where the rows at hand show no variation.
     interval : (float, float)
-        The value plus and minus a quantile of Student's t times the standard error, whose degrees of freedom come from
-        how unequally the rows influence the value. Not cut at 0 or 1.
+        Accuracy, precision, recall and F1: the values that the labels do not speak against, by a test that takes the
+        variance at each value and not at the estimate (Wilson's for a plain proportion); it has a length with one label
+        too, and need not be symmetric. The others: the value plus and minus a quantile of Student's t times the
+        standard error, whose degrees of freedom come from how unequally the rows influence the value, and are at most
+        `effective_sample_size` minus 1; for average precision on the scale of logarithms. Not cut at 0 or 1, for a
+        value may lie beyond (but that of average precision is, at 1). NaN where `no_interval` says why.
     level : float
         Nominal probability that the interval covers the score in the population the rows come from.
     effective_sample_size : float
@@ -44,6 +49,8 @@ class Score:
         Labelled rows that count.
     n_clipped : int
         Labelled rows whose weight was cut at `max_weight`.
+    no_interval : str
+        Why there is no interval; empty where there is one.
 
     Examples
     --------
@@ -62,18 +69,24 @@ class Score:
     effective_sample_size: float
     n_labelled: int
     n_clipped: int = 0
+    no_interval: str = ""
 
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
-        low, high = self.interval
-        worth = f"worth {self.effective_sample_size:.0f}"
         clipped = f" ({self.n_clipped} clipped)" if self.n_clipped else ""
-        return (
-            f"{self.name} {self.value:.4f} (standard error {self.standard_error:.4f}, {100 * self.level:.4g}% interval "
-            f"{low:.4f} to {high:.4f}; {self.n_labelled} labelled rows{clipped}, {worth})"
-        )
+        labels = f"{self.n_labelled} labelled rows{clipped}, worth {self.effective_sample_size:.0f}"
+        return f"{self.name} {self.value:.4f} (standard error {self._error()}, {self._interval()}; {labels})"
+
+    def _error(self) -> str:
+        return "unknown" if math.isnan(self.standard_error) else f"{self.standard_error:.4f}"
+
+    def _interval(self) -> str:
+        if self.no_interval:
+            return f"no interval: {self.no_interval}"
+        low, high = self.interval
+        return f"{100 * self.level:.4g}% interval {low:.4f} to {high:.4f}"
 
 
 class Weighting(NamedTuple):
@@ -86,6 +99,23 @@ class Weighting(NamedTuple):
     level: float
 
 
+class Measure(NamedTuple):
+    """A score: its name, its formula, and the scale or the equation that its interval comes from."""
+
+    name: str
+    formula: Formula
+    equation: Callable[[float], Equation] | None = None
+    logarithmic: bool = False
+
+
+class Interval(NamedTuple):
+    """Ends of an interval, or why there is none."""
+
+    low: float
+    high: float
+    why_not: str = ""
+
+
 class Rows(NamedTuple):
     """Rows that count: their predictions, labels, propensities and weights."""
 
@@ -96,76 +126,136 @@ class Rows(NamedTuple):
 
 
 def evaluate(
-    name: str, formula: Formula, prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, options: Weighting
+    measure: Measure, prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, options: Weighting
 ) -> Score:
     """Return a score of checked predictions: rows of weight 0 are left out, labels become targets."""
     _check_options(options)
     rows = check_rows(prediction, s, propensity, options.sample_weight)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what overflows is undefined, and said so
         targets = _targets(rows, options)
-        found = formula(rows.prediction, targets.t, rows.weight)
+        found = measure.formula(rows.prediction, targets.t, rows.weight)
         if not found.bottom > 0 or not math.isfinite(found.top):
-            _warn_undefined(name, rows)
-            return summary(name, math.nan, None, rows, options)
+            _warn_undefined(measure.name, rows)
+            return summary(measure.name, math.nan, math.nan, no_interval("the score is undefined"), rows, options)
         influence = found.influence() + found.slope * targets.log_scale_rows
-    return summary(name, found.value, influence if rows.s.any() else None, rows, options)
+        if not rows.s.any():
+            return summary(measure.name, found.value, math.nan, no_interval("no row is labelled"), rows, options)
+        error, freedom = spread(influence, rounding=1e-12 * abs(found.value) / rows.s.size)
+        interval = _proportion_interval(measure, found.value, rows, options)
+        if interval is None:
+            interval = _labels_interval(measure, found.value, error, freedom, rows, options)
+    return summary(measure.name, found.value, error, interval, rows, options)
 
 
 def check_rows(prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
-    """Return the rows that count."""
+    """Return the rows that count; the largest weight is 1, so that sums of weights neither overflow nor vanish."""
     n = prediction.size
     if n == 0:
         raise ValueError("there are no rows to score; give at least one prediction.")
     labels = check_indicator(s, "s", n_rows=n)
     e = check_propensity(propensity, n_rows=n)
     weight = check_weight(sample_weight, n_rows=n)
+    weight = weight / weight.max()
     counted = weight > 0
     return Rows(prediction[counted], labels[counted], e[counted], weight[counted])
 
 
-def summary(name: str, value: float, influence: FloatVector | None, rows: Rows, options: Weighting) -> Score:
-    """Return the result; the interval is NaN where the rows' influence is unknown."""
-    error, half = spread(influence, options.level) if influence is not None else (math.nan, math.nan)
-    cap = math.inf if options.max_weight is None else options.max_weight
+def summary(name: str, value: float, error: float, interval: Interval, rows: Rows, options: Weighting) -> Score:
+    """Return the result."""
     return Score(
         name=name,
         value=value,
         standard_error=error,
-        interval=(value - half, value + half),
+        interval=(interval.low, interval.high),
         level=float(options.level),
-        effective_sample_size=effective_sample_size(rows.s, np.maximum(rows.e, 1.0 / cap), sample_weight=rows.weight),
+        effective_sample_size=_worth(rows, options),
         n_labelled=int(rows.s.sum()),
-        n_clipped=int(np.count_nonzero((rows.s == 1) & (rows.e < 1.0 / cap))),
+        n_clipped=int(np.count_nonzero(_clipped(rows, options))),
+        no_interval=interval.why_not,
     )
 
 
-def spread(influence: FloatVector, level: float) -> tuple[float, float]:
-    r"""Return the standard error and half the length of the interval from :math:`\psi_i = w_i\,\partial/\partial w_i`.
+def no_interval(why_not: str) -> Interval:
+    """Return an interval of NaN, with the reason."""
+    return Interval(math.nan, math.nan, why_not)
+
+
+def spread(influence: FloatVector, rounding: float = 0.0) -> tuple[float, float]:
+    r"""Return the standard error and its degrees of freedom from :math:`\psi_i = w_i\,\partial/\partial w_i`.
 
     The variance :math:`\frac{n}{n-1}\sum\psi_i^2` is the infinitesimal jackknife's. It is itself uncertain, by the
     fourth moment; the degrees of freedom
     :math:`2(\sum\psi^2)^2 / (\sum\psi^4 - (\sum\psi^2)^2/n)` match its variance, as Satterthwaite's do: about ``n``
-    where influences are normal, about twice the number of rows that matter where few do.
+    where influences are normal, about twice the number of rows that matter where few do. The error is NaN where it
+    cannot be seen: with one row, and where no influence is above rounding.
     """
     n = influence.size
-    if n < 2 or not np.isfinite(influence).all():
-        return math.nan, math.nan
     scale = float(np.abs(influence).max())
-    if scale == 0.0:
-        return 0.0, 0.0
+    if n < 2 or not rounding < scale < math.inf:  # a NaN too
+        return math.nan, 0.0
     squares = (influence / scale) ** 2  # so that fourth powers neither overflow nor vanish
     total = float(squares.sum())
     uncertainty = float((squares**2).sum()) - total**2 / n
     freedom = 2.0 * total**2 / uncertainty if uncertainty > 0 else math.inf
-    error = scale * math.sqrt(total * n / (n - 1))
-    return error, error * float(stdtrit(min(freedom, 1e6), (1 + level) / 2))
+    return scale * math.sqrt(total * n / (n - 1)), min(freedom, 1e6)
+
+
+def student_interval(
+    value: float, error: float, freedom: float, level: float, *, logarithmic: bool = False
+) -> Interval:
+    """Return the value, or its logarithm, plus and minus a quantile of Student's t times the error."""
+    if math.isnan(error):
+        return no_interval("the rows at hand do not vary")
+    half = error * float(stdtrit(freedom, (1 + level) / 2))
+    if not logarithmic:
+        return Interval(value - half, value + half)
+    factor = float(np.exp(half / value))
+    return Interval(value / factor, min(value * factor, max(1.0, value)))
+
+
+def _labels_interval(
+    measure: Measure, value: float, error: float, freedom: float, rows: Rows, options: Weighting
+) -> Interval:
+    """Return Student's interval with no more degrees of freedom than labels are worth, less one."""
+    worth = _worth(rows, options)
+    if worth < 2.0 - 1e-9:
+        return no_interval("the labelled rows are worth fewer than two, which do not show how labels vary")
+    return student_interval(value, error, min(freedom, worth - 1.0), options.level, logarithmic=measure.logarithmic)
+
+
+def _proportion_interval(measure: Measure, value: float, rows: Rows, options: Weighting) -> Interval | None:
+    """Return the interval of a score of decisions; None for others, and where clipped weights are scaled up again."""
+    if measure.equation is None:
+        return None
+    prior = None
+    if options.normalised:
+        positives = float((rows.weight * rows.s / rows.e).sum() / rows.weight.sum())
+        prior = options.class_prior or (1.0 if positives >= 1.0 else None)
+        if prior is None and _clipped(rows, options).any():
+            return None
+    sides = decided_rows(rows.prediction, rows.s, rows.e, rows.weight, _cap(options))
+    z = float(ndtri((1.0 + options.level) / 2.0))
+    low, high = proportion_interval(measure.equation, value, sides, z, prior)
+    return Interval(low, high) if low < high else no_interval("the weights s/e are too large to be squared")
+
+
+def _cap(options: Weighting) -> float:
+    return math.inf if options.max_weight is None else float(options.max_weight)
+
+
+def _clipped(rows: Rows, options: Weighting) -> NDArray[np.bool_]:
+    return (rows.s == 1) & (rows.e < 1.0 / _cap(options))
+
+
+def _worth(rows: Rows, options: Weighting) -> float:
+    return effective_sample_size(rows.s, np.maximum(rows.e, 1.0 / _cap(options)), sample_weight=rows.weight)
 
 
 def _check_options(options: Weighting) -> None:
     check_fraction(options.level, "level")
-    if options.max_weight is not None and not options.max_weight >= 1:
+    if options.max_weight is not None and not (is_number(options.max_weight) and options.max_weight >= 1):
         raise ValueError(
-            f"max_weight, the largest weight s/e, must be at least 1, e.g. 10; got {options.max_weight!r}."
+            f"max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got {options.max_weight!r}."
         )
     if options.class_prior is None:
         return
@@ -173,17 +263,16 @@ def _check_options(options: Weighting) -> None:
         raise ValueError(
             "class_prior is what normalised weights add up to; pass normalised=True with it, or leave it out."
         )
-    if not 0.0 < options.class_prior <= 1.0:
-        raise ValueError(f"class_prior must lie in (0, 1]; got {options.class_prior!r}.")
+    if not is_number(options.class_prior) or not 0.0 < options.class_prior <= 1.0:
+        raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {options.class_prior!r}.")
 
 
 def _targets(rows: Rows, options: Weighting) -> Targets:
     share = rows.s / rows.e
-    max_weight = math.inf if options.max_weight is None else float(options.max_weight)
     if not options.normalised:
-        return plain_targets(share, max_weight)
+        return plain_targets(share, _cap(options))
     if rows.s.any():
-        return normalised_targets(share, rows.weight, max_weight, options.class_prior)
+        return normalised_targets(share, rows.weight, _cap(options), options.class_prior)
     if options.class_prior is None:
         return plain_targets(share)
     raise ValueError(

@@ -5,7 +5,8 @@ from numpy.typing import ArrayLike
 
 from scarless.data.vectors import FloatVector, check_probability
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import Score, Weighting, evaluate
+from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
+from scarless.metrics._score import Measure, Score, Weighting, evaluate
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 
@@ -54,7 +55,8 @@ def propensity_weighted_accuracy(
     1.0
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("Accuracy", _accuracy, _decisions(y_pred, threshold), s, propensity, options)
+    measure = Measure("Accuracy", _accuracy, accuracy_equation)
+    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
 
 
 def propensity_weighted_precision(
@@ -97,7 +99,8 @@ def propensity_weighted_precision(
     0.5
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("Precision", weighted_scores.precision, _decisions(y_pred, threshold), s, propensity, options)
+    measure = Measure("Precision", weighted_scores.precision, precision_equation)
+    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
 
 
 def propensity_weighted_recall(
@@ -138,7 +141,8 @@ def propensity_weighted_recall(
     0.2
     """
     options = Weighting(sample_weight, False, max_weight, None, level)
-    return evaluate("Recall", weighted_scores.recall, _decisions(y_pred, threshold), s, propensity, options)
+    measure = Measure("Recall", weighted_scores.recall, recall_equation)
+    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
 
 
 def propensity_weighted_f1(
@@ -181,7 +185,8 @@ def propensity_weighted_f1(
     1.0
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("F1", weighted_scores.f1, _decisions(y_pred, threshold), s, propensity, options)
+    measure = Measure("F1", weighted_scores.f1, f1_equation)
+    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
 
 
 def _accuracy(decision: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scarless.data.vectors import FloatVector, check_vector
-from scarless.metrics._score import Score, Weighting, evaluate
+from scarless.metrics._score import Measure, Score, Weighting, evaluate
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 
@@ -60,7 +60,7 @@ def propensity_weighted_roc_auc(
     True
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("ROC-AUC", _roc_auc, _scores(y_score), s, propensity, options)
+    return evaluate(Measure("ROC-AUC", _roc_auc), _scores(y_score), s, propensity, options)
 
 
 def propensity_weighted_average_precision(
@@ -104,7 +104,8 @@ def propensity_weighted_average_precision(
     0.8333
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("Average precision", weighted_scores.average_precision, _scores(y_score), s, propensity, options)
+    measure = Measure("Average precision", weighted_scores.average_precision, logarithmic=True)
+    return evaluate(measure, _scores(y_score), s, propensity, options)
 
 
 def _roc_auc(z: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:

@@ -337,8 +337,10 @@ def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight:
     if labels.size == 0:
         raise ValueError("s has no rows; give one label per row.")
     e = check_propensity(propensity, n_rows=labels.size)
-    share = check_weight(sample_weight, n_rows=labels.size) * labels / e
-    if not share.any():
+    weight = check_weight(sample_weight, n_rows=labels.size)
+    counted = (labels == 1) & (weight > 0)
+    if not counted.any():
         return 0.0
-    share = share / share.max()  # propensities near 1e-300 must not overflow when squared
+    logs = np.log(weight[counted]) - np.log(e[counted])  # for ratios and squares may overflow
+    share = np.exp(logs - logs.max())
     return float(share.sum() ** 2 / (share**2).sum())

@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike
 
 from scarless.data.vectors import FloatVector, check_probability
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import Score, Weighting, check_rows, evaluate, summary
+from scarless.metrics._score import (
+    Measure,
+    Score,
+    Weighting,
+    check_rows,
+    evaluate,
+    no_interval,
+    spread,
+    student_interval,
+    summary,
+)
 from scarless.numerics import weighted_scores
 from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
@@ -64,7 +74,9 @@ def propensity_weighted_log_loss(
     propensity : float or array-like of shape (n,)
         ``e(x)``, in (0, 1]. One number means SCAR.
     sample_weight : array-like of shape (n,), optional
-        Weight of each row.
+        How much each row counts in the means, such as one over its chance to be in the sample. Weights are not counts:
+        a row of weight 2 is one row, not two, adds none to the rows that standard errors and intervals rest on, and a
+        factor common to all weights changes nothing. (In the models' `fit` they are counts.)
     normalised : bool, default=False
         See above.
     max_weight : float, optional
@@ -102,9 +114,9 @@ def propensity_weighted_log_loss(
     """
     p = check_probability(y_pred, name="y_pred")
     edge = _rounding_error(y_pred)
-    formula = partial(_mean_cost, "log")
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("Log loss", formula, np.clip(p, edge, 1.0 - edge), s, propensity, options)
+    measure = Measure("Log loss", partial(_mean_cost, "log"))
+    return evaluate(measure, np.clip(p, edge, 1.0 - edge), s, propensity, options)
 
 
 def propensity_weighted_brier_score(
@@ -149,7 +161,7 @@ def propensity_weighted_brier_score(
     """
     p = check_probability(y_pred, name="y_pred")
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate("Brier score", partial(_mean_cost, "squared"), p, s, propensity, options)
+    return evaluate(Measure("Brier score", partial(_mean_cost, "squared")), p, s, propensity, options)
 
 
 def observed_log_likelihood(
@@ -176,7 +188,7 @@ def observed_log_likelihood(
     propensity : float or array-like of shape (n,)
         Predicted or known propensity `e`, in (0, 1].
     sample_weight : array-like of shape (n,), optional
-        Weight of each row.
+        As in `propensity_weighted_log_loss`.
     level : float in (0, 1), default=0.95
         Of the interval.
 
@@ -199,8 +211,13 @@ def observed_log_likelihood(
     values = log_likelihood_of_probabilities(rows.prediction, rows.e, rows.s)
     share = rows.weight / rows.weight.sum()
     mean = float(share @ values)
-    influence = share * (values - mean) if np.isfinite(mean) else None
-    return summary("Observed log-likelihood", mean, influence, rows, Weighting(None, False, None, None, level))
+    options = Weighting(None, False, None, None, level)
+    if not np.isfinite(mean):
+        impossible = no_interval("a row is as the predictions rule out")
+        return summary("Observed log-likelihood", mean, np.nan, impossible, rows, options)
+    error, freedom = spread(share * (values - mean), rounding=1e-12 * abs(mean) / values.size)
+    interval = student_interval(mean, error, freedom, level)
+    return summary("Observed log-likelihood", mean, error, interval, rows, options)
 
 
 def _mean_cost(cost: str, p: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:

@@ -168,9 +168,14 @@ def engine_of(X: Any) -> InMemoryEngine:
     return InMemoryEngine(X, {})
 
 
+def all_labelled(label_frequency: float) -> bool:
+    """Whether a label frequency is 1 for all purposes."""
+    return label_frequency > 1.0 - 1e-4
+
+
 def warn_if_all_labelled(label_frequency: float, name: str) -> None:
     """Warn that a fit has no use for missing labels: it is the naive model then."""
-    if label_frequency > 1.0 - 1e-4:
+    if all_labelled(label_frequency):
         warn_user(
             f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}): its classifier is "
             "then the naive one. If that cannot be: does a column of X follow from the label? Otherwise say more "

@@ -10,6 +10,7 @@ from scipy.special import logit, ndtri
 
 from scarless.engines import Engine
 from scarless.engines.problem import WIDEST_MATRIX
+from scarless.models._base import all_labelled
 from scarless.models._logistic import exchange, ridge_of
 from scarless.numerics import uncertainty
 from scarless.numerics.linear import Design, Matrix, logits
@@ -127,6 +128,14 @@ class PairInference:
         """Return the standard error of a functional, for a population that the rows are a sample of."""
         (error,) = self.precision.errors(functional.gradient[None])
         return float(np.hypot(error, np.sqrt(functional.row_variance)))
+
+    def class_prior_interval(self, level: float) -> Interval:
+        """Return an interval for the class prior; open above where all positives seem to be labelled.
+
+        There the likelihood has its end, not a top: its slopes tell nothing of how many positives may be missing.
+        """
+        low, high = self.interval_of(self.class_prior, level)
+        return Interval(low, 1.0 if all_labelled(self.label_frequency.value) else high)
 
     def interval_of(self, functional: Functional, level: float) -> Interval:
         """Return an interval that is symmetric in the logit."""

@@ -72,6 +72,8 @@ class Summary:
         Their intervals.
     blocks : tuple of two Block
         The classifier's parameters and the propensity model's, as arrays.
+    remarks : tuple of str
+        What to know of this very fit.
     """
 
     title: str
@@ -88,6 +90,7 @@ class Summary:
     label_frequency: float
     label_frequency_interval: Interval
     blocks: tuple[Block, Block]
+    remarks: tuple[str, ...] = ()
 
     def to_frame(self) -> Any:
         """Return the parameters of both models as a pandas DataFrame, indexed by model and attribute."""
@@ -131,9 +134,7 @@ class Summary:
                 "std err inf: the data tell nothing of this coefficient alone; identifiability_report says which "
                 "combinations they do not tell apart."
             )
-        if not self.converged:
-            notes.append("The solver did not converge: neither estimates nor standard errors are those of the optimum.")
-        return notes
+        return [*notes, *self.remarks]
 
     def heads(self) -> list[str]:
         """Return the names of the table's columns."""

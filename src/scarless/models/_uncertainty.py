@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.options import check_share
 from scarless.data.tables import check_table
+from scarless.models._base import all_labelled
 from scarless.models._inference import Interval, PairInference, quantile
 from scarless.models._summary import Block, Summary
 from scarless.numerics.linear import Design
@@ -85,13 +86,14 @@ class InferenceMixin:
             C=inference.C,
             propensity_C=inference.propensity_C,
             class_prior=inference.class_prior.value,
-            class_prior_interval=inference.interval_of(inference.class_prior, level),
+            class_prior_interval=inference.class_prior_interval(level),
             label_frequency=inference.label_frequency.value,
             label_frequency_interval=inference.interval_of(inference.label_frequency, level),
             blocks=(
                 Block.of("Classifier: Pr(y=1|x)", self._names(inference.f), inference.beta_f, errors[:n_f], z),
                 Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
             ),
+            remarks=tuple(self._remarks()),
         )
 
     def standard_errors(self) -> StandardErrors:
@@ -123,10 +125,10 @@ class InferenceMixin:
         Returns
         -------
         Interval
-            ``low, high``; symmetric in the logit.
+            ``low, high``; symmetric in the logit. Where the fit has all positives labelled, `high` is 1:
+            `scarless.diagnostics.profile_class_prior` says more.
         """
-        inference = self._known_inference()
-        return inference.interval_of(inference.class_prior, check_share(level, "level"))
+        return self._known_inference().class_prior_interval(check_share(level, "level"))
 
     def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
         r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
@@ -180,6 +182,20 @@ class InferenceMixin:
         inference = self._known_inference()
         level = check_share(level, "level")
         return inference.row_intervals(check_table(self, X, reset=False), level, propensity=propensity)
+
+    def _remarks(self) -> list[str]:
+        """Return what standard errors leave out."""
+        remarks = []
+        if all_labelled(self._known_inference().label_frequency.value):
+            remarks.append(
+                "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
+                "to say: profile_class_prior follows the likelihood."
+            )
+        if not self.converged_:  # type: ignore[attr-defined]
+            remarks.append(
+                "The solver did not converge: neither estimates nor standard errors are those of the optimum."
+            )
+        return remarks
 
     def _known_inference(self) -> PairInference:
         return known_inference(self)

@@ -280,6 +280,16 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self._store_pair(problem, fit)
 
+    def _remarks(self) -> list[str]:
+        remarks = super()._remarks()
+        if self.selection_.n_tied > 1:
+            low, high = self.selection_.class_priors
+            remarks.append(
+                f"Chosen among {self.selection_.n_tied} candidates that the labels cannot tell apart, with class "
+                f"priors from {low:.3f} to {high:.3f} (see selection_); standard errors do not know of this choice."
+            )
+        return remarks
+
     def _tell(self, what: str) -> None:
         if self.verbose:
             print(f"SAREMClassifierCV: {what}", flush=True)

@@ -59,8 +59,9 @@ def class_probability_within_odds(f: Vector, e: Vector, gamma: float) -> Box:
 
     .. math:: f\,\bigl(e + (1-e)/\Gamma\bigr) \ \le\ f' \ \le\ \min\bigl(1,\ f\,(e + \Gamma(1-e))\bigr)
 
-    which is :math:`P/u` and :math:`P/l` without a division: `f` itself at ``gamma = 1``, and :math:`[P, 1]` in the
-    limit. Intervals for a smaller `gamma` lie inside those for a larger one, also in floating point.
+    which is :math:`P/u` and :math:`P/l` without a division: `f` itself at ``gamma = 1``. In the limit it is
+    :math:`[P, 1]`, but for rows that no factor moves: `f` stays where :math:`e = 1`, and 0 where it is 0. Intervals for
+    a smaller `gamma` lie inside those for a larger one, also in floating point.
 
     Examples
     --------

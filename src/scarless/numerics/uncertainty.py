@@ -95,7 +95,7 @@ def label_frequency(sums: PairSums) -> Functional:
     c = float(sums.labelled_positives) / positives
     gradient = (sums.labelled_positives_gradient - c * sums.positives_gradient) / positives
     f_f, f_fe, fe_fe = (float(value) for value in sums.squares)
-    return Functional(c, gradient, max(fe_fe - 2.0 * c * f_fe + c**2 * f_f, 0.0) / positives**2)
+    return Functional(c, gradient, max(fe_fe - 2.0 * c * f_fe + c**2 * f_f, 0.0) / positives / positives)
 
 
 @dataclass(frozen=True)
