@@ -1,6 +1,7 @@
 """Resampled fits: what is resampled, what is quoted, what is counted when it fails."""
 
 import builtins
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from joblib import parallel_config
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -301,3 +302,14 @@ def test_a_bar_needs_rich(data, naive, monkeypatch):
 
 def _missing(package, *_):
     raise ImportError(package)
+
+
+def test_threads_count_what_did_not_converge_and_leave_the_filters_alone(data):
+    X, s = data
+    with pytest.warns(ConvergenceWarning):
+        model = SAREMClassifier(max_iter=1).fit(X, s)
+    before = warnings.filters[:]
+    with parallel_config(backend="threading"):
+        found = bootstrap_intervals(model, X, s, n_resamples=40, n_jobs=4, random_state=0)
+    assert found.n_not_converged == 40
+    assert warnings.filters == before

@@ -205,6 +205,16 @@ class TestEdges:
             found = run(X, s, classification_attributes=[2, 3])
         assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2, x3")
 
+    def test_an_attribute_that_the_class_explains_altogether_gives_no_verdict(self):
+        """With one binary column for both models, `f` alone fits both cells."""
+        rng = np.random.default_rng(0)
+        z = rng.integers(0, 2, (400, 1)).astype(float)
+        s = rng.random(400) < 0.2 + 0.3 * z[:, 0]
+        with pytest.warns(UserWarning, match="x0 may affect the class and the labelling"):
+            found = run(z, s, propensity_attributes=[0], classification_attributes=[0])
+        assert (found.degrees_of_freedom, found.p_value) == (0, 1.0)
+        assert str(found).startswith("No verdict on SCAR (score test, chi-squared 0.0 on 0 df, p = 1): whatever x0")
+
     def test_separable_classes_and_full_labelling(self):
         """Every positive labelled: propensity 1, and no attribute adds to that."""
         rng = np.random.default_rng(6)

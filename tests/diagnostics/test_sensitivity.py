@@ -722,3 +722,12 @@ def test_propensities_near_one_cannot_be_doubted_by_a_factor():
         np.testing.assert_allclose(sensitivity.within(0.4).probability, [[0.2, 0.2], [0.5, 0.5]])
         assert sensitivity.at(1).class_prior[0] > 0  # doubts nothing, and says nothing
     Sensitivity([0.01, 0.2], [1.0, 0.5]).at(2)  # a few such rows do not matter
+
+
+def test_the_coding_is_that_of_the_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    s = np.where(rng.random(300) < expit(2 * X[:, 0]) * expit(X[:, 2]), "a", "b")
+    model = SAREMClassifier(propensity_attributes=[2], pos_label="a").fit(X, s)
+    before = Sensitivity.from_estimator(model, X).at(1).class_prior
+    assert Sensitivity.from_estimator(model.set_params(pos_label=None), X).at(1).class_prior == before

@@ -62,7 +62,7 @@ def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random
 
 
 def standardised(X: Any) -> Any:
-    """Return columns of mean 0 and variance 1 (constant ones: 0); those of a sparse table keep mean and zeros."""
+    """Return columns of mean 0 and variance 1 (constant ones: 0); a sparse table is only scaled, so that zeros stay."""
     if X.shape[1] == 0:
         return X
     return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)

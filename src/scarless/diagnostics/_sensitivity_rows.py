@@ -13,6 +13,7 @@ from scarless.data.labels import LabelCoding
 from scarless.data.options import check_choice
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_vector
 from scarless.diagnostics._row_names import called, check_row_order
+from scarless.metrics._predictions import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models._uncertainty import refuse_wrapped
 from scarless.numerics import sharp_bounds
@@ -137,11 +138,10 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Flo
     if not tells and propensity is None:
         raise ValueError(f"{name} does not keep propensities: pass propensity=, one value per row of X.")
     check_is_fitted(model)
-    classes = model.classes_
-    positive = classes.size - 1 if model.pos_label is None else classes.tolist().index(model.pos_label)
-    f = model.predict_proba(X)[:, positive]
+    coding = coding_of(model)
+    f = class_probability(model, X, coding)
     e = check_propensity(model.predict_propensity(X) if propensity is None else propensity, n_rows=f.size)
-    return f, e, LabelCoding(classes, positive)
+    return f, e, coding
 
 
 def check_explained(P: FloatVector, e: FloatVector, name: str) -> FloatVector:

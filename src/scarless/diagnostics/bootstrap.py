@@ -1,6 +1,7 @@
 """Intervals by fitting again to rows drawn with replacement: slower than standard errors, and for any classifier."""
 
 import sys
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -228,10 +229,10 @@ def bootstrap_intervals(
     weight, params = _check_rows(X, s, sample_weight, fit_params)
     estimates = _answers(model, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
-    fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
-    )
-    with _bar(progress, n_resamples) as advance:
+    with _bar(progress, n_resamples) as advance, _silence():
+        fits = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
+        )
         outcomes = [advance(outcome) for outcome in fits]
     _check_enough(outcomes)
     good = [outcome for outcome in outcomes if outcome.answers is not None]
@@ -289,15 +290,25 @@ def _refit(model: Any, X: Any, s: Any, weight: Vector, rows: Any, fit_params: di
     """Fit a clone to rows drawn in proportion to their weights; a fit that fails is an outcome too."""
     n = round(float(weight.sum()))
     counts = np.random.default_rng(seed).multinomial(n, weight / weight.sum()).astype(np.float64)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with _silence() as told:
         try:
             again = clone(model).fit(X, s, sample_weight=counts, **fit_params)
             answers = _answers(again, rows)
         except Exception as error:  # counted and reported, while the others go on
             return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")
-    converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in told)
-    return _Outcome(answers, converged, "")
+    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in told)
+    return _Outcome(answers, bool(getattr(again, "converged_", not warned)), "")
+
+
+@contextmanager
+def _silence() -> Iterator[list[Any]]:
+    """Keep warnings from the screen, in a list. They belong to the process: a thread leaves them to its main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield told
 
 
 def _answers(model: Any, rows: Any) -> dict[str, Any]:

@@ -39,7 +39,8 @@ class SCARTest:
     statistic : float
         The larger, the less the labels look like a constant propensity.
     degrees_of_freedom : int or None
-        Of the chi-squared distribution that the statistic has under SCAR; None where that distribution was simulated.
+        Of the chi-squared distribution that the statistic has under SCAR; None where that distribution was simulated,
+        0 where nothing was left to test.
     p_value : float
         Chance of a statistic at least this large under SCAR.
     method : str
@@ -79,6 +80,11 @@ class SCARTest:
             return (
                 f"No verdict on SCAR ({how}): the likelihood is flat, so that the effects of {names} have no standard "
                 "errors. Use method='score'."
+            )
+        if self.degrees_of_freedom == 0:
+            return (
+                f"No verdict on SCAR ({how}): whatever {names} could tell of the labelling, the model of the class "
+                "explains as well. Name other propensity_attributes, or fewer classification_attributes."
             )
         if self.p_value < SIGNIFICANT:
             one = "depends on" if len(self.attributes) == 1 else "depends on at least one of"
@@ -134,7 +140,8 @@ def scar_test(
 
     ``"score"``
         Rao's: how steeply the likelihood rises from :math:`\gamma = 0`, against how steeply it would by chance.
-        Chi-squared with as many degrees of freedom as attributes. It needs the fit with a constant propensity only.
+        Chi-squared with as many degrees of freedom as attributes, less those that the model of the class explains
+        altogether. It needs the fit with a constant propensity only.
     ``"likelihood-ratio"``
         :math:`2(\ell_1 - \ell_0)`, twice the gain in log-likelihood of :math:`\gamma` over :math:`\gamma = 0`, on the
         same scale. Rejects too often where few labels leave the level of the propensity open.

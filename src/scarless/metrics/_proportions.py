@@ -2,18 +2,18 @@ r"""Intervals for scores of decisions that hold with few labels: accuracy, preci
 
 Few labels show too little of their own variance: where all labelled rows are decided alike, recall seems to have none.
 So every value of the score is asked in turn whether the labels speak against it, with the variance that they have *if
-that value is true*. With :math:`N_1` and :math:`N_0` the sums of :math:`w t` over rows decided positive and negative, and
-:math:`U = \alpha N_1 - \beta N_0 - g_1 W_1 - g_0 W_0` the score's equation (0 on average at the true value), the interval
-holds the values with
+that value is true*. With :math:`N_1` and :math:`N_0` the sums of :math:`w t` over rows decided positive and negative,
+and :math:`U = \alpha N_1 - \beta N_0 - g_1 W_1 - g_0 W_0` the score's equation (0 on average at the true value), the
+interval holds the values with
 
 .. math:: U^2 \le z^2 V, \qquad V = \alpha^2 B_1 n_1 + \beta^2 B_0 n_0 - 2\alpha g_1 C_1 n_1 + 2\beta g_0 C_0 n_0
           + g_1^2 \sum_{d=1} w^2 + g_0^2 \sum_{d=0} w^2
 
-where :math:`B` and :math:`C` are means of :math:`w t` and of :math:`w` over positives, and :math:`n_1, n_0` the likeliest
-sums that fulfil the equation, :math:`N/B` being taken as Poisson counts. At the estimate :math:`n = N`, and :math:`V` is
-the infinitesimal jackknife's variance: with many labels the interval is the usual one. With :math:`e = 1` and equal
-weights it is Wilson's (1927, JASA 22), but for F1. The idea is that of Miettinen and Nurminen (1985), "Comparative
-analysis of two rates", Statistics in Medicine 4.
+where :math:`B` and :math:`C` are means of :math:`w t` and of :math:`w` over positives, and :math:`n_1, n_0` the
+likeliest sums that fulfil the equation, :math:`N/B` being taken as Poisson counts. At the estimate :math:`n = N`, and
+:math:`V` is the infinitesimal jackknife's variance: with many labels the interval is the usual one. With :math:`e = 1`
+and equal weights it is Wilson's (1927, JASA 22), but for F1. The idea is that of Miettinen and Nurminen (1985),
+"Comparative analysis of two rates", Statistics in Medicine 4.
 """
 
 import math
@@ -173,11 +173,9 @@ def _excess(test: _Test, rows: Decided, z: float) -> float:
     """Return U^2 - z^2 V, which is at most 0 inside of the interval; infinity where the value cannot be."""
     one, zero = rows.positive, rows.negative
     constant = test.positive * one.weight + test.negative * zero.weight
-    if test.found < 0.0 or test.missed < 0.0:
-        return math.inf
+    if test.found < 0.0 or test.missed < 0.0 or (test.missed == 0.0 and constant < 0.0):
+        return math.inf  # positives cannot be fewer than none
     n1, n0 = _likeliest(test, rows, constant)
-    if n1 < 0.0:
-        return math.inf
     u = test.found * one.positives - test.missed * zero.positives - constant
     v = (
         test.found * n1 * (test.found * one.inflation - 2.0 * test.positive * one.mean_weight)
@@ -200,7 +198,7 @@ def _likeliest(test: _Test, rows: Decided, constant: float) -> tuple[float, floa
     a, b = rate * test.missed, rate * constant - (found + missed) * test.missed
     root = math.sqrt(max(b * b + 4.0 * a * missed * constant, 0.0))
     n0 = (root - b) / (2.0 * a) if b <= 0.0 else 2.0 * missed * constant / (root + b)
-    return (test.missed * n0 + constant) / test.found, n0
+    return max(test.missed * n0 + constant, 0.0) / test.found, n0
 
 
 def _end(excess: Callable[[float], float], inside: float, limit: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from scarless.data.vectors import FloatVector, check_random_stream
-from scarless.metrics._rows import check_fraction, check_labelled_predictions
+from scarless.metrics._rows import check_fraction, check_labelled_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import weighted_cost
@@ -177,7 +177,7 @@ def _standard_error(costs: FloatVector) -> float:
 def _range_length(costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None) -> float:
     if cost_range is None:
         return float(np.ptp(attainable))
-    low, high = cost_range
+    low, high = cost_range if _is_pair(cost_range) else (math.nan, math.nan)
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"cost_range must be two finite numbers, the lower first; got {cost_range!r}.")
     if costs.min() < low or costs.max() > high:
@@ -186,6 +186,10 @@ def _range_length(costs: FloatVector, attainable: FloatVector, cost_range: tuple
             f"{costs.max():g}. With costs in [0, 1] and propensities of at least m it is (1 - 1/m, 1/m)."
         )
     return high - low
+
+
+def _is_pair(value: Any) -> bool:
+    return np.shape(value) == (2,) and all(is_number(end) for end in value)
 
 
 def _bernstein_half_width(costs: FloatVector, length: float, level: float) -> float:
@@ -200,8 +204,8 @@ def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) 
 
     scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
     """
-    if n_resamples < 100:
-        raise ValueError(f"n_resamples must be at least 100, better 2000; got {n_resamples!r}.")
+    if not isinstance(n_resamples, int | np.integer) or n_resamples < 100:
+        raise ValueError(f"n_resamples must be a whole number of at least 100, better 2000; got {n_resamples!r}.")
     estimate = float(costs.mean())
     centred = costs - estimate
     scale = math.sqrt(float((centred**2).sum()))

@@ -167,6 +167,15 @@ class PUScorer(BaseEstimator):
             "or search.fit(X, s, propensity=e)."
         )
 
+    @property
+    def _score_func(self) -> Callable[..., float]:
+        """Tell what TunedThresholdClassifierCV, which looks here for a function of decisions, can use instead."""
+        raise AttributeError(
+            f"{self!r} scores a model, not decisions, so that TunedThresholdClassifierCV cannot use it. Pass a scorer of "
+            "decisions there: make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))"
+            ".set_score_request(propensity=True)."
+        )
+
     def _accept_sample_weight(self) -> bool:
         return True  # scikit-learn asks this where several scorers are used and metadata routing is off
 
@@ -192,12 +201,19 @@ def make_pu_scorer(
     ``"observed_log_likelihood"``               `observed_log_likelihood`: of class and propensity together
     ==========================================  ================================================================
 
-    **Where the propensity comes from.** Best from you, as metadata that scikit-learn cuts into folds (see the example).
-    The scorer asks for it by itself, and ``set_score_request(propensity=False)`` stops that; for weights say
-    ``set_score_request(sample_weight=True)``. If none is passed, the model's own ``predict_propensity`` is used. Mind
-    that the score then depends on what the model believes: one that takes every positive as labelled is judged as if
-    that were so, and scores of models with different propensities cannot be compared. Only
-    ``"observed_log_likelihood"`` can, since it judges the propensity too.
+    **Where the propensity comes from.** Best from you, as metadata that scikit-learn cuts into folds. It does so only
+    where metadata routing is on: say ``sklearn.set_config(enable_metadata_routing=True)`` once, or work inside of
+    ``with sklearn.config_context(enable_metadata_routing=True):``, then ``search.fit(X, s, propensity=e)`` or
+    ``cross_validate(model, X, s, scoring=..., params={"propensity": e})``. The scorer asks for it by itself, and
+    ``set_score_request(propensity=False)`` stops that; for weights say ``set_score_request(sample_weight=True)``. If
+    none is passed, the model's own ``predict_propensity`` is used. Mind that the score then depends on what the model
+    believes: one that takes every positive as labelled is judged as if that were so, and scores of models with
+    different propensities cannot be compared. Only ``"observed_log_likelihood"`` can, since it judges the propensity
+    too.
+
+    **Not for** ``TunedThresholdClassifierCV``, which gives a scorer decisions where this one asks the model itself.
+    There pass ``make_scorer(function).set_score_request(propensity=True)``, with a function of labels, decisions and
+    propensity such as ``lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity))``.
 
     Parameters
     ----------

@@ -76,12 +76,15 @@ def binned(f: Array, e: Array, s: Array, bins: Bins) -> BinnedRows:
     (array([0.5]), array([0.125]))
     """
     n = np.bincount(bins).astype(np.float64)
-    share = s / e
-    total_f, total_share = _sums(bins, f), _sums(bins, share)
-    by_model = _quotient(_sums(bins, f / e), total_f, otherwise=_sums(bins, 1.0 / e) / n)
-    by_labels = _quotient(_sums(bins, share / e), total_share, otherwise=np.ones_like(n))
-    variance = _sums(bins, f * (1.0 - f * e) / e) / n**2
-    return BinnedRows(n, total_f / n, total_share / n, variance, np.maximum(by_model, by_labels))
+    total_f = _sums(bins, f)
+    with np.errstate(over="ignore"):  # tiny propensities: means of s/e and 1/e may be infinite
+        by_model = _quotient(_sums(bins, f / e), total_f, otherwise=_sums(bins, 1.0 / e) / n)
+        observed = _sums(bins, s / e) / n
+        variance = _sums(bins, f * (1.0 - f * e) / e) / n**2
+        least = _least(bins, np.where(s == 1, e, 1.0))
+        relative = np.where(s == 1, least[bins] / e, 0.0)
+        by_labels = _quotient(_sums(bins, relative**2) / least, _sums(bins, relative), otherwise=np.ones_like(n))
+    return BinnedRows(n, total_f / n, observed, variance, np.maximum(by_model, by_labels))
 
 
 def score_interval(rows: BinnedRows, z: float) -> tuple[Array, Array]:
@@ -99,9 +102,11 @@ def score_interval(rows: BinnedRows, z: float) -> tuple[Array, Array]:
     array([0.278])
     """
     q = z**2 / rows.n
-    middle = rows.observed + 0.5 * q * rows.inflation
-    root = np.sqrt(q * (rows.observed * (rows.inflation - rows.observed) + 0.25 * q * rows.inflation**2))
-    return np.maximum(middle - root, 0.0) / (1.0 + q), (middle + root) / (1.0 + q)
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN where the means themselves are infinite
+        middle = rows.observed + 0.5 * q * rows.inflation
+        inner = rows.observed * (1.0 - rows.observed / rows.inflation) + 0.25 * q * rows.inflation
+        root = np.sqrt(q * inner) * np.sqrt(rows.inflation)
+        return np.maximum(middle - root, 0.0) / (1.0 + q), (middle + root) / (1.0 + q)
 
 
 def calibration_error(rows: BinnedRows) -> tuple[float, float]:
@@ -140,13 +145,18 @@ def chi_square(f: Array, e: Array, s: Array, bins: Bins, *, at_least: float = 1.
     chance = f * e
     joined = _join(_sums(bins, chance), np.bincount(bins), at_least)[bins]
     bernoulli = chance * (1.0 - chance)
-    residual, variance = _sums(joined, s / e - f), _sums(joined, bernoulli / e**2)
-    varies = variance > 1e-100
-    if (np.abs(residual[~varies]) > 0.5).any():  # what cannot be has happened
+    least = _least(joined, e)
+    relative = least[joined] / e  # the statistic does not see the unit of 1/e, and its fourth powers would overflow
+    residual = _sums(joined, s * relative - f * least[joined])
+    variance = _sums(joined, bernoulli * relative**2)
+    certain = _sums(joined, bernoulli) <= 1e-100
+    varies = ~certain & (variance > 1e-290)  # else some weight 1/e leaves nothing to be seen of the others
+    if (np.abs(_sums(joined, s - chance)) > 0.5)[certain].any():  # what cannot be has happened
         return ChiSquare(np.inf, int(varies.sum()), np.nan, 0.0)
     if not varies.any():
         return ChiSquare(np.nan, 0, np.nan, np.nan)
-    excess = _sums(joined, bernoulli * (1.0 - 6.0 * bernoulli) / e**4)[varies] / variance[varies] / variance[varies]
+    fourth = _sums(joined, bernoulli * (1.0 - 6.0 * bernoulli) * relative**4)
+    excess = fourth[varies] / variance[varies] / variance[varies]
     statistic, freedom = float((residual[varies] ** 2 / variance[varies]).sum()), int(varies.sum())
     spread = 2.0 * freedom + float(excess.sum())
     scale = 0.5 * spread / freedom
@@ -168,6 +178,12 @@ def _join(labelled: Array, n: NDArray[np.intp], at_least: float) -> Bins:
 
 def _sums(bins: Bins, values: Array) -> Array:
     return np.asarray(np.bincount(bins, weights=values))
+
+
+def _least(bins: Bins, values: Array) -> Array:
+    least = np.full(int(bins.max()) + 1, np.inf)
+    np.minimum.at(least, bins, values)
+    return least
 
 
 def _quotient(top: Array, bottom: Array, *, otherwise: Array) -> Array:
