@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from scarless import SAREMClassifier, SAREMClassifierCV
-from scarless.diagnostics.selection import SelectionPathDisplay
+from scarless.diagnostics.selection_display import SelectionPathDisplay
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,16 @@ def test_filled_dots_are_the_tied_ones(fitted):
         line for line in ax.lines if line.get_marker() == "o" and line.get_markerfacecolor() not in ("white", "none")
     ]
     assert sum(line.get_xdata().size for line in filled if len(line.get_xdata())) == fitted.cv_results_["tied"].sum()
+
+
+def test_what_is_tied_is_in_sight(fitted):
+    results = {**fitted.cv_results_, "mean_test_score": np.linspace(-0.2, -0.21, fitted.cv_results_["tied"].size)}
+    results["mean_test_score"][-2:] = -0.3, -9.0
+    results["tied"] = np.arange(results["tied"].size) % results["tied"].size == results["tied"].size - 2
+    display = SelectionPathDisplay(results, results["tied"].argmax())
+    low, high = display.plot().get_ylim()
+    assert -9 < low < -0.3
+    assert high > -0.2
 
 
 def test_dollars_in_names_of_columns_are_no_maths():

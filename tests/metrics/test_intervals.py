@@ -167,7 +167,7 @@ def test_without_labels():
             risk_interval(f, np.zeros(20), 0.5, method=method)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95, np.nan])
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, np.nan, "x", None])
 def test_level_out_of_range(level):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
         risk_interval([0.5, 0.5], [1, 0], 0.5, level=level)
@@ -179,13 +179,14 @@ def test_input_errors():
         risk_interval(f, s, 0.5, method="t")
     with pytest.raises(ValueError, match="cost_range is for method='empirical-bernstein' only; method is 'normal'"):
         risk_interval(f, s, 0.5, method="normal", cost_range=(0, 1))
-    for wrong in ((1, 0), (0, np.inf), (np.nan, 1)):
+    for wrong in ((1, 0), (0, np.inf), (np.nan, 1), 5, (0, 1, 2), ("a", "b")):
         with pytest.raises(ValueError, match="cost_range must be two finite numbers"):
             risk_interval(f, s, 0.5, cost_range=wrong, method="empirical-bernstein")
     with pytest.raises(ValueError, match=r"cost_range is \(0, 1\), but the rows' weighted costs reach from -0.04 to"):
         risk_interval(f, s, 0.5, cost="squared", cost_range=(0, 1), method="empirical-bernstein")
-    with pytest.raises(ValueError, match="n_resamples must be at least 100"):
-        risk_interval(f, s, 0.5, method="bootstrap", n_resamples=10)
+    for wrong in (10, "many", 500.5):
+        with pytest.raises(ValueError, match=f"n_resamples must be a whole number of at least 100.*got {wrong!r}"):
+            risk_interval(f, s, 0.5, method="bootstrap", n_resamples=wrong)
     with pytest.raises(ValueError, match="at least 2 rows to see how costs vary; got 1"):
         risk_interval([0.5], [1], 0.5)
     with pytest.raises(ValueError, match=r"needs finite costs; 1 of 2 predictions.*first: row 1.*np\.clip"):

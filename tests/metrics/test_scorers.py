@@ -12,14 +12,15 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.metrics import get_scorer, make_scorer
+from sklearn.model_selection import GridSearchCV, KFold, TunedThresholdClassifierCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless.metrics.decisions import propensity_weighted_f1
 from scarless.metrics.rankings import propensity_weighted_roc_auc
 from scarless.metrics.scorers import PUScorer, make_pu_scorer, pu_scorer_names
 from scarless.metrics.scores import propensity_weighted_log_loss
@@ -243,6 +244,23 @@ def test_it_can_be_cloned_pickled_and_printed():
         assert other.get_params() == scorer.get_params()
         assert get_routing_for_object(other).score.requests == {"propensity": True, "sample_weight": True}
     assert repr(scorer) == "PUScorer(max_weight=4.0, metric='roc_auc', normalised=True)"
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
+    """What the docstring of make_pu_scorer and the error say to do there."""
+    function = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))
+    scorer = function.set_score_request(propensity=True)
+    tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(Data.X, Data.s, propensity=Data.e)
+    best = float(propensity_weighted_f1(tuned.predict(Data.X), Data.s, Data.e))
+    assert best > float(
+        propensity_weighted_f1(LogisticRegression().fit(Data.X, Data.s).predict(Data.X), Data.s, Data.e)
+    )
+    message = r"PUScorer\(metric='f1'\) scores a model, not decisions.*make_scorer\(lambda s, d, propensity"
+    with pytest.raises(AttributeError, match=message):
+        TunedThresholdClassifierCV(LogisticRegression(), scoring=make_pu_scorer("f1")).fit(
+            Data.X, Data.s, propensity=Data.e
+        )
 
 
 # Errors.

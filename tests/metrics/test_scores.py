@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.metrics import effective_sample_size, propensity_weighted_risk, risk_interval
-from scarless.metrics._score import Score, spread
+from scarless.metrics._score import Score, spread, student_interval
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,
@@ -337,23 +337,64 @@ def test_intervals_cover():
 
 def test_spread_of_normal_influences_has_as_many_degrees_of_freedom_as_rows():
     psi = np.random.default_rng(0).normal(size=10_000)
-    error, half = spread(psi - psi.mean(), 0.95)
+    error, freedom = spread(psi - psi.mean())
     assert error == pytest.approx(100.0, rel=0.05)
-    assert half / error == pytest.approx(1.96, abs=0.002)
+    assert freedom == pytest.approx(10_000, rel=0.1)
 
 
 def test_spread_where_few_rows_matter():
     """Four rows of influence and many of none: some eight degrees of freedom."""
     psi = np.append([1.0, -1.0, 1.0, -1.0], np.zeros(9996))
-    error, half = spread(psi, 0.95)
+    error, freedom = spread(psi)
     assert error == pytest.approx(2.0, rel=1e-3)
-    assert half / error == pytest.approx(2.306, abs=1e-3)  # Student's t at 8
+    assert freedom == pytest.approx(8.0, rel=1e-2)
+    low, high, _ = student_interval(3.0, error, 8.0, 0.95)
+    assert (low, high) == pytest.approx((3.0 - 2.306 * error, 3.0 + 2.306 * error), abs=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_spread_does_not_see_the_scale(scale):
     psi = np.array([1.0, -2.0, 0.5, 0.5])
-    assert np.array(spread(scale * psi, 0.9)) / scale == pytest.approx(np.array(spread(psi, 0.9)))
+    error, freedom = spread(scale * psi)
+    assert (error / scale, freedom) == pytest.approx(spread(psi))
+
+
+def test_spread_that_cannot_be_seen_is_unknown():
+    for psi in (np.zeros(5), np.array([1.0]), np.array([math.nan, 1.0]), np.array([math.inf, 1.0])):
+        assert math.isnan(spread(psi)[0])
+    assert math.isnan(spread(np.full(4, 1e-20), rounding=1e-18)[0])
+
+
+@pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
+def test_few_labels_have_few_degrees_of_freedom(name):
+    """No more than what the labels are worth, less one; average precision on the scale of logarithms."""
+    f, _, _, s = simulate(60, seed=8)
+    s[np.flatnonzero(s)[4:]] = 0.0
+    found = SCORES[name](f, s, 0.5)
+    assert found.effective_sample_size == pytest.approx(4.0)
+    half = 3.182446 * found.standard_error  # Student's t at 3
+    ends = (found.value - half, found.value + half)
+    if name == "average precision":
+        ends = (found.value * math.exp(-half / found.value), min(1.0, found.value * math.exp(half / found.value)))
+    assert found.interval == pytest.approx(ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
+def test_one_label_shows_nothing_of_how_labels_vary(name):
+    s = (np.arange(P.size) == 1).astype(float)
+    found = SCORES[name](P, s, 0.9)
+    assert math.isfinite(found.value)
+    assert np.isnan(found.interval).all()
+    assert "no interval: the labelled rows are worth fewer than two" in str(found)
+
+
+def test_a_perfect_ranking_of_few_rows_is_not_certain():
+    found = propensity_weighted_roc_auc([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0], 1.0)
+    assert found.value == 1.0
+    assert math.isnan(found.standard_error)
+    assert str(found) == (
+        "ROC-AUC 1.0000 (standard error unknown, no interval: the rows at hand do not vary; 2 labelled rows, worth 2)"
+    )
 
 
 # Invariances.
@@ -406,11 +447,11 @@ def test_the_result_says_it_all():
     found = propensity_weighted_accuracy(P, S, E, max_weight=3.0, level=0.9)
     assert float(found) == found.value
     low, high = found.interval
-    assert (low + high) / 2 == pytest.approx(found.value)
+    assert low < found.value < high
     assert found.n_labelled == 3
     assert found.n_clipped == 1
     assert found.effective_sample_size == pytest.approx(effective_sample_size(S, np.maximum(E, 1 / 3)))
-    assert str(found).startswith("Accuracy 1.1587 (standard error 0.3393, 90% interval 0.")
+    assert str(found).startswith("Accuracy 1.1587 (standard error 0.3393, 90% interval ")
     assert "3 labelled rows (1 clipped), worth 2)" in str(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.value = 1.0
@@ -441,6 +482,7 @@ def test_without_labels_no_standard_error_is_claimed(name):
     assert math.isnan(found.standard_error)
     assert np.isnan(found.interval).all()
     assert found.effective_sample_size == found.n_labelled == 0
+    assert str(found).endswith("(standard error unknown, no interval: no row is labelled; 0 labelled rows, worth 0)")
 
 
 def test_precision_without_decisions_and_f1_without_anything_are_undefined():
@@ -482,8 +524,29 @@ def test_one_row_has_a_score_and_no_standard_error():
     assert math.isnan(found.standard_error)
 
 
-def test_equal_rows_leave_nothing_to_vary():
-    assert propensity_weighted_brier_score([0.5] * 4, [1] * 4, 1.0).standard_error == 0.0
+def test_equal_rows_do_not_show_how_rows_vary():
+    for found in (
+        propensity_weighted_brier_score([0.8] * 4, [1] * 4, 1.0),
+        observed_log_likelihood([0.8] * 4, [1] * 4, 1),
+    ):
+        assert math.isnan(found.standard_error)
+        assert found.no_interval == "the rows at hand do not vary"
+
+
+@EVERY
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300])
+def test_the_scale_of_the_weights_may_be_extreme(name, scale):
+    f, _, e, s = simulate(40, seed=15)
+    found, plain = SCORES[name](f, s, e, sample_weight=np.full(40, scale)), SCORES[name](f, s, e)
+    assert found.value == pytest.approx(plain.value, rel=1e-12)
+    assert found.interval == pytest.approx(plain.interval, rel=1e-9)
+
+
+def test_the_effective_sample_size_of_tiny_propensities_and_weights():
+    assert effective_sample_size([1, 1], [1e-320, 1]) == 1.0
+    assert effective_sample_size([1, 1], [1e-200, 1], sample_weight=[1e-200, 1]) == pytest.approx(2.0)
+    assert effective_sample_size([1, 1, 0], 5e-324, sample_weight=[1.0, 0.0, 1.0]) == 1.0
+    assert "worth 1)" in str(observed_log_likelihood([0.5, 0.5], [1, 1], [1e-320, 1]))
 
 
 # Errors.
@@ -492,11 +555,16 @@ def test_equal_rows_leave_nothing_to_vary():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_weight": 0.5}, "max_weight, the largest weight s/e, must be at least 1, e.g. 10; got 0.5"),
-        ({"max_weight": math.nan}, "must be at least 1, e.g. 10; got nan"),
+        ({"max_weight": 0.5}, "max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got 0.5"),
+        ({"max_weight": math.nan}, "must be a number of at least 1, e.g. 10; got nan"),
+        ({"max_weight": "3"}, "must be a number of at least 1, e.g. 10; got '3'"),
         ({"class_prior": 0.3}, "pass normalised=True with it, or leave it out"),
-        ({"class_prior": 1.5, "normalised": True}, r"class_prior must lie in \(0, 1\]; got 1.5"),
+        ({"class_prior": 1.5, "normalised": True}, r"class_prior must be a number in \(0, 1\], e.g. 0.3; got 1.5"),
+        ({"class_prior": "0.3", "normalised": True}, r"class_prior must be a number in \(0, 1\], e.g. 0.3; got '0.3'"),
         ({"level": 95}, "level must lie strictly between 0 and 1.*got 95"),
+        ({"level": "x"}, "level must lie strictly between 0 and 1.*got 'x'"),
+        ({"level": None}, "level must lie strictly between 0 and 1.*got None"),
+        ({"threshold": "high"}, "threshold must lie strictly between 0 and 1.*got 'high'"),
         ({"sample_weight": [-1.0] * 7}, "sample_weight must be finite and at least 0"),
     ],
 )
@@ -532,3 +600,5 @@ def test_rankings_need_an_order_and_decisions_a_threshold():
         propensity_weighted_accuracy(-P, S, E)
     with pytest.raises(ValueError, match="level must lie"):
         observed_log_likelihood(P, S, E, level=0.0)
+    with pytest.raises(ValueError, match=r"level must lie.*got 'x'"):
+        observed_log_likelihood(P, S, E, level="x")

@@ -8,7 +8,7 @@ from scarless.diagnostics.calibration_display import ClassCalibrationDisplay, La
 from scarless.diagnostics.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
 from scarless.diagnostics.scar_tests import SCARTest, scar_test
-from scarless.diagnostics.selection import SelectionPathDisplay
+from scarless.diagnostics.selection_display import SelectionPathDisplay
 from scarless.diagnostics.sensitivity import Sensitivity
 from scarless.diagnostics.sensitivity_display import SensitivityDisplay
 from scarless.diagnostics.sensitivity_results import RankBounds, SensitivityBounds, SensitivityCurve, TippingPoint

@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 STRATEGIES = {"quantile": equal_counts, "uniform": equal_widths}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Predicted and observed shares by bin, and one test of all.
 

@@ -145,7 +145,7 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
 
     Parameters
     ----------
-    model : fitted SAREMClassifier
+    model : fitted SAREMClassifier or SAREMClassifierCV
         With two logistic models.
 
     Returns

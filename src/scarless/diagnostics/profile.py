@@ -118,9 +118,9 @@ class ClassPriorProfile:
         names = ("class_prior", "difference", "log_likelihood", "label_frequency")
         return pandas.DataFrame({name: getattr(self, name) for name in names})
 
-    def plot(self, ax: Any = None) -> "ProfileDisplay":
-        """Draw the profile; see `ProfileDisplay`."""
-        return ProfileDisplay.from_profile(self, ax=ax)
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the profile, as `ProfileDisplay` does, and return the Axes."""
+        return ProfileDisplay(self).plot(ax)
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
@@ -151,7 +151,7 @@ def profile_class_prior(
 
     Parameters
     ----------
-    model : fitted SAREMClassifier
+    model : fitted SAREMClassifier or SAREMClassifierCV
         With two logistic models.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
@@ -351,7 +351,7 @@ class ProfileDisplay(Display):
         handles, labels = (
             left + right for left, right in zip(*(a.get_legend_handles_labels() for a in (ax, other)), strict=True)
         )
-        ax.legend(handles, labels, loc="lower center", fontsize="small")
+        ax.legend(handles, labels, loc="best" if profile.elsewhere else "lower center", fontsize="small")
         also = "".join(f",\nor {other.range_words(2)}" for other in profile.elsewhere)
         kind = "any class prior" if profile.flat else "class priors"
         ax.set_title(f"The data allow {kind} {profile.range_words(2)}{also}")

@@ -17,7 +17,7 @@ SHOWN_ROWS = 20
 MOST_STATEMENTS = 10_000  # more are a matrix, not sentences
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SensitivityBounds:
     r"""Sharp bounds over all propensity functions within given limits; made by `Sensitivity.at` and `.within`.
 
@@ -204,7 +204,7 @@ class SensitivityBounds:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RankBounds:
     """Best and worst possible ranks of rows, 1 for the row most likely to be positive.
 
@@ -292,7 +292,7 @@ class RankBounds:
     __repr__ = __str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SensitivityCurve:
     """Bounds on one quantity for several factors `gamma`.
 

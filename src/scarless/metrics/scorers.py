@@ -171,8 +171,8 @@ class PUScorer(BaseEstimator):
     def _score_func(self) -> Callable[..., float]:
         """Tell what TunedThresholdClassifierCV, which looks here for a function of decisions, can use instead."""
         raise AttributeError(
-            f"{self!r} scores a model, not decisions, so that TunedThresholdClassifierCV cannot use it. Pass a scorer of "
-            "decisions there: make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))"
+            f"{self!r} scores a model, not decisions, so that TunedThresholdClassifierCV cannot use it. Pass a scorer "
+            "of decisions: make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))"
             ".set_score_request(propensity=True)."
         )
 

@@ -134,6 +134,7 @@ class SAREMClassifier(PairClassifier):
     --------
     SAREMClassifierCV : Chooses the penalties and the classifier's attributes.
     PropensityWeightedClassifier : When the propensity is known.
+    scarless.diagnostics : How far a fit can be believed.
 
     References
     ----------

@@ -95,6 +95,7 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     See Also
     --------
     SAREMClassifier : One pair of penalties.
+    scarless.diagnostics.SelectionPathDisplay : A picture of the candidates.
 
     Notes
     -----

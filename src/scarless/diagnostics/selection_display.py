@@ -91,7 +91,7 @@ class SelectionPathDisplay(Display):
             ax.plot([], [], color=colour, label=f"classifier sees {as_text(name)}")
         for j, penalty in enumerate(penalties):
             ax.plot([], [], color=GREY, linestyle=_LINES[j % len(_LINES)], label=f"propensity C = {penalty:g}")
-        ax.plot([], [], "o", color=GREY, label="within the noise of the best")
+        ax.plot([], [], "o", color=GREY, label="cannot be told from the best")
         chosen = self.best_index
         frequency = results["label_frequency"][chosen]
         ax.plot(
@@ -102,15 +102,15 @@ class SelectionPathDisplay(Display):
             xscale="log",
             xlabel="C of the classifier (inverse penalty)",
             ylabel="log-likelihood of held-out labels, per row",
-            title="Of all that foretell labels equally well,\nthe lowest label frequency is chosen",
+            title="Of all that the labels cannot tell from the best,\nthe lowest label frequency is chosen",
         )
-        self._look_at_the_top(ax, score)
+        self._look_at_the_top(ax)
         ax.legend(fontsize="small", loc="best")
 
-    @staticmethod
-    def _look_at_the_top(ax: Any, score: Any) -> None:
+    def _look_at_the_top(self, ax: Any) -> None:
         """Cut off the far end of candidates that are hopeless, so that the others can be told apart."""
-        best, median, worst = score.max(), np.median(score), score.min()
-        lowest = max(worst, best - 4.0 * (best - median)) if best > median else worst
+        score, tied = self.cv_results["mean_test_score"], self.cv_results["tied"]
+        best = score.max()
+        lowest = min(max(score.min(), best - 4.0 * (best - np.median(score))), score[tied].min())
         margin = 0.08 * (best - lowest) + 1e-12
         ax.set_ylim(lowest - margin, best + 2 * margin)

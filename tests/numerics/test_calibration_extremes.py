@@ -1,0 +1,50 @@
+"""Calibration where weights 1/e are too large to be squared: no warning, and the formulas of ordinary ones."""
+
+import math
+
+import numpy as np
+import pytest
+
+from scarless.numerics.calibration import binned, chi_square, equal_counts, score_interval
+
+F = np.linspace(0.1, 0.9, 40)
+BINS = equal_counts(F, 4)
+S = (np.arange(40) % 3 == 0).astype(float)
+
+
+@pytest.mark.parametrize("e", [1e-150, 1e-300])
+def test_one_tiny_propensity_for_all_scales_means_and_intervals(e):
+    tiny, small = (binned(F, np.full(40, value), S, BINS) for value in (e, 1e-9))
+    for name in ("observed", "variance", "inflation"):
+        assert e * getattr(tiny, name) == pytest.approx(1e-9 * getattr(small, name), rel=1e-6)
+    for end, other in zip(score_interval(tiny, 1.96), score_interval(small, 1.96), strict=True):
+        assert e * end == pytest.approx(1e-9 * other, rel=1e-6)
+
+
+@pytest.mark.parametrize("tiny", [1e-150, 1e-300, 5e-324])
+def test_labels_that_could_not_come_are_impossible_and_none_says_nothing(tiny):
+    none = chi_square(F, np.full(40, tiny), 0 * S, BINS)
+    assert math.isnan(none.p_value)
+    some = chi_square(F, np.full(40, tiny), S, BINS)
+    assert some.p_value == 0.0
+
+
+@pytest.mark.parametrize("tiny", [1e-40, 1e-150, 1e-300, 5e-324])
+def test_one_tiny_propensity_among_others_gives_no_warning(tiny):
+    e = np.where(np.arange(40) == 7, tiny, 0.5)
+    labels = np.where(np.arange(40) == 7, 0.0, S)
+    rows = binned(F, e, labels, BINS)
+    assert np.isfinite(rows.observed).all()
+    low, high = score_interval(rows, 1.96)
+    assert (low[1:] < high[1:]).all()
+    assert chi_square(F, e, labels, BINS, at_least=0.0).p_value > 0
+
+
+def test_the_statistic_does_not_see_the_unit_of_the_weights():
+    """Against the formula as it stands."""
+    rng = np.random.default_rng(0)
+    e = rng.uniform(0.2, 0.9, size=40)
+    found = chi_square(F, e, S, BINS, at_least=0.0)
+    residual = np.bincount(BINS, weights=S / e - F)
+    variance = np.bincount(BINS, weights=F * (1 - F * e) / e)
+    assert found.statistic == pytest.approx((residual**2 / variance).sum(), rel=1e-12)
