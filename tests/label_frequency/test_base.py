@@ -26,10 +26,10 @@ from scarless.label_frequency._base import (
 class Fixed(LabelFrequencyEstimator):
     """Says the same class prior of every sample, and remembers what it was given."""
 
-    def __init__(self, prior=0.5, *, n_resamples=0, confidence_level=0.95, random_state=None, pos_label=None):
+    def __init__(self, prior=0.5, *, n_resamples=0, level=0.95, random_state=None, pos_label=None):
         self.prior = prior
         self.n_resamples = n_resamples
-        self.confidence_level = confidence_level
+        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -131,7 +131,7 @@ def test_a_second_fit_forgets_the_first():
     [
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
         ({"n_resamples": 1.5}, "n_resamples must be a whole number of at least 0; got 1.5"),
-        ({"confidence_level": 1.0}, "confidence_level must lie strictly between 0 and 1; got 1.0"),
+        ({"level": 1.0}, "level must lie strictly between 0 and 1; got 1.0"),
         ({"prior": "wrong"}, "prior is wrong"),
         ({"prior": np.nan}, r"Fixed gives no label frequency \(NaN\) for these 200 rows"),
     ],
@@ -211,7 +211,7 @@ def test_a_lower_level_is_a_shorter_interval():
     X, s = table(n=400)
     lengths = []
     for level in (0.5, 0.9, 0.99):
-        low, high = Above(n_resamples=100, confidence_level=level, random_state=0).fit(X, s).class_prior_interval_
+        low, high = Above(n_resamples=100, level=level, random_state=0).fit(X, s).class_prior_interval_
         lengths.append(high - low)
     assert lengths == sorted(lengths)
     assert lengths[0] < 0.6 * lengths[2]

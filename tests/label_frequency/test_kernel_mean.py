@@ -137,8 +137,8 @@ def test_km1_threshold_is_the_papers_where_it_is_of_use():
 
 def test_interval_holds_the_estimate_and_narrows_with_the_level():
     X, s, _ = clusters(200, 0.4, 0.5, apart=2.0)
-    wide = KernelMean(n_resamples=40, confidence_level=0.95, random_state=0).fit(X, s)
-    narrow = KernelMean(n_resamples=40, confidence_level=0.5, random_state=0).fit(X, s)
+    wide = KernelMean(n_resamples=40, level=0.95, random_state=0).fit(X, s)
+    narrow = KernelMean(n_resamples=40, level=0.5, random_state=0).fit(X, s)
     low, high = wide.class_prior_interval_
     assert low < narrow.class_prior_interval_[0] < narrow.class_prior_interval_[1] < high
     assert low < wide.class_prior_ < high
@@ -153,7 +153,7 @@ def test_interval_holds_the_estimate_and_narrows_with_the_level():
         ({"max_share": 1.0}, "max_share must lie strictly between 0 and 1; got 1.0"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
         ({"n_resamples": 19}, "n_resamples must be 0, for no interval, or at least 20; got 19"),
-        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1; got 95"),
+        ({"level": 95}, "level must lie strictly between 0 and 1; got 95"),
     ],
 )
 def test_bad_parameters(options, message):

@@ -251,7 +251,7 @@ def test_as_many_folds_as_rows():
         ({"max_bepp": 0}, "max_bepp must be a number above 0; got 0"),
         ({"delta": 1.0}, "delta must lie strictly between 0 and 1; got 1.0"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
-        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1; got 95"),
+        ({"level": 95}, "level must lie strictly between 0 and 1; got 95"),
         ({"n_folds": 101}, "n_folds=101 needs at least one row for each fold; there are 100 rows. Set n_folds"),
         ({"n_folds": 51, "n_resamples": 20}, "n_folds=51 .* there are 100 rows, 50 in a half-sample. Set n_folds"),
     ],

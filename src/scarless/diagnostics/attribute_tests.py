@@ -25,7 +25,7 @@ UNITS = ("unit", "deviation")
 UNIT_WORDS = {"unit": "unit of the attribute", "deviation": "standard deviation of the attribute"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabellingAttributes:
     """Effects of attributes on the labelling, the strongest evidence first; ``print`` it for a table.
 
@@ -84,6 +84,8 @@ class LabellingAttributes:
 
     def __str__(self) -> str:
         return "\n".join([self._caption(), *_aligned([self._head(), *self._cells()]), self.summary()])
+
+    __repr__ = __str__
 
     def summary(self) -> str:
         """Say in words which attributes drive the labelling, on what condition, and which could not be tested.

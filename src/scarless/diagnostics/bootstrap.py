@@ -41,7 +41,7 @@ class BootstrapInterval(NamedTuple):
     high: Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BootstrapIntervals:
     """What a classifier says again and again on resampled rows; prints as a table.
 
@@ -123,6 +123,8 @@ class BootstrapIntervals:
         if len(self.rows) > _SHOWN_ROWS:
             lines.append(f"... and {len(self.rows) - _SHOWN_ROWS:,} more rows, in to_frame()")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

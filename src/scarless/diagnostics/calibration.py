@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 STRATEGIES = {"quantile": equal_counts, "uniform": equal_widths}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """Predicted and observed shares by bin, and one test of all.
 
@@ -77,6 +77,8 @@ class Calibration:
             f"calibration error {self.error:.4f} ({self.expected_error:.4f} expected by chance), "
             f"chi-square {self.statistic:.1f} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
         )
+
+    __repr__ = __str__
 
 
 def label_calibration(

@@ -36,7 +36,7 @@ _SURE, _VAGUE = 0.5, 2.0
 _ENTANGLED = -0.8  # correlation of an attribute's two coefficients below which it is told of
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IdentifiabilityReport:
     """What the data decide and what they leave to the penalty; prints as text.
 
@@ -118,6 +118,8 @@ class IdentifiabilityReport:
         for sentence in rest:
             lines += wrap(sentence, 100, initial_indent="- ", subsequent_indent="  ")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         first, *rest = self.sentences()

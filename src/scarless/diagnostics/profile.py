@@ -28,7 +28,7 @@ _APART = 1e-3  # class priors that make two optima
 _WIDE = 2.0  # half-width in logits from which an interval says next to nothing
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPriorProfile:
     """The penalised log-likelihood as a function of the class prior, all else at its best; prints as a sentence.
 
@@ -124,6 +124,8 @@ class ClassPriorProfile:
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"

@@ -30,7 +30,7 @@ MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance
 CELLS_PER_BATCH = 2**20  # 8 MB of simulated labels at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SCARTest:
     """What a test of SCAR found; ``print`` it for a sentence of advice.
 
@@ -98,6 +98,8 @@ class SCARTest:
             f"assume it, e.g. SCARClassifier, are defensible as far as {names} can tell. Attributes that were not "
             "tested may still matter, and effects too weak for this many labels."
         )
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"

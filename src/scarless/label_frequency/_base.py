@@ -54,7 +54,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     """
 
     n_resamples: int
-    confidence_level: float
+    level: float
     random_state: Any
     pos_label: Any
 
@@ -75,7 +75,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
             raise ValueError(
                 f"n_resamples must be 0, for no interval, or at least {FEWEST_RESAMPLES}; got {self.n_resamples}."
             )
-        check_share(self.confidence_level, "confidence_level")
+        check_share(self.level, "level")
         self._check_options()
         forget_fit(self)
         X, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
@@ -131,7 +131,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         self.label_frequency_ = c
         if resampled is not None:
             of_c, of_prior = (
-                half_sample_interval(estimate, halves, self.confidence_level)
+                half_sample_interval(estimate, halves, self.level)
                 for estimate, halves in zip((c, share / c), resampled, strict=True)
             )
             self.label_frequency_interval_: Interval = (max(of_c[0], share), min(of_c[1], 1.0))

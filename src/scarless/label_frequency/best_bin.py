@@ -39,7 +39,7 @@ class BestBinEstimator(ScoreEstimator):
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval. They share one set of
         scores: the interval leaves out what the classifier's own training rows add to the noise.
-    confidence_level : float, default=0.95
+    level : float, default=0.95
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
     pos_label : object, optional
@@ -87,7 +87,7 @@ class BestBinEstimator(ScoreEstimator):
         gamma: float = 0.01,
         n_folds: int = 5,
         n_resamples: int = 0,
-        confidence_level: float = 0.95,
+        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -96,7 +96,7 @@ class BestBinEstimator(ScoreEstimator):
         self.gamma = gamma
         self.n_folds = n_folds
         self.n_resamples = n_resamples
-        self.confidence_level = confidence_level
+        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 

@@ -40,7 +40,7 @@ class ElkanNoto(ScoreEstimator):
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval. The
         classifier is fitted anew on each, for its noise is most of the noise here; precomputed scores leave that out.
-    confidence_level : float, default=0.95
+    level : float, default=0.95
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
     pos_label : object, optional
@@ -80,7 +80,7 @@ class ElkanNoto(ScoreEstimator):
         variant: str = "e1",
         n_folds: int = 5,
         n_resamples: int = 0,
-        confidence_level: float = 0.95,
+        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -88,7 +88,7 @@ class ElkanNoto(ScoreEstimator):
         self.variant = variant
         self.n_folds = n_folds
         self.n_resamples = n_resamples
-        self.confidence_level = confidence_level
+        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 

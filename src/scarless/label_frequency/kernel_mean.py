@@ -64,7 +64,7 @@ class KernelMean(LabelFrequencyEstimator):
         The largest share of positives among the unlabelled to look at. The published code stops at 0.875.
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
-    confidence_level : float, default=0.95
+    level : float, default=0.95
     random_state : int, Generator, RandomState or None
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -119,7 +119,7 @@ class KernelMean(LabelFrequencyEstimator):
         max_rows: int = 4000,
         max_share: float = 0.99,
         n_resamples: int = 0,
-        confidence_level: float = 0.95,
+        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -127,7 +127,7 @@ class KernelMean(LabelFrequencyEstimator):
         self.max_rows = max_rows
         self.max_share = max_share
         self.n_resamples = n_resamples
-        self.confidence_level = confidence_level
+        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 

@@ -58,7 +58,7 @@ class TIcE(LabelFrequencyEstimator):
         number of rows outside the fold.
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
-    confidence_level : float, default=0.95
+    level : float, default=0.95
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds and the half-samples.
     pos_label : object, optional
@@ -118,7 +118,7 @@ class TIcE(LabelFrequencyEstimator):
         max_bepp: float = 5,
         delta: float | None = None,
         n_resamples: int = 0,
-        confidence_level: float = 0.95,
+        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -130,7 +130,7 @@ class TIcE(LabelFrequencyEstimator):
         self.max_bepp = max_bepp
         self.delta = delta
         self.n_resamples = n_resamples
-        self.confidence_level = confidence_level
+        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 

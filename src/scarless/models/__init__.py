@@ -1,5 +1,10 @@
 """Thin scikit-learn classes: check, compute, store."""
 
+from scarless.models._basins import Basin, Selection
+from scarless.models._cross_validation import CVSelection
+from scarless.models._inference import Interval
+from scarless.models._summary import Summary
+from scarless.models._uncertainty import StandardErrors
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -7,10 +12,16 @@ from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 
 __all__ = [
+    "Basin",
+    "CVSelection",
+    "Interval",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
     "SAREMClassifier",
     "SAREMClassifierCV",
     "SCARClassifier",
+    "Selection",
+    "StandardErrors",
     "StratifiedSCARClassifier",
+    "Summary",
 ]

@@ -46,7 +46,7 @@ class Block:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary:
     """What a fit found and how sure it is; prints as a table.
 
@@ -158,6 +158,8 @@ class Summary:
             lines += [_line(name, cells, name_width) for name, cells in zip(block.names, block.cells(), strict=True)]
         notes = [line for note in self.notes() for line in wrap(note, width)]
         return "\n".join([*lines, "=" * width, *notes])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts())
