@@ -85,7 +85,8 @@ def propensity_weighted_average_precision(
 
     Trust the interval with few labels only where their propensities are much alike: the estimate is skewed, mostly too
     low and now and then much too high. In simulations 95% intervals covered 94 to 97% with 3, 10 and 30 labels of
-    propensity 0.2, but with propensities of 0.05 and 0.4 for half the rows each AP_MIXED.
+    propensity 0.2; with propensities of 0.05 and 0.4 for half the rows each 98 to 100% with 3 labels (where a third had
+    none), 93 to 94% with 10 and 82 to 88% with 30.
 
     Parameters
     ----------
