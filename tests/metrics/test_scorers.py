@@ -288,6 +288,19 @@ def test_wrong_names_and_options_are_told_at_once():
         PUScorer("auc")(None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"class_prior": 0.5}, "pass normalised=True with it, or leave it out"),
+        ({"max_weight": 0.5}, "must be a number of at least 1"),
+        ({"normalised": True, "class_prior": 2}, "class_prior must be a number in"),
+    ],
+)
+def test_options_that_no_score_takes_are_told_at_once(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_pu_scorer("f1" if "max_weight" in options else "neg_log_loss", **options)
+
+
 def test_wrong_rows_are_told(sar):
     scorer = make_pu_scorer("accuracy")
     with pytest.raises(ValueError, match="s has 5 values for 600 rows"):

@@ -139,7 +139,7 @@ class LabellingAttributesDisplay(Display):
                 ax.errorbar(
                     result.effect[kind],
                     places[kind],
-                    xerr=[(result.effect - result.low)[kind], (result.high - result.effect)[kind]],
+                    xerr=np.array([result.effect - result.low, result.high - result.effect])[:, kind],
                     fmt=marker,
                     color=colour,
                     capsize=3,

@@ -131,7 +131,7 @@ def evaluate(
     measure: Measure, prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, options: Weighting
 ) -> Score:
     """Return a score of checked predictions: rows of weight 0 are left out, labels become targets."""
-    _check_options(options)
+    check_options(options)
     rows = check_rows(prediction, s, propensity, options.sample_weight)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what overflows is undefined, and said so
         targets = _targets(rows, options)
@@ -261,7 +261,8 @@ def _worth(rows: Rows, options: Weighting) -> float:
     return effective_sample_size(rows.s, np.maximum(rows.e, 1.0 / _cap(options)), sample_weight=rows.weight)
 
 
-def _check_options(options: Weighting) -> None:
+def check_options(options: Weighting) -> None:
+    """Check what scores of any kind may be told."""
     check_fraction(options.level, "level")
     if options.max_weight is not None and not (is_number(options.max_weight) and options.max_weight >= 1):
         raise ValueError(

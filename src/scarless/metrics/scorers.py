@@ -11,7 +11,7 @@ from scarless.data.labels import LabelCoding
 from scarless.data.options import check_choice
 from scarless.data.vectors import FloatVector
 from scarless.metrics._predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
-from scarless.metrics._score import Score
+from scarless.metrics._score import Score, Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,
@@ -209,7 +209,7 @@ def make_pu_scorer(
     none is passed, the model's own ``predict_propensity`` is used. Mind that the score then depends on what the model
     believes: one that takes every positive as labelled is judged as if that were so, and scores of models with
     different propensities cannot be compared. Only ``"observed_log_likelihood"`` can, since it judges the propensity
-    too.
+    too. ``permutation_importance`` changes rows, and with them a propensity that comes from the model: pass one there.
 
     **Not for** ``TunedThresholdClassifierCV``, which gives a scorer decisions where this one asks the model itself.
     There pass ``make_scorer(function).set_score_request(propensity=True)``, with a function of labels, decisions and
@@ -257,7 +257,8 @@ def make_pu_scorer(
     scorer = PUScorer(
         metric, normalised=normalised, max_weight=max_weight, class_prior=class_prior, pos_label=pos_label
     )
-    scorer._recipe()  # a wrong name is better told here than from within a search
+    scorer._recipe()  # a wrong name or option is better told here than from within a search
+    check_options(Weighting(None, normalised, max_weight, class_prior, level=0.95))
     return scorer
 
 
