@@ -272,3 +272,12 @@ def test_a_choice_among_other_class_priors_is_not_sure(data):
     assert words in told(after)
     assert words not in told(before)
     assert words in " ".join(str(search.summary()).split())
+
+
+def test_one_labelled_row_identifies_nothing():
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(400, 4)), np.zeros(400, dtype=int)
+    s[5] = 1
+    report = identifiability_report(SAREMClassifier(propensity_attributes=[3], **FREE).fit(X, s))
+    assert report.verdict != "identified"
+    assert "Labelled rows: 1, for 7 parameters" in told(report)

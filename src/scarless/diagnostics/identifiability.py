@@ -33,6 +33,7 @@ _LEVEL = 0.95
 # Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,
 # and beyond the second number 0.06 to 0.76 or more.
 _SURE, _VAGUE = 0.5, 2.0
+_FEW = 5.0  # labelled rows per parameter below which an information matrix promises too much
 _ENTANGLED = -0.8  # correlation of an attribute's two coefficients below which it is told of
 
 
@@ -45,8 +46,8 @@ class IdentifiabilityReport:
     verdict : str
         "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
         is also what has another value with both models exchanged. At best weakly identified is a fit in which all
-        positives are labelled, one that did not converge, and one that a search chose among others with class priors
-        outside the interval.
+        positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
+        that a search chose among others with class priors outside the interval.
     class_prior : float
         The fit's class prior.
     class_prior_interval : Interval
@@ -217,8 +218,13 @@ def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) 
     return bool(
         model.converged_
         and not all_labelled(inference.label_frequency.value)
+        and not _few_labels(inference)
         and data_interval.low <= low <= high <= data_interval.high
     )
+
+
+def _few_labels(inference: PairInference) -> bool:
+    return float(inference.sums.labelled) < _FEW * inference.parameters.size
 
 
 def _correlation_words(report: IdentifiabilityReport) -> list[str]:
@@ -258,6 +264,11 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
     notes = model._remarks()
+    if _few_labels(inference):
+        notes.append(
+            f"Labelled rows: {inference.sums.labelled:g}, for {inference.parameters.size} parameters: with "
+            f"less than {_FEW:g} for each, intervals from the information tend to be too short."
+        )
     if inference.expected:
         notes.append(
             "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "
