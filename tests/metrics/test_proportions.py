@@ -190,3 +190,35 @@ def test_clipped_weights_that_are_scaled_up_again_have_students_interval():
     assert found.n_clipped > 0
     assert sum(found.interval) / 2 == pytest.approx(found.value, rel=1e-12)
     assert found.interval[0] < found.value
+
+
+@pytest.mark.parametrize(("prior", "recall", "e"), [(0.2, 1.0, 0.2), (0.2, 0.98, 0.05)])
+def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(prior, recall, e):
+    """The share of decided rows varies as well: values that ask for a recall above 1 are not ruled out by that."""
+    rng = np.random.default_rng(1)
+    covered, truth = 0, prior * recall / (prior * recall + (1 - prior) * 0.1)
+    for _ in range(200):
+        y = rng.random(1000) < prior
+        d = rng.random(1000) < np.where(y, recall, 0.1)
+        s = y & (rng.random(1000) < e)
+        low, high = propensity_weighted_precision(d, s, e, normalised=True, class_prior=prior).interval
+        covered += low <= truth <= high
+    assert covered > 0.91 * 200
+
+
+def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
+    s, d = np.zeros(100, dtype=int), np.zeros(100)
+    s[:18] = s[60:62] = d[:24] = 1
+    found = propensity_weighted_precision(d, s, 0.9, normalised=True, class_prior=0.3)
+    assert 0.7 < found.interval[0] < found.value < found.interval[1]
+    s, e = np.array([0, 0, 0, 1, 0, 1, 0, 0]), np.where(np.arange(8) == 3, 0.055, 0.095)
+    found = propensity_weighted_precision(np.arange(8) == 3, s, e, normalised=True, max_weight=1, class_prior=1)
+    assert found.interval[0] <= found.value <= found.interval[1]
+
+
+@pytest.mark.parametrize("decided", [0, 1])
+def test_rows_that_are_all_decided_alike_leave_nothing_open(decided):
+    s = np.repeat([1, 0], [4, 8])
+    found = propensity_weighted_accuracy(np.full(12, decided), s, 0.4, normalised=True, class_prior=0.3)
+    assert found.value == pytest.approx(0.3 if decided else 0.7)
+    assert found.no_interval == "all rows are decided alike, so that the class prior fixes the score"

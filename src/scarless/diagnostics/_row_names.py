@@ -22,10 +22,11 @@ def check_row_order(values: Any, name: str, index: Sequence[Any] | NDArray[Any] 
     here, there = values.index.tolist(), list(index)
     if here != there and len(here) == len(there) and set(here) == set(there):
         first = next(i for i, name_there in enumerate(there) if here[i] != name_there)
+        reorder = f" Reorder it with {name}.loc[X.index]." if len(set(there)) == len(there) else ""
         raise ValueError(
             f"{name} must be in the order of the rows; its index has the same names in another order (first: position "
-            f"{first} is {there[first]!r} among the rows and {here[first]!r} in {name}). Reorder it with "
-            f"{name}.loc[X.index], or pass {name}.to_numpy() if its order is right and its index is not."
+            f"{first} is {there[first]!r} among the rows and {here[first]!r} in {name}). If its order is right and its "
+            f"index is not, as with a new Series that counts 0, 1, 2, ..., pass {name}.to_numpy().{reorder}"
         )
     return values
 

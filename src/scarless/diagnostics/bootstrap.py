@@ -52,7 +52,8 @@ class BootstrapIntervals:
     method : str
         "percentile" or "basic".
     n_resamples, n_failed, n_not_converged : int
-        How many fits were tried, how many of them raised an error, and how many of the others did not converge.
+        How many fits were tried, how many of them raised an error, and how many of the others did not converge. In
+        threads the last is known only of models that have ``converged_``.
     errors : dict of str to int
         What the failed fits said, and how often.
     intervals : dict of str to BootstrapInterval

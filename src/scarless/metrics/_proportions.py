@@ -150,23 +150,34 @@ def proportion_interval(
 
     def excess(at: float) -> float:
         asked = equation(at)
-        test = _plain_test(asked) if class_prior is None else _prior_test(asked, rows, class_prior)
-        return _excess(test, rows, z)
+        if class_prior is None:
+            return _excess(_plain_test(asked), rows, z)
+        return _prior_excess(asked, rows, z, class_prior)
 
-    return _end(excess, value, -rows.largest), _end(excess, value, 1.0 + rows.largest)
+    farthest = rows.largest if class_prior is None else rows.largest * class_prior * rows.weight / rows.positives
+    return _end(excess, value, -farthest - 1.0), _end(excess, value, farthest + 1.0)
 
 
 def _plain_test(asked: Equation) -> _Test:
     return _Test(asked.found, asked.missed, asked.decided + asked.constant, asked.constant)
 
 
-def _prior_test(asked: Equation, rows: Decided, prior: float) -> _Test:
-    """Return what is asked of recall, given the share of positives; the share of decided rows varies with it."""
+def _prior_excess(asked: Equation, rows: Decided, z: float, prior: float) -> float:
+    """Return U^2 - z^2 V of what is asked of recall, given the share of positives.
+
+    The share of decided rows varies with it. So a value may ask for a recall above 1 or below 0 and still be right:
+    such a recall counts in U as it is, and in V as the nearest that there can be.
+    """
     decided = rows.positive.weight / rows.weight
     scale = (asked.found + asked.missed) * prior
     recall = (asked.missed * prior + asked.decided * decided + asked.constant) / scale
     slope = asked.decided * rows.positives / (scale * rows.weight)
-    return _Test(1.0 - recall, recall, slope * (1.0 - decided), -slope * decided)
+    possible = min(max(recall, 0.0), 1.0)
+    test = _Test(1.0 - possible, possible, slope * (1.0 - decided), -slope * decided)
+    inside = 0.0 < possible < 1.0
+    sums = _likeliest(test, rows, 0.0) if inside else (possible * rows.positives, (1.0 - possible) * rows.positives)
+    u = rows.positive.positives - recall * rows.positives
+    return u * u - z * z * _variance(test, rows, *sums)
 
 
 def _excess(test: _Test, rows: Decided, z: float) -> float:
@@ -175,15 +186,19 @@ def _excess(test: _Test, rows: Decided, z: float) -> float:
     constant = test.positive * one.weight + test.negative * zero.weight
     if test.found < 0.0 or test.missed < 0.0 or (test.missed == 0.0 and constant < 0.0):
         return math.inf  # positives cannot be fewer than none
-    n1, n0 = _likeliest(test, rows, constant)
     u = test.found * one.positives - test.missed * zero.positives - constant
-    v = (
+    return u * u - z * z * _variance(test, rows, *_likeliest(test, rows, constant))
+
+
+def _variance(test: _Test, rows: Decided, n1: float, n0: float) -> float:
+    """Return V, with `n1` and `n0` positives on both sides."""
+    one, zero = rows.positive, rows.negative
+    return (
         test.found * n1 * (test.found * one.inflation - 2.0 * test.positive * one.mean_weight)
         + test.missed * n0 * (test.missed * zero.inflation + 2.0 * test.negative * zero.mean_weight)
         + test.positive**2 * one.squares
         + test.negative**2 * zero.squares
     )
-    return u * u - z * z * v
 
 
 def _likeliest(test: _Test, rows: Decided, constant: float) -> tuple[float, float]:
@@ -206,7 +221,7 @@ def _end(excess: Callable[[float], float], inside: float, limit: float) -> float
     step = math.copysign(2.0**-10, limit)
     while excess(inside + step) <= 0.0:
         inside, step = inside + step, 2.0 * step
-        if abs(inside) > abs(limit):
+        if (inside - limit) * step > 0.0:
             return limit
     for _ in range(HALVINGS):
         step *= 0.5

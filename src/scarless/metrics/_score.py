@@ -37,12 +37,12 @@ class Score:
     interval : (float, float)
         Accuracy, precision, recall and F1: the values that the labels do not speak against, by a test that takes the
         variance at each value and not at the estimate (Wilson's for a plain proportion); it has a length with one label
-        too, and need not be symmetric. In simulations 95% intervals covered 93 to 99% with 3, 16 and 54 labels. The
-        others, and scores of clipped weights that are normalised without a class prior: the value plus and minus a
-        quantile of Student's t times the standard error, whose degrees of freedom come from how unequally the rows
-        influence the value, and are at most `effective_sample_size` minus 1; for average precision on the scale of
-        logarithms. Not cut at 0 or 1, for a value may lie beyond (but that of average precision is, at 1). NaN where
-        `no_interval` says why.
+        too, and need not be symmetric. In simulations 95% intervals covered 93 to 99% with 3, 16 and 54 labels; with
+        5 labels and a known class prior, 89%. The others, and scores of clipped weights that are normalised without a
+        class prior: the value plus and minus a quantile of Student's t times the standard error, whose degrees of
+        freedom come from how unequally the rows influence the value, and are at most `effective_sample_size` minus 1;
+        for average precision on the scale of logarithms. Not cut at 0 or 1, for a value may lie beyond (but that of
+        average precision is, at 1). NaN where `no_interval` says why.
     level : float
         Nominal probability that the interval covers the score in the population the rows come from.
     effective_sample_size : float
@@ -233,7 +233,7 @@ def _labels_interval(
 
 
 def _proportion_interval(measure: Measure, value: float, rows: Rows, options: Weighting) -> Interval | None:
-    """Return the interval of a score of decisions; None for others, and where clipped weights are scaled up again."""
+    """Return the interval of a score of decisions; None for others, and where it has no answer."""
     if measure.equation is None:
         return None
     prior = None
@@ -243,10 +243,14 @@ def _proportion_interval(measure: Measure, value: float, rows: Rows, options: We
         if prior is None and _clipped(rows, options).any():
             return None
     sides = decided_rows(rows.prediction, rows.s, rows.e, rows.weight, _cap(options))
+    if prior is not None and 0.0 in (sides.positive.weight, sides.negative.weight):
+        return no_interval("all rows are decided alike, so that the class prior fixes the score")
     targets = (rows.weight * np.minimum(1.0 / rows.e, _cap(options)))[rows.s == 1]
     z = _quantile(_freedom((targets / targets.max()) ** 2), options.level)  # under SCAR a normal one
     low, high = proportion_interval(measure.equation, value, sides, z, prior)
-    return Interval(low, high) if low < high else no_interval("the weights s/e are too large to be squared")
+    if math.isnan(low):
+        return no_interval("the weights s/e are too large to be squared")
+    return Interval(low, high) if low < high else None
 
 
 def _cap(options: Weighting) -> float:

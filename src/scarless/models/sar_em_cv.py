@@ -32,8 +32,8 @@ class SAREMClassifierCV(PairClassifier):
     classifier that sees the propensity attributes can explain labels by itself, and the labels cannot tell that from
     the truth. Therefore, of all candidates that the labels cannot tell from the best, the one with the lowest label
     frequency is taken: the paper's principle, to put as many missing labels as possible down to the labelling. Sets of
-    attributes are tied if the best candidates of each are within `n_standard_errors` standard errors of the difference
-    (paired over rows); within a set, penalties are tied with its best if they are within half as many.
+    attributes (and optima) are tied if the best candidates of each are within `n_standard_errors` standard errors of
+    the difference (paired over rows); within a set, penalties are tied with its best if within half as many.
 
     The principle errs on its own side: where an attribute does drive both class and labelling, and the labels hardly
     show it, the classifier is likely to be denied it, and the class prior comes out too high. ``selection_`` says which
