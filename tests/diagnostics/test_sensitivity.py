@@ -306,9 +306,7 @@ def test_a_series_in_another_order_is_refused(index):
         with pytest.raises(ValueError, match=told):
             ask()
     known = PropensityWeightedClassifier().fit(frame, S, propensity=E)
-    with pytest.raises(
-        ValueError, match=r"pass propensity\.to_numpy\(\)\. Reorder it with propensity\.loc"
-    ):
+    with pytest.raises(ValueError, match=r"pass propensity\.to_numpy\(\)\. Reorder it with propensity\.loc"):
         Sensitivity.from_estimator(known, frame, propensity=e[::-1])
 
 
