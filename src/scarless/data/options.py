@@ -19,6 +19,13 @@ def check_positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def check_at_least_zero(value: Any, name: str) -> float:
+    """Return a finite number of at least 0, or raise."""
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
+    return float(value)
+
+
 def check_whole(value: Any, name: str, *, at_least: int) -> int:
     """Return a whole number of at least `at_least`, or raise."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:

@@ -112,6 +112,18 @@ def see_the_same(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp]) -> bo
     return f_columns.size > 0 and np.array_equal(np.sort(f_columns), np.sort(e_columns))
 
 
+def same_optimum(problem: PairProblem, one: PairFit, other: PairFit) -> bool:
+    """Whether two fits of one problem agree in what they say of the population."""
+    summaries = (
+        summarise_pair(problem.engine, problem.f, problem.e, problem.s, problem.w, fit.f, fit.e) for fit in (one, other)
+    )
+    total = float(problem.w.sum())
+    (prior, frequency), (other_prior, other_frequency) = (
+        (found.positives / total, found.labelled_positives / found.positives) for found in summaries
+    )
+    return abs(prior - other_prior) <= _SAME_MEAN and abs(frequency - other_frequency) <= _SAME_MEAN
+
+
 def warn_if_exchangeable(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp], name: str) -> None:
     """Warn that the labels cannot say which of two models is the classifier."""
     if see_the_same(f_columns, e_columns):
@@ -126,9 +138,8 @@ def warn_if_exchangeable(f_columns: NDArray[np.intp], e_columns: NDArray[np.intp
 
 
 def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> Climb:
-    engine, s, w, *_, C, propensity_C = problem
-    f, e = problem.f, problem.e
-    options = {"C": C, "propensity_C": propensity_C, "tol": tol, "max_iter": max_iter}
+    engine, s, w, f, e = problem.engine, problem.s, problem.w, problem.f, problem.e
+    options = {"C": problem.C, "propensity_C": problem.propensity_C, "tol": tol, "max_iter": max_iter}
     fit = fit_pair(engine, f, e, s, w, start=start.parameters, **options)  # type: ignore[arg-type]
     total, summary = float(w.sum()), summarise_pair(engine, f, e, s, w, fit.f, fit.e)
     basin = Basin(

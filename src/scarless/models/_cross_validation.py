@@ -1,70 +1,53 @@
-"""Folds of labelled rows, the table of candidates, and the choice among those that labels cannot tell apart."""
+"""The table of candidates, and the choice among those that labels cannot tell apart."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.order import equal_rows
-from scarless.models._base import Training
-from scarless.models._penalty_path import Candidate, HeldOut
+from scarless.models._penalty_path import Grid, HeldOut, Path
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+_WIDE = 0.25  # span of class priors among the chosen that deserves a warning
 
 
 @dataclass(frozen=True)
 class CVSelection:
-    """Which row of ``cv_results_`` was chosen, and why."""
+    """Which rows of ``cv_results_`` were chosen, and why.
+
+    Attributes
+    ----------
+    index : int
+        The best of the chosen candidates.
+    members : tuple of int
+        All that were chosen: one for each set of attributes, and each optimum, that is tied with the best.
+    n_tied : int
+        How many candidates the labels cannot tell from the best.
+    class_priors : tuple of two floats
+        Lowest and highest among the chosen.
+    reason : str
+    """
 
     index: int
-    best_index: int
+    members: tuple[int, ...]
     n_tied: int
     reason: str
-    class_priors: tuple[float, float]  # lowest and highest among the candidates that the labels cannot tell apart
+    class_priors: tuple[float, float]
+
+    @property
+    def wide(self) -> bool:
+        """Whether what the labels cannot tell apart differs in what it says of the population."""
+        return self.class_priors[1] - self.class_priors[0] > _WIDE
 
     def __str__(self) -> str:
         return self.reason
 
 
-def fold_of_rows(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the fold of each row: as many labelled rows in each, equal rows together, whatever the rows' order."""
-    group = equal_rows(X, s)
-    labels = np.empty(group.max() + 1)
-    labels[group] = s
-    fewest = int(min(labels.sum(), labels.size - labels.sum()))
-    if fewest < 2:
-        raise ValueError(
-            "Cross-validation needs at least 2 different labelled and 2 different unlabelled rows; there are "
-            f"{labels.sum():.0f} and {labels.size - labels.sum():.0f}. Use SAREMClassifier and set the penalties."
-        )
-    fold = np.empty(labels.size, dtype=np.intp)
-    for value in (0.0, 1.0):
-        members = rng.permutation(np.flatnonzero(labels == value))
-        fold[members] = np.arange(members.size) % min(n_folds, fewest)
-    return fold[group]
-
-
-def counted_folds(folds: Iterable[Any], training: Training) -> list[Fold]:
-    """Return folds of all rows, as indices or masks, as folds of those that have weight, by their numbers there."""
-    s, counts = training.s, training.weight > 0
-    number, every = np.cumsum(counts) - 1, np.arange(counts.size)
-    kept = [tuple(rows[counts[rows]] for rows in (every[np.asarray(part)] for part in fold)) for fold in folds]
-    if not kept:
-        raise ValueError("cv gives no folds. A generator is used up after one fit: hand over a list of its folds.")
-    for train, test in kept:
-        if np.unique(s[train]).size < 2 or not test.size:
-            raise ValueError(
-                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
-            )
-    return [(number[train], number[test]) for train, test in kept]
-
-
 def results_of(
-    candidates: list[Candidate], sums: list[HeldOut], sets: list[str], *, tested: float, n_standard_errors: float
+    paths: list[Path], grid: Grid, sums: list[HeldOut], sets: list[str], *, tested: float, n_standard_errors: float
 ) -> dict[str, Any]:
     """Return the table of candidates, with keys as in scikit-learn's searches.
 
@@ -72,13 +55,15 @@ def results_of(
     """
     per_fold = np.array([(fold.first + fold.more) / fold.weight for fold in sums])
     weight, more = sum(fold.weight[0] for fold in sums), sum(fold.more for fold in sums)
+    positives, labelled = sum(fold.positives for fold in sums), sum(fold.labelled_positives for fold in sums)
     mean = (sum(fold.first for fold in sums) + more) / weight
     surplus = Surplus(more / weight, sum(fold.products for fold in sums) / weight, tested)
     best = int(np.argmax(mean))
-    paths = np.unique([f"{c.attributes} {c.start}" for c in candidates], return_inverse=True)[1]
+    number_of_path = np.repeat(np.arange(len(paths)), len(grid.pairs()))
     params = [
-        {"C": c.problem.C, "propensity_C": c.problem.propensity_C, "attributes": sets[c.attributes], "start": c.start}
-        for c in candidates
+        {"C": C, "propensity_C": propensity_C, "attributes": sets[path.attributes], "start": path.start}
+        for path in paths
+        for C, propensity_C in grid.pairs()
     ]
     return {
         "params": params,
@@ -89,10 +74,10 @@ def results_of(
         "rank_test_score": 1 + np.array([(mean > value).sum() for value in mean]),
         "behind_best": surplus.behind(best),
         "standard_error": surplus.error(best),
-        "tied": tied_with_best(surplus, paths, n_standard_errors),
-        "class_prior": np.array([c.class_prior for c in candidates]),
-        "label_frequency": np.array([c.label_frequency for c in candidates]),
-        "converged": np.array([c.converged for c in candidates]),
+        "tied": tied_with_best(surplus, number_of_path, n_standard_errors),
+        "path": number_of_path,
+        "class_prior": positives / weight,
+        "label_frequency": labelled / positives,
     }
 
 
@@ -131,27 +116,40 @@ def tied_with_best(surplus: Surplus, paths: NDArray[np.intp], n_standard_errors:
     return tied
 
 
-def select(results: dict[str, Any]) -> CVSelection:
-    """Choose, of the candidates tied with the best, the one with the lowest label frequency."""
-    best, tied = int(np.argmax(results["mean_test_score"])), np.flatnonzero(results["tied"])
-    chosen = int(tied[np.argmin(results["label_frequency"][tied])])
-    priors = results["class_prior"][tied]
+def select(results: dict[str, Any], *, combine: bool) -> CVSelection:
+    """Choose along each tied path the penalties nearest to 1; of the paths all, to be combined, or one.
+
+    Labels that cannot tell penalties apart should not be asked which has the extreme answer; a C of 1 on attributes of
+    size 1 is where a user would begin. Paths that labels cannot tell apart are averaged (`combine`) or, where one is
+    wanted, the lowest label frequency decides: the paper's principle.
+    """
+    tied = np.flatnonzero(results["tied"])
+    far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
+    of_path = [tied[results["path"][tied] == path] for path in np.unique(results["path"][tied])]
+    members = [int(rows[np.argmin(far[rows])]) for rows in of_path]
+    if not combine:
+        members = [min(members, key=lambda i: float(results["label_frequency"][i]))]
+    best = max(members, key=lambda i: float(results["mean_test_score"][i]))
+    priors = results["class_prior"][members if combine else tied]
     spread = float(priors.min()), float(priors.max())
-    return CVSelection(chosen, best, int(tied.size), _reason(results, chosen, best, tied.size, spread), spread)
+    reason = _reason(results, members, tied.size, len(of_path), spread)
+    return CVSelection(best, tuple(members), int(tied.size), reason, spread)
 
 
-def _reason(results: dict[str, Any], chosen: int, best: int, n_tied: int, priors: tuple[float, float]) -> str:
-    frequency, total = results["label_frequency"], len(results["params"])
+def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: tuple[float, float]) -> str:
+    total = len(results["params"])
     if n_tied == 1:
         return f"The best of {total} candidates by held-out log-likelihood."
-    told = (
-        f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood; their class priors go from "
-        f"{priors[0]:.3f} to {priors[1]:.3f}. "
-    )
-    if chosen == best:
-        return told + f"The best of them also has the lowest label frequency, {frequency[chosen]:.2f}."
-    return told + (
-        f"This one is behind the best by {results['behind_best'][chosen]:.5f} per row (standard error "
-        f"{results['standard_error'][chosen]:.5f}) and has the lowest label frequency, {frequency[chosen]:.2f}; the "
-        f"best has {frequency[best]:.2f}."
-    )
+    told = f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood. "
+    chosen = [results["params"][i] for i in members]
+    named = " and ".join(f"C = {row['C']:g} (classifier sees {row['attributes']}, {row['start']} start)" for row in chosen)
+    told += f"Of each set of attributes and optimum the penalty nearest to 1 is taken: {named}. "
+    if len(members) > 1:
+        return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."
+    if n_paths > 1:
+        frequency = results["label_frequency"][members[0]]
+        return told + (
+            f"It has the lowest label frequency, {frequency:.2f}; class priors of those tied go from {spread[0]:.3f} to "
+            f"{spread[1]:.3f}."
+        )
+    return told

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
-from scarless.engines.problem import PenalisedProblem
+from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
-from scarless.numerics.linear import Design, Matrix, logits
-from scarless.numerics.newton import Solution
+from scarless.numerics.linear import Design, Matrix, logits, transposed_product
+from scarless.numerics.newton import Solution, Status
 from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
 
 Vector = NDArray[np.float64]
@@ -33,6 +33,11 @@ class PairFit(NamedTuple):
     log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
     information: Matrix | None  # observed, of the rows, at the solution; None where the solver did not need it
 
+    @property
+    def converged(self) -> bool:
+        """Whether the solver met its stopping rule."""
+        return self.solution.status is Status.CONVERGED
+
 
 class PairSummary(NamedTuple):
     """What a fitted pair says of all rows together; each a weighted sum over rows."""
@@ -41,6 +46,29 @@ class PairSummary(NamedTuple):
     positives: float
     labelled_positives: float
     propensities: float  # over all rows, positive or not
+
+
+class Audits(NamedTuple):
+    """Imaginary positives at the mean of the propensity attributes, half of them labelled.
+
+    Where labels hardly tell a label frequency of 1, or of next to nothing, from one between, the likelihood often has
+    its top there; a few audits that nobody made settle it, as Laplace's rule of succession does for a share.
+    """
+
+    weight: float
+    point: Vector  # mean of the propensity attributes, then 1
+
+    def pull(self, before: int, after: int = 0) -> Pull:
+        """Return the pull on a parameter vector that has others before and after the propensity's."""
+        return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
+
+
+def imagine_audits(engine: Engine, e: Design, w: Vector, weight: float) -> Audits | None:
+    """Return that many imaginary audits for the rows of an engine; None for none."""
+    if weight == 0:
+        return None
+    (sums,) = engine.with_rows(w=w).total(_block_sums, e)
+    return Audits(weight, sums / sums[-1])
 
 
 def fit_targets(
@@ -92,13 +120,15 @@ def fit_pair(
     max_iter: int,
     start: Vector | None = None,
     damp_indefinite: bool = False,
+    audits: Audits | None = None,
 ) -> PairFit:
     """Fit classifier and propensity model together, by default from the paper's start, by Fisher scoring and Newton."""
     if start is None:
         start = paper_start(engine, f, e, s, w, C=C, propensity_C=propensity_C)
     pair = LogisticPair(f, e)
     ridge = np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
-    problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
+    pulls = () if audits is None else (audits.pull(f.n_parameters),)
+    problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge, pulls)
     free = bool(np.isinf(C) or np.isinf(propensity_C))
     solution = problem.solve(
         start,
@@ -108,8 +138,8 @@ def fit_pair(
         may_diverge=free,
         damp_indefinite=damp_indefinite,
     )
-    log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
-    information = None if solution.curvature is None else solution.curvature - np.diag(ridge)
+    log_likelihoods = [problem.penalty(at.parameters) - at.value for at in solution.history]
+    information = None if solution.curvature is None else solution.curvature - problem.bend(solution.parameters)
     return PairFit(*pair.split(solution.parameters), solution, log_likelihoods, information)
 
 
@@ -161,6 +191,10 @@ def _block_summary(
     terms = likelihood.pair_terms(u, v)
     value = likelihood.log_likelihood(u, v, rows["s"], terms)
     return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e, terms.e))
+
+
+def _block_sums(X: Any, rows: Any, design: Design) -> tuple[Vector]:
+    return (transposed_product(design.take(X), rows["w"]),)
 
 
 def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:

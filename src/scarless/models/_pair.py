@@ -9,11 +9,17 @@ from scarless.data.attributes import check_attributes
 from scarless.models._base import LogisticMixin, PUClassifier, warn_if_all_labelled
 from scarless.models._inference import PairInference, pair_inference
 from scarless.models._logistic import PairFit
+from scarless.models._relaxed_search import RelaxedPairFit
 from scarless.models._starts import PairProblem
 from scarless.models._uncertainty import InferenceMixin
 from scarless.numerics.newton import Status
 
 Vector = NDArray[np.float64]
+
+
+def means_all(attributes: Any) -> bool:
+    """Whether the word "all" stands for every column. A column of that name is meant by ``["all"]``."""
+    return isinstance(attributes, str) and attributes == "all"
 
 
 class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
@@ -58,10 +64,42 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
 
     def _columns(self, X: Any, attributes: Any, parameter: str) -> NDArray[np.intp]:
         """Return the columns that a parameter selects; None is all for the classifier and none for the propensity."""
+        if means_all(attributes):
+            return np.arange(self.n_features_in_)
         if attributes is None:
             return np.arange(0 if parameter == "propensity_attributes" else self.n_features_in_)
         names = getattr(self, "feature_names_in_", None)
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+
+    def _store_relaxed(self, chosen: RelaxedPairFit, fits: list[PairFit]) -> None:
+        """Store a relaxed pair, found from fits by Newton."""
+        problem = chosen.problem
+        self._store_linear(chosen.f, problem.f)
+        self._store_linear(chosen.e, problem.e, "propensity_")
+        self.n_iter_ = max(fit.solution.n_iter for fit in fits)
+        self.converged_ = all(fit.converged for fit in fits) and chosen.relaxation.converged
+        self.history_ = {
+            "log_likelihood": np.array(fits[0].log_likelihoods),
+            "gain": np.array([at.gain for at in fits[0].solution.history]),
+            "step": np.array([at.step for at in fits[0].solution.history]),
+        }
+        self._inference = pair_inference(
+            problem.engine,
+            problem.f,
+            problem.e,
+            problem.s,
+            problem.w,
+            chosen.f,
+            chosen.e,
+            C=problem.C,
+            propensity_C=problem.propensity_C,
+        )
+        self.relaxation_ = chosen.relaxation
+        self._levels = (chosen.relaxation.levels, *(member.levels for member in chosen.members))
+        self.log_likelihood_ = self._inference.log_likelihood
+        self.label_frequency_ = chosen.relaxation.label_frequency
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        self.class_prior_ = chosen.relaxation.class_prior
 
     def _store_pair(self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None) -> None:
         """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more."""
@@ -76,19 +114,20 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "gain": np.array([at.gain for at in fit.solution.history]),
             "step": np.array([at.step for at in fit.solution.history]),
         }
-        engine, s, w, *_, C, propensity_C = problem
+        w = problem.w
         inference = pair_inference(
-            engine,
+            problem.engine,
             problem.f,
             problem.e,
-            s,
+            problem.s,
             w,
             beta_f,
             fit.e,
-            C=C,
-            propensity_C=propensity_C,
+            C=problem.C,
+            propensity_C=problem.propensity_C,
             information=fit.information,
         )
+        self._levels = ()
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, w)

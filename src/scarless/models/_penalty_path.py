@@ -1,7 +1,7 @@
 """Fits along a grid of penalties, each from its neighbour's optimum, and how they foretell labels of other rows."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,40 +9,38 @@ from numpy.typing import NDArray
 
 from scarless.data.tables import take_rows
 from scarless.models._base import engine_of
-from scarless.models._logistic import PairFit, fit_pair, summarise_pair
+from scarless.models._logistic import PairFit, fit_pair, imagine_audits
 from scarless.models._starts import PairProblem, Start
 from scarless.numerics import likelihood
-from scarless.numerics.newton import Status
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-# Two fits with the same attributes and penalties are one where their means agree to this.
-_SAME = 1e-3
+
+class Grid(NamedTuple):
+    """Inverse penalties of both models, sorted."""
+
+    Cs: Vector
+    propensity_Cs: Vector
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """Return all pairs of penalties, in the order of the table of candidates."""
+        return [(float(C), float(propensity_C)) for propensity_C, C in product(self.propensity_Cs, self.Cs)]
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The pair closest to 1, where walks begin."""
+        return _closest_to_one(self.Cs), _closest_to_one(self.propensity_Cs)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One choice of attributes and penalties, fitted to all rows from one start."""
+class Path(NamedTuple):
+    """A set of attributes and a kind of start, to be followed through all penalties."""
 
-    problem: PairProblem
-    attributes: int  # which set of attributes
+    attributes: int
     start: str
-    parameters: Vector
-    objective: float
-    class_prior: float
-    label_frequency: float
-    converged: bool
-
-    def same_as(self, other: "Candidate") -> bool:
-        """Whether two starts led to one optimum."""
-        return (
-            self.attributes == other.attributes
-            and (self.problem.C, self.problem.propensity_C) == (other.problem.C, other.problem.propensity_C)
-            and abs(self.class_prior - other.class_prior) <= _SAME
-            and abs(self.label_frequency - other.label_frequency) <= _SAME
-        )
+    make_start: Callable[[PairProblem], Start]
+    problem: PairProblem  # all rows; the penalties are the grid's
 
 
 class HeldOut(NamedTuple):
@@ -52,120 +50,136 @@ class HeldOut(NamedTuple):
     first: Vector  # the first candidate's log-likelihood
     more: Vector
     products: Matrix  # of these surpluses, for the variance of their differences
+    positives: Vector  # each candidate's sum of f
+    labelled_positives: Vector  # and of f e
 
 
-def fit_path(
-    problem: PairProblem,
-    attributes: int,
-    make_start: Callable[[PairProblem], Start],
-    Cs: Vector,
-    propensity_Cs: Vector,
-    *,
-    tol: float,
-    max_iter: int,
-) -> Iterable[Candidate]:
-    """Fit every pair of penalties: first the one closest to 1 from the start, then outwards from neighbours."""
-    middle = problem._replace(C=_closest_to_one(Cs), propensity_C=_closest_to_one(propensity_Cs))
-    start = make_start(middle)
-    options = {"attributes": attributes, "name": start.name, "tol": tol, "max_iter": max_iter}
-    for propensity_C, at_middle in _outwards(propensity_Cs, start.parameters):
-        column = problem._replace(C=middle.C, propensity_C=propensity_C)
-        first = _candidate(column, at_middle.parameters, **options)  # type: ignore[arg-type]
-        at_middle.parameters = first.parameters
-        yield first
-        for C, neighbour in _outwards(Cs, first.parameters):
-            if C != middle.C:
-                candidate = _candidate(column._replace(C=C), neighbour.parameters, **options)  # type: ignore[arg-type]
-                neighbour.parameters = candidate.parameters
-                yield candidate
+class FoldFits(NamedTuple):
+    """Both models of every candidate, fitted without the rows of one fold: a column each, intercepts last."""
+
+    f: Matrix
+    e: Matrix
+    converged: NDArray[np.bool_]
 
 
-def held_out_sums(
-    candidates: list[Candidate], train: Rows, test: Rows, X: Any, *, tol: float, max_iter: int
-) -> HeldOut:
-    """Fit every candidate without the test rows, from its own optimum, and sum up the test rows' log-likelihoods."""
-    s, w = candidates[0].problem.s, candidates[0].problem.w
-    engine, n_columns = engine_of(take_rows(X, train)), X.shape[1]
-    f, e = np.zeros((n_columns + 1, len(candidates))), np.zeros((n_columns + 1, len(candidates)))
-    for i, candidate in enumerate(candidates):
-        problem = candidate.problem._replace(engine=engine, s=s[train], w=w[train])
-        fit = _fit(problem, candidate.parameters, tol=tol, max_iter=max_iter)
-        f[np.append(problem.f_columns, n_columns), i] = fit.f
-        e[np.append(problem.e_columns, n_columns), i] = fit.e
-    test_engine = engine_of(take_rows(X, test)).with_rows(s=s[test], w=w[test])
-    return HeldOut(*test_engine.total(_block_held_out, f, e))
+def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, PairFit]]:
+    """Fit every pair of penalties: first the one closest to 1 from the start, then outwards from neighbours.
+
+    Yields each fit with its place among ``grid.pairs()``.
+    """
+    place = {pair: number for number, pair in enumerate(grid.pairs())}
+    middle, middle_e = grid.middle
+    at_middle = path.make_start(path.problem._replace(C=middle, propensity_C=middle_e)).parameters
+    first: dict[float, Vector] = {}
+    for propensity_C, neighbour_e in _outwards(grid.propensity_Cs):
+        start = at_middle if neighbour_e is None else first[neighbour_e]
+        column: dict[float, Vector] = {}
+        for C, neighbour in _outwards(grid.Cs):
+            problem = path.problem._replace(C=C, propensity_C=propensity_C)
+            fit = fit_along(problem, start if neighbour is None else column[neighbour], tol=tol, max_iter=max_iter)
+            column[C] = fit.solution.parameters
+            yield place[C, propensity_C], fit
+        first[propensity_C] = column[middle]
+
+
+def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int) -> PairFit:
+    """Fit one pair of penalties, by the way that a walk through the grid would take; only its end is exact."""
+    Cs = _way(grid.Cs, C)
+    propensity_Cs = _way(grid.propensity_Cs, propensity_C)
+    problem = path.problem._replace(C=Cs[0], propensity_C=propensity_Cs[0])
+    at = path.make_start(problem).parameters
+    steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
+    for number, (here, here_e) in enumerate(steps, start=1):
+        exact = tol if number == len(steps) else max(tol, 1e-8)
+        fit = fit_along(problem._replace(C=here, propensity_C=here_e), at, tol=exact, max_iter=max_iter)
+        at = fit.solution.parameters
+    return fit
+
+
+def fit_along(problem: PairProblem, start: Vector, *, tol: float, max_iter: int) -> PairFit:
+    """Fit one pair of penalties from another's optimum."""
+    return fit_pair(
+        problem.engine,
+        problem.f,
+        problem.e,
+        problem.s,
+        problem.w,
+        C=problem.C,
+        propensity_C=problem.propensity_C,
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        damp_indefinite=True,
+        audits=problem.audits,
+    )
+
+
+def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:
+    """Walk every path on some rows, from its own start there: nothing of the other rows is known."""
+    engine, n_columns, size = engine_of(take_rows(X, train)), X.shape[1], len(grid.pairs())
+    f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
+    converged = np.zeros(size * len(paths), dtype=bool)
+    for number, path in enumerate(paths):
+        s, w, audits = path.problem.s[train], path.problem.w[train], path.problem.audits
+        if audits is not None:
+            audits = imagine_audits(engine, path.problem.e, w, audits.weight)
+        inside = path._replace(problem=path.problem._replace(engine=engine, s=s, w=w, audits=audits))
+        for place, fit in walk(inside, grid, tol=tol, max_iter=max_iter):
+            column = number * size + place
+            f[np.append(path.problem.f_columns, n_columns), column] = fit.f
+            e[np.append(path.problem.e_columns, n_columns), column] = fit.e
+            converged[column] = fit.converged
+    return FoldFits(f, e, converged)
+
+
+def held_out_sums(fits: FoldFits, X: Any, s: Vector, w: Vector, test: Rows) -> HeldOut:
+    """Sum up the log-likelihoods of rows that the fits have not seen."""
+    engine = engine_of(take_rows(X, test)).with_rows(s=s[test], w=w[test])
+    return HeldOut(*engine.total(_block_held_out, fits.f, fits.e))
 
 
 def _block_held_out(X: Any, rows: Any, f: Matrix, e: Matrix) -> HeldOut:
     s, w = rows["s"], rows["w"]
     u, v = _all_logits(X, f), _all_logits(X, e)
-    values = np.empty_like(u)
+    values, positives, labelled = np.empty_like(u), np.empty(u.shape[1]), np.empty(u.shape[1])
     for i in range(u.shape[1]):
         at = u[:, i].copy(), v[:, i].copy()
-        values[:, i] = likelihood.log_likelihood(*at, s, likelihood.pair_terms(*at))
+        terms = likelihood.pair_terms(*at)
+        values[:, i] = likelihood.log_likelihood(*at, s, terms)
+        positives[i], labelled[i] = w @ terms.f, w @ (terms.f * terms.e)
     more = values - values[:, :1]
-    return HeldOut(np.atleast_1d(w.sum()), np.atleast_1d(w @ values[:, 0]), w @ more, (more.T * w) @ more)
+    first = np.atleast_1d(w @ values[:, 0])
+    return HeldOut(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
 
 
 def _all_logits(X: Any, parameters: Matrix) -> Matrix:
     return np.asarray(X @ parameters[:-1].astype(X.dtype), dtype=np.float64) + parameters[-1]
 
 
-def _candidate(
-    problem: PairProblem, start: Vector, *, attributes: int, name: str, tol: float, max_iter: int
-) -> Candidate:
-    fit = _fit(problem, start, tol=tol, max_iter=max_iter)
-    engine, s, w, *_ = problem
-    summary = summarise_pair(engine, problem.f, problem.e, s, w, fit.f, fit.e)
-    return Candidate(
-        problem,
-        attributes,
-        name,
-        fit.solution.parameters,
-        objective=fit.solution.value,
-        class_prior=summary.positives / float(w.sum()),
-        label_frequency=summary.labelled_positives / summary.positives,
-        converged=fit.solution.status is Status.CONVERGED,
-    )
-
-
-def _fit(problem: PairProblem, start: Vector, *, tol: float, max_iter: int) -> PairFit:
-    engine, s, w, _, _, C, propensity_C = problem
-    return fit_pair(
-        engine,
-        problem.f,
-        problem.e,
-        s,
-        w,
-        C=C,
-        propensity_C=propensity_C,
-        tol=tol,
-        max_iter=max_iter,
-        start=start,
-        damp_indefinite=True,
-    )
-
-
-@dataclass
-class _Neighbour:
-    """Where the last fit in one direction ended."""
-
-    parameters: Vector
-
-
-def _outwards(values: Vector, start: Vector) -> Iterable[tuple[float, _Neighbour]]:
+def _outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
     """Yield the value closest to 1, then those above it upwards, then those below downwards, each with its neighbour.
 
-    What is written into the neighbour is the next one's start.
+    Examples
+    --------
+    >>> list(_outwards(np.array([0.1, 1.0, 10.0])))
+    [(1.0, None), (10.0, 1.0), (0.1, 1.0)]
     """
-    ordered = np.sort(values)
-    middle = int(np.searchsorted(ordered, _closest_to_one(values)))
-    centre = _Neighbour(start)
-    yield float(ordered[middle]), centre
-    for part in (ordered[middle + 1 :], ordered[:middle][::-1]):
-        neighbour = _Neighbour(centre.parameters)
-        for value in part:
-            yield float(value), neighbour
+    ordered = [float(value) for value in np.sort(values)]
+    middle = ordered.index(_closest_to_one(values))
+    yield ordered[middle], None
+    for i in range(middle + 1, len(ordered)):
+        yield ordered[i], ordered[i - 1]
+    for i in range(middle - 1, -1, -1):
+        yield ordered[i], ordered[i + 1]
+
+
+def _way(values: Vector, end: float) -> list[float]:
+    """Return the values from the one closest to 1 to the end, neighbour by neighbour."""
+    before = dict(_outwards(values))
+    way = [end]
+    while (neighbour := before[way[-1]]) is not None:
+        way.append(neighbour)
+    return way[::-1]
 
 
 def _closest_to_one(values: Vector) -> float:

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.engines import Engine
-from scarless.models._logistic import balanced_start, fit_pair, paper_start, propensity_start
+from scarless.models._logistic import Audits, balanced_start, fit_pair, paper_start, propensity_start
 from scarless.numerics.linear import Design, logits, squared_sums
 from scarless.numerics.roots import find_root
 
@@ -42,6 +42,7 @@ class PairProblem(NamedTuple):
     e_columns: Columns
     C: float
     propensity_C: float
+    audits: Audits | None = None
 
     @property
     def f(self) -> Design:
@@ -99,7 +100,7 @@ def check_starts(estimator: Any, solver: str) -> None:
 
 def the_papers_start(problem: PairProblem) -> Start:
     """Return the balanced classifier of labelled against unlabelled rows, and the propensity that it implies."""
-    engine, s, w, *_, C, propensity_C = problem
+    engine, s, w, C, propensity_C = problem.engine, problem.s, problem.w, problem.C, problem.propensity_C
     return Start("paper", paper_start(engine, problem.f, problem.e, s, w, C=C, propensity_C=propensity_C))
 
 
@@ -109,11 +110,19 @@ def exclusion_start(problem: PairProblem) -> Start:
     What these attributes do to the labels is then the propensity's work first; in the climb that follows the classifier
     sees them too, and takes of it what raises the likelihood.
     """
-    engine, s, w, f_columns, _, C, propensity_C = problem
-    own = ~np.isin(f_columns, problem.e_columns)
-    alone = Design.of(f_columns[own])
-    options = {"C": C, "propensity_C": propensity_C, "tol": _ROUGH, "max_iter": 200}
-    fit = fit_pair(engine, alone, problem.e, s, w, **options)  # type: ignore[arg-type]
+    own = ~np.isin(problem.f_columns, problem.e_columns)
+    fit = fit_pair(
+        problem.engine,
+        Design.of(problem.f_columns[own]),
+        problem.e,
+        problem.s,
+        problem.w,
+        C=problem.C,
+        propensity_C=problem.propensity_C,
+        tol=_ROUGH,
+        max_iter=200,
+        audits=problem.audits,
+    )
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.options import check_share
+from scarless.data.options import check_choice, check_share
 from scarless.data.tables import check_table
 from scarless.models._base import all_labelled
 from scarless.models._inference import Interval, PairInference, quantile
+from scarless.models._relaxed import Levels, mixed_interval
 from scarless.models._summary import Block, Summary
 from scarless.numerics.linear import Design
 
@@ -40,6 +41,7 @@ class InferenceMixin:
     """
 
     _inference: PairInference | None
+    _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of both models: estimates, standard errors, tests against 0, intervals.
@@ -85,10 +87,10 @@ class InferenceMixin:
             converged=bool(self.converged_),  # type: ignore[attr-defined]
             C=inference.C,
             propensity_C=inference.propensity_C,
-            class_prior=inference.class_prior.value,
-            class_prior_interval=inference.class_prior_interval(level),
-            label_frequency=inference.label_frequency.value,
-            label_frequency_interval=inference.interval_of(inference.label_frequency, level),
+            class_prior=self.class_prior_,  # type: ignore[attr-defined]
+            class_prior_interval=self.class_prior_interval(level=level),
+            label_frequency=self.label_frequency_,  # type: ignore[attr-defined]
+            label_frequency_interval=self.label_frequency_interval(level=level),
             blocks=(
                 Block.of("Classifier: Pr(y=1|x)", self._names(inference.f), inference.beta_f, errors[:n_f], z),
                 Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
@@ -114,37 +116,62 @@ class InferenceMixin:
             label_frequency=inference.error_of(inference.label_frequency),
         )
 
-    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+    def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
         r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
 
         Parameters
         ----------
         level : float, default=0.95
             Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            "model": by the delta method, as if both models were of the right form and not chosen: on tables where that
+            is not so it covers far less often than it says. "levels", for relaxed fits: from the likelihood of every
+            class prior, with all else as the labels like it best, over all candidates that the labels cannot tell apart.
+            "auto": "levels" where the fit is relaxed, else "model".
 
         Returns
         -------
         Interval
-            ``low, high``; symmetric in the logit. Where the fit has all positives labelled, `high` is 1:
+            ``low, high``. By "model" symmetric in the logit; where such a fit has all positives labelled, `high` is 1:
             `scarless.diagnostics.profile_class_prior` says more.
         """
-        return self._known_inference().class_prior_interval(check_share(level, "level"))
+        level = check_share(level, "level")
+        if self._kind(kind) == "levels":
+            return self._levels_interval("class_prior", level)
+        return self._known_inference().class_prior_interval(level)
 
-    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+    def label_frequency_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
         r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
 
         Parameters
         ----------
         level : float, default=0.95
             Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            As in `class_prior_interval`.
 
         Returns
         -------
         Interval
-            ``low, high``; symmetric in the logit.
+            ``low, high``.
         """
+        level = check_share(level, "level")
+        if self._kind(kind) == "levels":
+            return self._levels_interval("label_frequency", level)
         inference = self._known_inference()
-        return inference.interval_of(inference.label_frequency, check_share(level, "level"))
+        return inference.interval_of(inference.label_frequency, level)
+
+    def _kind(self, kind: str) -> str:
+        """Return how an interval of a share is to be had."""
+        check_is_fitted(self)
+        check_choice(kind, "kind", ("auto", "levels", "model"))
+        if kind == "levels" and not self._levels:
+            raise ValueError("kind='levels' is for relaxed fits, as SAREMClassifierCV's are; this fit is not relaxed.")
+        return ("levels" if self._levels else "model") if kind == "auto" else kind
+
+    def _levels_interval(self, share: str, level: float) -> Interval:
+        parts = [getattr(levels, share) for levels in self._levels]
+        return Interval(*mixed_interval(parts, [levels.weight for levels in self._levels], level))
 
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.

@@ -4,26 +4,30 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.notices import warn_user
-from scarless.data.options import check_choice, check_positive
+from scarless.data.options import check_at_least_zero, check_choice, check_positive
+from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.data.vectors import check_random_stream
 from scarless.models._base import (
     Training,
     check_solver_options,
     engine_of,
+    warn_if_all_labelled,
     warn_unless_converged,
 )
 from scarless.models._basins import choose, climb_all, warn_if_exchangeable
+from scarless.models._crossed import CrossOptions, Crossed, counted, cross_fit, model_of, warn_of_collapse
 from scarless.models._em import EMStep, em
+from scarless.models._folds import check_folds
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.models._logistic import PairFit, fit_targets, predict
+from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
-from scarless.models._pair import PairClassifier
+from scarless.models._pair import PairClassifier, means_all
 from scarless.models._starts import PairProblem, check_starts, make_starts
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -168,8 +172,11 @@ class SAREMClassifier(PairClassifier):
         classification_attributes: Any = None,
         solver: str = "auto",
         refit: bool = False,
+        cross_fit: Any = 5,
+        relax: bool = True,
         C: float = 1.0,
         propensity_C: float = 1.0,
+        imaginary_audits: Any = "auto",
         n_starts: int = 1,
         start: Any = "auto",
         tol: float | None = None,
@@ -178,6 +185,7 @@ class SAREMClassifier(PairClassifier):
         max_iter: int = 500,
         pos_label: Any = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.classifier = classifier
@@ -186,8 +194,11 @@ class SAREMClassifier(PairClassifier):
         self.classification_attributes = classification_attributes
         self.solver = solver
         self.refit = refit
+        self.cross_fit = cross_fit
+        self.relax = relax
         self.C = C
         self.propensity_C = propensity_C
+        self.imaginary_audits = imaginary_audits
         self.n_starts = n_starts
         self.start = start
         self.tol = tol
@@ -196,6 +207,7 @@ class SAREMClassifier(PairClassifier):
         self.max_iter = max_iter
         self.pos_label = pos_label
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -217,10 +229,13 @@ class SAREMClassifier(PairClassifier):
         training = self._check_training(X, y, sample_weight)
         self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
         self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        if type(self.classifier) is type(self.propensity_model):
+        if type(self.classifier) is type(self.propensity_model) and not means_all(self.propensity_attributes):
             warn_if_exchangeable(self._f_columns, self._e_columns, type(self).__name__)
+        self._crossed: Crossed | None = None
         if solver == "newton":
             self._fit_newton(training)
+        elif solver == "cross-fit":
+            self._fit_crossed(training)
         else:
             self._fit_em(training)
         return self
@@ -237,12 +252,18 @@ class SAREMClassifier(PairClassifier):
         array of shape (n_rows,)
         """
         check_is_fitted(self)
+        if self._crossed is not None:
+            X = check_foreign_table(self, X, inner=self._reader, reset=False)
+            return np.asarray(expit(self._crossed.propensity_logits(X)))
         if self._e_learner is None:
             return self._linear_probability(X, "propensity_")
         return self._learner_probability(self._e_learner, X, self._e_columns)
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
+        if self._crossed is not None:
+            X = check_foreign_table(self, X, inner=self._reader, reset=False)
+            return np.asarray(expit(self._crossed.logits(X) if self.relax else self._crossed.plain_logits(X)))
         if self._f_learner is None:
             return self._linear_probability(X)
         return self._learner_probability(self._f_learner, X, self._f_columns)
@@ -284,14 +305,29 @@ class SAREMClassifier(PairClassifier):
                 "solver='newton' is for two logistic models; with a classifier or propensity_model of your own "
                 "use solver='em' or 'auto'."
             )
-        chosen = ("newton" if logistic else "em") if solver == "auto" else solver
-        check_starts(self, chosen)
-        return chosen
+        self._check_cross_fit()
+        if solver == "auto":
+            solver = "newton" if logistic else "cross-fit" if self.cross_fit is not None and not self.refit else "em"
+        check_starts(self, solver)
+        return solver
+
+    def _check_cross_fit(self) -> None:
+        if isinstance(self.cross_fit, bool) or (np.ndim(self.cross_fit) == 0 and isinstance(self.cross_fit, float)):
+            raise ValueError(
+                f"cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got {self.cross_fit!r}."
+            )
+        if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
+            check_at_least_zero(self.imaginary_audits, "imaginary_audits")
+
+    def _audits(self, default: float) -> float:
+        return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
 
     def _fit_newton(self, training: Training) -> None:
         X, s, w = training
         tol = 1e-10 if self.tol is None else self.tol
-        problem = PairProblem(engine_of(X), s, w, self._f_columns, self._e_columns, self.C, self.propensity_C)
+        engine = engine_of(X)
+        audits = imagine_audits(engine, Design.of(self._e_columns), w, self._audits(0.0))
+        problem = PairProblem(engine, s, w, self._f_columns, self._e_columns, self.C, self.propensity_C, audits)
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter)
         self.basins_ = [climb.basin for climb in climbs]
@@ -303,11 +339,65 @@ class SAREMClassifier(PairClassifier):
         self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None)
 
     def _refit_classifier(self, problem: PairProblem, fit: PairFit, tol: float) -> Vector:
-        engine, s, w, *_ = problem
+        engine, s, w = problem.engine, problem.s, problem.w
         share = possible_shares(s, predict(engine, problem.e, fit.e), w)
         solution = fit_targets(engine, problem.f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
         warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
         return solution.parameters
+
+    def _fit_crossed(self, everything: Training) -> None:
+        training = counted(everything)
+        tol = 1e-4 if self.tol is None else self.tol
+        options = CrossOptions(
+            C=self.C,
+            propensity_C=self.propensity_C,
+            audits=self._audits(4.0),
+            tol=tol,
+            window=self.window,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
+
+            def tell(what: str) -> None:
+                advance()
+                if self.verbose:
+                    print(f"SAREMClassifier: {what}", flush=True)
+
+            crossed = cross_fit(
+                self.classifier,
+                self.propensity_model if self._e_columns.size else None,
+                training,
+                self._f_columns,
+                self._e_columns,
+                folds,
+                options,
+                tell,
+            )
+        self._store_crossed(crossed, training)
+
+    def _store_crossed(self, crossed: Crossed, training: Training) -> None:
+        fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
+        self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
+        self.classifiers_ = [model_of(model) for model in fit.models]
+        self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
+        self.history_ = {
+            "log_likelihood": np.array(fit.log_likelihood) * w.sum(),
+            "mean_propensity": np.array(fit.mean_propensity),
+        }
+        if self.relax:
+            self.relaxation_, self._levels = relaxation, (relaxation.levels,)
+            self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
+            prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
+        else:
+            f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
+            prior, frequency = float(w @ f) / float(w.sum()), float(w @ (f * e)) / float(w @ f)
+            value = float(w @ log_likelihood_of_probabilities(f, e, training.s))
+        warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
+        self.log_likelihood_, self.label_frequency_ = value, frequency
+        warn_if_all_labelled(frequency, type(self).__name__)
+        self.class_prior_ = prior
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training

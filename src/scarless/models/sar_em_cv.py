@@ -4,19 +4,23 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import check_cv
 
-from scarless.data.options import check_positive, check_whole
-from scarless.data.tables import take_rows
-from scarless.data.vectors import check_random_stream
+from scarless.data.notices import warn_user
+from scarless.data.options import check_at_least_zero, check_positive, check_whole
+from scarless.data.progress import progress_bar
 from scarless.models._base import Training, engine_of, warn_unless_converged
-from scarless.models._basins import see_the_same, warn_if_exchangeable
-from scarless.models._cross_validation import Fold, counted_folds, fold_of_rows, results_of, select
-from scarless.models._logistic import fit_pair
-from scarless.models._pair import PairClassifier
-from scarless.models._penalty_path import Candidate, HeldOut, fit_path, held_out_sums
+from scarless.models._basins import same_optimum, see_the_same, warn_if_exchangeable
+from scarless.models._cross_validation import results_of, select
+from scarless.models._crossed import counted
+from scarless.models._folds import Fold, check_folds
+from scarless.models._logistic import imagine_audits
+from scarless.models._pair import PairClassifier, means_all
+from scarless.models._penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.models._relaxed_search import combine, relax_candidates
 from scarless.models._starts import PairProblem, exclusion_start, the_papers_start
+from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
 
@@ -128,13 +132,16 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
         Cs: Any = 10,
-        propensity_Cs: Any = (0.1, 1.0, 10.0),
+        propensity_Cs: Any = (1.0,),
         cv: Any = 5,
         n_standard_errors: float = 2.0,
+        relax: bool = True,
+        imaginary_audits: float = 4.0,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.propensity_attributes = propensity_attributes
@@ -143,14 +150,17 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         self.propensity_Cs = propensity_Cs
         self.cv = cv
         self.n_standard_errors = n_standard_errors
+        self.relax = relax
+        self.imaginary_audits = imaginary_audits
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit all candidates, choose one, and fit it to all rows.
+        """Fit all candidates, choose among them, and fit the choice to all rows.
 
         Parameters
         ----------
@@ -164,32 +174,41 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         -------
         self
         """
-        Cs, propensity_Cs = self._check_parameters()
+        grid = self._check_parameters()
         everything = self._check_training(X, y, sample_weight)
-        training = _counted(everything)
+        training = counted(everything)
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = self._attribute_sets(X, e_columns)
-        for columns in sets.values():
-            warn_if_exchangeable(columns, e_columns, type(self).__name__)
-        candidates = self._candidates(training, list(sets.values()), e_columns, Cs, propensity_Cs)
-        folds = self._folds(training, everything)
-        sums = [self._held_out(candidates, training, folds, i) for i in range(len(folds))]
+        if not means_all(self.propensity_attributes):
+            for columns in sets.values():
+                warn_if_exchangeable(columns, e_columns, type(self).__name__)
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        paths = self._paths(training, list(sets.values()), e_columns, grid)
+        fits = self._fold_fits(paths, grid, training, folds)
+        judged = fits
+        if self.relax:
+            self._tell("relaxing the candidates")
+            judged = relax_candidates(fits, folds, training, paths[0].problem, self.imaginary_audits)
+        sums = [
+            held_out_sums(fit, training.X, training.s, training.weight, test)
+            for fit, (_, test) in zip(judged, folds, strict=True)
+        ]
         tested = float(training.weight[np.unique(np.concatenate([test for _, test in folds]))].sum())
         self.cv_results_ = results_of(
-            candidates, sums, list(sets), tested=tested, n_standard_errors=self.n_standard_errors
+            paths, grid, sums, list(sets), tested=tested, n_standard_errors=self.n_standard_errors
         )
-        self.selection_ = select(self.cv_results_)
-        self._store_chosen(candidates[self.selection_.index])
+        self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
+        self.selection_ = select(self.cv_results_, combine=self.relax)
+        self._store_chosen(paths, grid, fits, folds, training)
         return self
 
-    def _check_parameters(self) -> tuple[Vector, Vector]:
+    def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
         if self.tol is not None:
             check_positive(self.tol, "tol")
-        number = self.n_standard_errors
-        if not isinstance(number, int | float | np.number) or not 0 <= number < np.inf:
-            raise ValueError(f"n_standard_errors must be a number of at least 0; got {number!r}.")
-        return _penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs")
+        for name in ("n_standard_errors", "imaginary_audits"):
+            check_at_least_zero(getattr(self, name), name)
+        return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
 
     def _attribute_sets(self, X: Any, e_columns: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
         if isinstance(self.attribute_sets, str) and self.attribute_sets == "auto":
@@ -220,75 +239,77 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             )
         return named
 
-    def _candidates(
-        self,
-        training: Training,
-        sets: list[NDArray[np.intp]],
-        e_columns: NDArray[np.intp],
-        Cs: Vector,
-        propensity_Cs: Vector,
-    ) -> list[Candidate]:
-        """Fit every candidate to all rows; a second start counts where it leads elsewhere."""
-        engine = engine_of(training.X)
-        candidates: list[Candidate] = []
+    def _paths(
+        self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp], grid: Grid
+    ) -> list[Path]:
+        """Return what is to be walked; a second start counts where it leads elsewhere at the middle penalties."""
+        engine, options = engine_of(training.X), {"tol": _PATH_TOL, "max_iter": self.max_iter}
+        audits = imagine_audits(engine, Design.of(e_columns), training.weight, self.imaginary_audits)
+        paths: list[Path] = []
         for i, columns in enumerate(sets):
-            problem = PairProblem(engine, training.s, training.weight, columns, e_columns, 1.0, 1.0)
-            starts = {"paper's": the_papers_start}
+            problem = PairProblem(engine, training.s, training.weight, columns, e_columns, 1.0, 1.0, audits)
+            path = Path(i, "paper", the_papers_start, problem)
+            paths.append(path)
             # Without the attributes that both see, models that see the same would be the other way round.
             if np.isin(columns, e_columns).any() and not see_the_same(columns, e_columns):
-                starts["exclusion"] = exclusion_start
-            for name, start in starts.items():
-                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, {name} start")
-                path = fit_path(problem, i, start, Cs, propensity_Cs, tol=_PATH_TOL, max_iter=self.max_iter)
-                for number, candidate in enumerate(path):
-                    if not any(candidate.same_as(other) for other in candidates):
-                        candidates.append(candidate)
-                    elif number == 0:
-                        break  # a path that begins where another began goes the same way
-        return candidates
+                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, both starts")
+                other = path._replace(start="exclusion", make_start=exclusion_start)
+                ends = [walk_to(each, grid, *grid.middle, **options) for each in (path, other)]  # type: ignore[arg-type]
+                if not same_optimum(problem, *ends):
+                    paths.append(other)
+        return paths
 
-    def _folds(self, training: Training, everything: Training) -> list[Fold]:
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
-            n_folds, rng = check_whole(self.cv, "cv", at_least=2), check_random_stream(self.random_state)
-            fold = fold_of_rows(training.X, training.s, n_folds, rng)
-            return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(fold.max() + 1)]
-        return counted_folds(check_cv(self.cv, everything.s, classifier=True).split(*everything[:2]), everything)
-
-    def _held_out(self, candidates: list[Candidate], training: Training, folds: list[Fold], i: int) -> HeldOut:
-        self._tell(f"fold {i + 1} of {len(folds)}, {len(candidates)} candidates")
-        train, test = folds[i]
-        return held_out_sums(candidates, train, test, training.X, tol=_PATH_TOL, max_iter=self.max_iter)
-
-    def _store_chosen(self, candidate: Candidate) -> None:
-        problem, tol = candidate.problem, 1e-10 if self.tol is None else self.tol
-        engine, s, w, f_columns, _, C, propensity_C = problem
-        fit = fit_pair(
-            engine,
-            problem.f,
-            problem.e,
-            s,
-            w,
-            C=C,
-            propensity_C=propensity_C,
-            tol=tol,
-            max_iter=self.max_iter,
-            start=candidate.parameters,
+    def _fold_fits(self, paths: list[Path], grid: Grid, training: Training, folds: list[Fold]) -> list[FoldFits]:
+        """Walk every path in every fold, from nothing: the rows held out are not known there."""
+        n_candidates = len(paths) * len(grid.pairs())
+        jobs = (
+            delayed(fits_without)(paths, grid, training.X, train, tol=_PATH_TOL, max_iter=self.max_iter)
+            for train, _ in folds
         )
-        warn_unless_converged(fit.solution, type(self).__name__, total_weight=w.sum(), tol=tol)
-        self.C_, self.propensity_C_, self.classification_attributes_ = C, propensity_C, f_columns
+        with progress_bar("cross-validation", len(folds), False if self.verbose else None) as advance:
+            fits = []
+            for i, fit in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
+                self._tell(f"fold {i + 1} of {len(folds)}, {n_candidates} candidates")
+                fits.append(fit)
+                advance()
+        return fits
+
+    def _store_chosen(
+        self, paths: list[Path], grid: Grid, fits: list[FoldFits], folds: list[Fold], training: Training
+    ) -> None:
+        tol = 1e-10 if self.tol is None else self.tol
+        members = []
+        for candidate in self.selection_.members:
+            number, place = divmod(candidate, len(grid.pairs()))
+            C, propensity_C = grid.pairs()[place]
+            fit = walk_to(paths[number], grid, C, propensity_C, tol=tol, max_iter=self.max_iter)
+            warn_unless_converged(fit.solution, type(self).__name__, total_weight=training.weight.sum(), tol=tol)
+            members.append((paths[number].problem._replace(C=C, propensity_C=propensity_C), fit, candidate))
         self.best_index_ = self.selection_.index
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self._store_pair(problem, fit)
+        self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
+        if self.relax:
+            chosen = combine(members, fits, folds, training, self.imaginary_audits)
+            self.classification_attributes_ = chosen.problem.f_columns
+            self._store_relaxed(chosen, [fit for _, fit, _ in members])
+        else:
+            ((problem, fit, _),) = members
+            self.classification_attributes_ = problem.f_columns
+            self._store_pair(problem, fit)
+        if self.selection_.wide:
+            low, high = self.selection_.class_priors
+            warn_user(
+                f"{type(self).__name__}: the labels cannot tell apart candidates whose class priors go from {low:.2f} to "
+                f"{high:.2f}. What would help: fewer attributes in either model where you know better, more labelled "
+                "rows, or an audit, that is the true class of some unlabelled rows. See class_prior_interval().",
+                UserWarning,
+            )
 
     def _remarks(self) -> list[str]:
         remarks = super()._remarks()
         if self.selection_.n_tied > 1:
-            low, high = self.selection_.class_priors
-            remarks.append(
-                f"Chosen among {self.selection_.n_tied} candidates that the labels cannot tell apart, with class "
-                f"priors from {low:.3f} to {high:.3f} (see selection_); standard errors do not know of this choice."
-            )
+            remarks.append(f"{self.selection_.reason} Standard errors of coefficients do not know of this choice.")
         return remarks
 
     def _tell(self, what: str) -> None:
@@ -307,13 +328,6 @@ def _penalties(values: Any, name: str) -> Vector:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite: without a penalty a path has no end. Use SAREMClassifier(C=np.inf).")
     return numbers
-
-
-def _counted(training: Training) -> Training:
-    """Leave out rows of weight 0: they must not decide where the folds lie."""
-    X, s, w = training
-    rows = np.flatnonzero(w)
-    return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])
 
 
 def _name(i: int, chosen: Any) -> str:

@@ -1,0 +1,178 @@
+"""A classifier of the user's, cross-fitted and relaxed: from checked rows to what a fit stores."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.data.notices import warn_user
+from scarless.data.tables import check_numeric, take_columns, take_rows
+from scarless.models._base import Training, engine_of
+from scarless.models._boosting import booster_kind, most_rounds
+from scarless.models._cross_fit import Boosted, CrossFit, Tell, alternate, boost
+from scarless.models._folds import Fold
+from scarless.models._learners import as_learner
+from scarless.models._logistic import imagine_audits
+from scarless.models._propensities import LearnedPropensity, LogisticPropensity, Propensity
+from scarless.models._relaxed import Relaxation, mixed_interval, relax
+from scarless.numerics.linear import Design
+
+Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+_FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
+_PATIENCE = 5  # stages of boosting without a better held-out likelihood
+
+
+@dataclass(frozen=True)
+class CrossOptions:
+    """How to cross-fit."""
+
+    C: float
+    propensity_C: float
+    audits: float
+    tol: float
+    window: int
+    max_iter: int
+    n_jobs: int | None
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A cross-fitted classifier with its propensity, relaxed."""
+
+    fit: CrossFit
+    propensity: Propensity
+    relaxation: Relaxation
+    f_columns: Columns
+    e_columns: Columns
+
+    @property
+    def relaxed_logits(self) -> Vector:
+        """The class's logit of each training row, by models that have not seen its label."""
+        return self.relaxation(self.fit.u)
+
+    def logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows, relaxed."""
+        return self.relaxation(self.plain_logits(X))
+
+    def plain_logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows as the models have them."""
+        return self.fit.logits(take_columns(X, self.f_columns))
+
+    def propensity_logits(self, X: Any) -> Vector:
+        """Return the propensity's logits of other rows."""
+        if isinstance(self.propensity, LearnedPropensity):
+            return self.propensity.logits(take_columns(X, self.e_columns)) + self.relaxation.e[-1]
+        seen = numeric_columns(X, self.e_columns)
+        return np.asarray(seen @ self.relaxation.e[:-1], dtype=np.float64) + self.relaxation.e[-1]
+
+
+def cross_fit(
+    classifier: Any,
+    propensity_model: Any,
+    training: Training,
+    f_columns: Columns,
+    e_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+    tell: Tell,
+) -> Crossed:
+    """Fit a classifier in folds, together with a propensity, and relax both."""
+    X, s, w = training
+    propensity = _propensity(propensity_model, training, e_columns, folds, options)
+    fit = _classifier(classifier, take_columns(X, f_columns), s, w, folds, propensity, options, tell)
+    held = np.zeros(s.size)
+    for _, test in folds:
+        held[test] = 1.0
+    if isinstance(propensity, LearnedPropensity):
+        engine, design, v = engine_of(np.empty((s.size, 0))), Design.of(np.arange(0)), fit.v
+    else:
+        propensity.update(fit.u)
+        engine, design, v = propensity.engine, propensity.design, None  # type: ignore[attr-defined]
+    relaxation = relax(engine, design, fit.u, s, w * held, v=v, audits=options.audits)
+    return Crossed(fit, propensity, relaxation, f_columns, e_columns)
+
+
+def numeric_columns(X: Any, columns: Columns) -> Any:
+    """Return some columns as numbers; none of them as a table without columns."""
+    return check_numeric(take_columns(X, columns)) if columns.size else np.empty((X.shape[0], 0))
+
+
+def _propensity(
+    model: Any, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions
+) -> Propensity:
+    X, s, w = training
+    if model is not None:
+        learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
+        return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
+    engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
+    audits = imagine_audits(engine, design, w, options.audits)
+    return LogisticPropensity(engine, design, s, w, C=options.propensity_C, audits=audits)
+
+
+def _classifier(
+    classifier: Any,
+    X: Any,
+    s: Vector,
+    w: Vector,
+    folds: list[Fold],
+    propensity: Propensity,
+    options: CrossOptions,
+    tell: Tell,
+) -> CrossFit:
+    kind = None if classifier is None else booster_kind(classifier)
+    if kind is not None:
+        rounds = most_rounds(classifier)
+        make = partial(kind, classifier)
+        return boost(
+            make, X, s, w, folds, propensity, max_rounds=rounds, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
+        )
+    learners = [as_learner(classifier, name="classifier", C=options.C) for _ in folds]
+    return alternate(
+        learners,
+        X,
+        s,
+        w,
+        folds,
+        propensity,
+        tol=options.tol,
+        window=options.window,
+        max_iter=options.max_iter,
+        n_jobs=options.n_jobs,
+        tell=tell,
+    )
+
+
+def model_of(model: Any) -> Any:
+    """Return what a user may look at of a model of one fold."""
+    return model.booster if isinstance(model, Boosted) else model.learner.model
+
+
+def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxation, name: str) -> None:
+    """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
+    fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
+    rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
+    if fell > _FELL and rose > _ROSE:
+        warn_user(
+            f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose by "
+            f"{rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
+            "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
+            UserWarning,
+        )
+    highest = mixed_interval([relaxation.levels.label_frequency], [relaxation.levels.weight], 0.98)[1]
+    if label_frequency > highest + 0.02:
+        warn_user(
+            f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "
+            f"{highest:.0%}. Use relax=True, or a simpler classifier.",
+            UserWarning,
+        )
+
+
+def counted(training: Training) -> Training:
+    """Leave out rows of weight 0: they must not decide where the folds lie."""
+    X, s, w = training
+    rows = np.flatnonzero(w)
+    return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])

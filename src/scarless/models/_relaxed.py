@@ -1,0 +1,245 @@
+r"""The relaxed fit: scale and level of a classifier, and the propensity, estimated anew from held-out logits.
+
+The level is what labels tell least of: often a lower class prior with a higher propensity does almost as well. So the
+level is not taken where the likelihood happens to be highest. It is walked through; at each step everything else is fitted
+anew; and the mean class prior, weighted by the likelihood, is the one that is believed. The spread is its uncertainty.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import xlog1py, xlogy
+
+from scarless.engines import Engine
+from scarless.engines.problem import PenalisedProblem, Pull
+from scarless.numerics import likelihood
+from scarless.numerics.linear import Design, squared_sums, transposed_product
+from scarless.numerics.newton import Solution, Status
+from scarless.numerics.relaxed import RelaxedPair, centre_of
+
+Vector = NDArray[np.float64]
+
+SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
+PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
+_TOL, _MAX_ITER = 1e-9, 100
+_LOWEST = 8.0  # nats below the top, where a walk ends
+_MOST_STEPS = 40
+_FURTHEST = 0.04  # in class prior, in one step
+
+
+class Levels(NamedTuple):
+    """How likely each class prior is, with everything else as the labels like it best."""
+
+    class_prior: Vector  # ascending
+    label_frequency: Vector
+    log_density: Vector  # up to a constant
+
+    @property
+    def weight(self) -> Vector:
+        """Share of each level: its density times the way to its neighbours, in label frequency."""
+        density = np.exp(self.log_density - self.log_density.max())
+        apart = np.abs(np.gradient(self.label_frequency)) if density.size > 1 else np.ones(1)
+        share = density * np.maximum(apart, 1e-12)
+        return np.asarray(share / share.sum())
+
+    @property
+    def mean(self) -> float:
+        """The mean class prior."""
+        return float(self.weight @ self.class_prior)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the class prior."""
+        return float(np.sqrt(self.weight @ (self.class_prior - self.mean) ** 2))
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    r"""How a classifier's logit `u` is moved and stretched, :math:`m + a + b(u - m)`, and the propensity that goes with it.
+
+    `e` holds the propensity's coefficients, then its intercept.
+    """
+
+    centre: float
+    shift: float
+    slope: float
+    e: Vector
+    class_prior: float
+    label_frequency: float
+    log_likelihood: float  # held-out as for the classifier, all rows together
+    levels: Levels
+    converged: bool
+
+    def __call__(self, u: Vector) -> Vector:
+        """Return the relaxed logits."""
+        return self.centre + self.shift + self.slope * (u - self.centre)
+
+    def of_linear(self, beta: Vector) -> Vector:
+        """Return the parameters of a relaxed linear model; the intercept is last."""
+        return np.append(self.slope * beta[:-1], self(beta[-1:]))
+
+
+def relax(
+    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, v: Vector | None = None, audits: float = 4.0
+) -> Relaxation:
+    """Estimate scale and level of held-out logits `u`, and the propensity, together. Rows of weight 0 do not count.
+
+    `v` is what is known of the propensity's logit already; None: nothing. `audits` imaginary positives, half of them
+    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen.
+    """
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits)
+    top = fits.at_top()
+    points = sorted([top, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
+    levels = Levels(*(np.array([getattr(point, name) for point in points]) for name in Levels._fields))
+    shifts = np.array([point.theta[1] for point in points])
+    there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
+    shift = float(np.interp(levels.mean, levels.class_prior, shifts))
+    return fits.relaxation(fits.at(shift, there.theta), levels)
+
+
+def relax_roughly(
+    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0
+) -> Relaxation:
+    """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits)
+    top = fits.at_top()
+    return fits.relaxation(top, Levels(*(np.array([getattr(top, name)]) for name in Levels._fields)))
+
+
+def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> tuple[float, float]:
+    """Return the ends of an interval of a mixture, each part with equal share, tails alike.
+
+    Examples
+    --------
+    >>> mixed_interval([np.linspace(0, 1, 101)], [np.ones(101) / 101], 0.5)
+    (0.25, 0.75)
+    """
+    values, weight = np.concatenate(parts), np.concatenate(weights) / len(parts)
+    order = np.argsort(values)
+    below = np.cumsum(weight[order]) - 0.5 * weight[order]
+    low, high = np.interp([0.5 - 0.5 * level, 0.5 + 0.5 * level], below, values[order])
+    return float(low), float(high)
+
+
+class _Point(NamedTuple):
+    theta: Vector
+    class_prior: float
+    label_frequency: float
+    log_likelihood: float
+    log_density: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """The rows, and the fits at one level or another."""
+
+    engine: Engine  # rows: u (centred), v, s, w
+    objective: RelaxedPair
+    weight: float
+    labelled: float
+    audits: float
+
+    @classmethod
+    def of(cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float) -> "_Fits":
+        centre = centre_of(u, w)
+        objective = RelaxedPair(e, centre, *_scales(engine, e, w))
+        rows = engine.with_rows(u=u - centre, v=v, s=s, w=w)
+        return cls(rows, objective, float(w.sum()), float(w @ s), audits)
+
+    def at_top(self) -> _Point:
+        """Return the most likely level, imaginary audits included."""
+        weight, one = max(self.audits, 1e-3), np.eye(self.objective.n_parameters)
+        # The class's level is not audited, but must not run away where the labels say nothing of it.
+        pulls = (Pull(0.1, one[1], self.objective.centre), Pull(weight, one[-1]))
+        return self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
+
+    def at(self, shift: float, theta: Vector) -> _Point:
+        """Return the best fit at one level, from another."""
+        theta = theta.copy()
+        theta[1] = shift
+        return self._point(self._solve(replace(self.objective, hold_level=True), theta, ()))
+
+    def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
+        """Yield fits at levels further and further from the top, until they are out of the question."""
+        point, step = top, self._first_step(top)
+        highest = top.log_density
+        for _ in range(_MOST_STEPS):
+            step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
+            point = self.at(point.theta[1] + sign * step, point.theta)
+            highest = max(highest, point.log_density)
+            yield point
+            if point.log_density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
+                break
+
+    def relaxation(self, point: _Point, levels: Levels) -> Relaxation:
+        """Return a fit in the units of the table."""
+        theta, pair = point.theta, self.objective
+        coef = theta[2:-1] / pair.unit
+        return Relaxation(
+            pair.centre,
+            shift=float(theta[1]),
+            slope=float(np.exp(theta[0])),
+            e=np.append(coef, theta[-1] - float(coef @ pair.shift)),
+            class_prior=point.class_prior,
+            label_frequency=point.label_frequency,
+            log_likelihood=point.log_likelihood,
+            levels=levels,
+            converged=point.converged,
+        )
+
+    def _ridge(self) -> Vector:
+        ridge = np.full(self.objective.n_parameters, PROPENSITY_RIDGE)
+        ridge[0], ridge[1], ridge[-1] = SLOPE_RIDGE, 0.0, 0.0
+        return ridge
+
+    def _solve(self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...]) -> Solution:
+        problem = PenalisedProblem(self.engine, objective, self._ridge(), pulls)
+        return problem.solve(start, total_weight=self.weight, tol=_TOL, max_iter=_MAX_ITER, damp_indefinite=True)
+
+    def _point(self, solution: Solution) -> _Point:
+        theta = solution.parameters
+        value, positives, labelled, _ = self.engine.total(_block_answers, self.objective, theta)
+        prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
+        penalty = 0.5 * float(self._ridge() @ theta**2)
+        audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
+        density = float(value) - penalty + self.audits * max(audited, -1e6)
+        return _Point(theta, prior, frequency, float(value), density, solution.status is Status.CONVERGED)
+
+    def _pace(self, point: _Point) -> float:
+        """Return how fast the class prior moves with the level."""
+        *_, variance = self.engine.total(_block_answers, self.objective, point.theta)
+        return float(variance) / self.weight
+
+    def _first_step(self, top: _Point) -> float:
+        """Return a step that loses little likelihood: a third of the level's standard error, everything else fixed."""
+        pace = max(self._pace(top), 1e-6)
+        return 0.3 / np.sqrt(max(self.labelled * pace, 1.0))
+
+
+def _scales(engine: Engine, e: Design, w: Vector) -> tuple[Vector, Vector]:
+    """Return mean and standard deviation of the propensity attributes; of sparse ones 0 and the root mean square."""
+    sums, squares, is_sparse = engine.with_rows(w=w).total(_block_moments, e)
+    mean, square = sums / w.sum(), squares / w.sum()
+    shift = np.zeros(e.n_columns) if is_sparse > 0 else mean
+    variance = np.maximum(square - shift * mean, 0.0)
+    flat = variance <= 1e-10 * square
+    return shift, np.sqrt(np.where(flat, 1.0, variance))
+
+
+def _block_moments(X: Any, rows: Any, e: Design) -> tuple[Vector, Vector, Vector]:
+    X, w = e.take(X), rows["w"]
+    return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
+
+
+def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple[Vector, ...]:
+    """Return log-likelihood, expected positives, labelled positives, and the variance of the class, summed."""
+    w = rows["w"]
+    _, _, u, v = pair.logits(X, rows, theta)
+    terms = likelihood.pair_terms(u, v)
+    value = likelihood.log_likelihood(u, v, rows["s"], terms)
+    return tuple(np.asarray(w @ field) for field in (value, terms.f, terms.f * terms.e, terms.f * terms.not_f))

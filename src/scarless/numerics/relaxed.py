@@ -1,0 +1,129 @@
+r"""The relaxed pair: a classifier's held-out logits, moved and stretched, together with a logistic propensity.
+
+A penalty that finds the direction of a classifier also shrinks the scale of its logits, and what the classifier then
+fails to reach the propensity must explain. Given logits :math:`u_i` that have not seen row `i`'s label, with centre `m`,
+
+.. math:: f_i = \sigma(m + a + e^g (u_i - m)), \qquad e_i = \sigma(v_i + z_i'\gamma + \gamma_0),
+
+where `z` are the propensity attributes, standardised, and `v` is what else is known of the propensity's logit.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from scarless.numerics import likelihood, linear
+from scarless.numerics.linear import Design, Matrix
+from scarless.numerics.objectives import Curvature, Rows, Sums
+from scarless.numerics.sigmoid import Vector
+
+_STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
+
+
+@dataclass(frozen=True)
+class RelaxedPair:
+    """Minus the observed log-likelihood of the relaxed pair.
+
+    Parameters: ``g``, ``a``, then the propensity's coefficients (per `unit`), then its intercept. With `hold_level` the
+    derivatives along ``a`` are 0, so that a solver leaves it where it is. Rows: ``u`` (minus the centre), ``v``, ``s``,
+    ``w``.
+    """
+
+    convex: ClassVar[bool] = False
+    e: Design
+    centre: float
+    shift: Vector  # mean of the propensity attributes; 0 where they are sparse
+    unit: Vector  # their standard deviation
+    hold_level: bool = False
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return 2 + self.e.n_parameters
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature."""
+        s, w = rows["s"], rows["w"]
+        stretched, Z, u, v = self.logits(X, rows, beta)
+        terms = likelihood.pair_terms(u, v)
+        value = -(w @ likelihood.log_likelihood(u, v, s, terms))
+        du, dv = likelihood.score(s, terms)
+        gradient = np.append(linear.transposed_product(stretched, -w * du), linear.transposed_product(Z, -w * dv))
+        matrix = self._curvature(stretched, Z, rows, (du, terms), curvature)
+        if self.hold_level:
+            gradient[1] = 0.0
+            _isolate(matrix, 1)
+        return Sums(np.asarray(value), gradient, matrix)
+
+    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+        """Return the expected information times a direction."""
+        stretched, Z, u, v = self.logits(X, rows, beta)
+        a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
+        direction = direction * self._moves()
+        along = rows["w"] * (a * linear.logits(stretched, direction[:2]) + b * linear.logits(Z, direction[2:]))
+        out = np.append(linear.transposed_product(stretched, a * along), linear.transposed_product(Z, b * along))
+        return (out * self._moves(),)
+
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the weighted sums of the squared changes of both logits along a direction, from a slope of 1."""
+        w, direction = rows["w"], direction * self._moves()
+        change_f = linear.logits(rows["u"][:, None], direction[:2])
+        return (np.array([w @ change_f**2, w @ linear.logits(self._standardised(X), direction[2:]) ** 2]),)
+
+    def _curvature(self, stretched: Any, Z: Any, rows: Rows, at: Any, curvature: Curvature) -> Matrix:
+        (du, terms), w = at, rows["w"]
+        if curvature is Curvature.NONE:
+            return np.zeros(0)
+        if curvature is Curvature.OBSERVED:
+            uu, uv, vv = likelihood.observed_information(rows["s"], terms)
+            ff = linear.cross_product(stretched, w * uu, stretched)
+            ff[0, 0] -= float((w * du) @ stretched[:, 0])  # the logit is not linear in g
+            fe = linear.cross_product(stretched, w * uv, Z)
+            return np.block([[ff, fe], [fe.T, linear.cross_product(Z, w * vv, Z)]])
+        a, b = likelihood.fisher_roots(terms)
+        if curvature is Curvature.DIAGONAL:
+            return np.append(linear.squared_sums(stretched, w * a**2), linear.squared_sums(Z, w * b**2))
+        root = np.sqrt(w)
+        return linear.gram([(stretched, root * a), (Z, root * b)])
+
+    def _moves(self) -> Vector:
+        moves = np.ones(self.n_parameters)
+        moves[1] = 0.0 if self.hold_level else 1.0
+        return moves
+
+    def logits(self, X: Any, rows: Rows, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
+        """Return the stretched logits as a column, the standardised attributes, and both models' logits."""
+        stretched = np.exp(min(float(beta[0]), _STEEPEST)) * rows["u"]
+        Z = self._standardised(X)
+        u = self.centre + beta[1] + stretched
+        return stretched[:, None], Z, u, rows["v"] + linear.logits(Z, beta[2:])
+
+    def _standardised(self, X: Any) -> Any:
+        Z = self.e.take(X)
+        if sparse.issparse(Z):
+            return Z.multiply(1.0 / self.unit).tocsr()
+        return (np.asarray(Z, dtype=np.float64) - self.shift) / self.unit
+
+
+def centre_of(u: Vector, w: Vector) -> float:
+    r"""Return the mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least.
+
+    Examples
+    --------
+    >>> centre_of(np.array([-1.0, 1.0, 600.0]), np.ones(3))
+    0.0
+    """
+    half = np.exp(-0.5 * np.abs(u))
+    weight = w * (half / (1.0 + half**2)) ** 2
+    return float(weight @ u) / float(weight.sum()) if weight.any() else float(w @ u) / float(w.sum())
+
+
+def _isolate(matrix: Matrix, i: int) -> None:
+    """Make a parameter one that nothing depends on."""
+    if matrix.ndim == 2:
+        matrix[i, :] = matrix[:, i] = 0.0
+        matrix[i, i] = 1.0
+    elif matrix.size:
+        matrix[i] = 1.0
