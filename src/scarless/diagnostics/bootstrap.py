@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from scarless.data.extras import REPRODUCE, need
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
-from scarless.data.vectors import check_random_stream, check_weight
+from scarless.data.vectors import check_counts, check_random_stream
 from scarless.diagnostics._row_names import called, index_of
 from scarless.models._uncertainty import attribute_names, refuse_wrapped
 
@@ -267,7 +267,7 @@ def _check_rows(
     for name, values in {"s": s, **params}.items():
         if np.ndim(values) > 0 and np.shape(values)[0] != n:
             raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
-    weight = check_weight(sample_weight, n_rows=n)
+    weight = check_counts(sample_weight, n_rows=n)
     total, counted = float(weight.sum()), np.count_nonzero(weight)
     if total < _LOWEST_MEAN_WEIGHT * counted:
         raise ValueError(

@@ -34,7 +34,7 @@ def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
 
 def encode(coding: LabelCoding, y: Any) -> FloatVector:
     """Return observed labels as 0 and 1."""
-    return check_vector(coding.encode(np.asarray(y).reshape(-1)), "y")
+    return check_vector(coding.encode(y), "y")
 
 
 def class_probability(model: Any, X: Any, coding: LabelCoding) -> FloatVector:

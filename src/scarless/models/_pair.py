@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scarless.data.attributes import check_attributes
-from scarless.models._base import LogisticMixin, PUClassifier, warn_if_all_labelled
+from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled
 from scarless.models._inference import PairInference, pair_inference
 from scarless.models._logistic import PairFit
 from scarless.models._starts import PairProblem
@@ -34,7 +34,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         """
         return self._linear_probability(X, "propensity_")
 
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -48,6 +48,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         array of shape (n_rows,)
             1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
         """
+        need_labels(s, "predict_posterior(X, s)")
         return self._posterior(X, s, self.predict_propensity(X), known=False)
 
     def _assumed_propensity(self, X: Any) -> Vector:

@@ -18,6 +18,7 @@ from scarless.models._base import (
     all_columns,
     check_solver_options,
     engine_of,
+    need_labels,
     warn_unless_converged,
 )
 from scarless.models._em import em_known_propensity
@@ -207,7 +208,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         self._fit_known(training, e, method)
         return self
 
-    def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -221,6 +222,12 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         -------
         array of shape (n_rows,)
         """
+        need_labels(s, "predict_posterior(X, s, propensity)")
+        if propensity is None:
+            raise TypeError(
+                "predict_posterior needs the propensity of each row too, which this model does not know: "
+                "predict_posterior(X, s, propensity)."
+            )
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
         return self._posterior(X, s, e, known=True)
 

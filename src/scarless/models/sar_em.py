@@ -30,6 +30,8 @@ from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
 
+_NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
+
 
 class SAREMClassifier(PairClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
@@ -286,7 +288,16 @@ class SAREMClassifier(PairClassifier):
             )
         chosen = ("newton" if logistic else "em") if solver == "auto" else solver
         check_starts(self, chosen)
+        self._check_start_class_prior()
         return chosen
+
+    def _check_start_class_prior(self) -> None:
+        """Refuse a class prior to begin at that is 0 or 1 for all that floating-point sums can tell."""
+        if not isinstance(self.start, str) and not _NEAREST_PRIOR <= self.start <= 1.0 - _NEAREST_PRIOR:
+            raise ValueError(
+                f"start={self.start!r} is a class prior to begin at, and cannot be told from {self.start:.0f} in sums "
+                f"over rows; give one between {_NEAREST_PRIOR:g} and 1 - {_NEAREST_PRIOR:g}."
+            )
 
     def _fit_newton(self, training: Training) -> None:
         X, s, w = training

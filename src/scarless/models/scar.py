@@ -13,6 +13,7 @@ from scarless.labelling.base import check_one_propensity
 from scarless.models._base import (
     check_solver_options,
     engine_of,
+    need_labels,
     warn_if_all_labelled,
     warn_unless_converged,
 )
@@ -179,7 +180,7 @@ class SCARClassifier(KnownPropensityClassifier):
         """
         return np.full(self._class_probability(X).size, self.label_frequency_)
 
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -192,6 +193,7 @@ class SCARClassifier(KnownPropensityClassifier):
         -------
         array of shape (n_rows,)
         """
+        need_labels(s, "predict_posterior(X, s)")
         return self._posterior(X, s, self.predict_propensity(X), known=True)
 
     def _assumed_propensity(self, X: Any) -> Vector:
