@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from scarless.data.attributes import check_attributes
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled
@@ -20,6 +21,18 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
     """A classifier of the true class together with a model of the labelling."""
 
     propensity_attributes: Any
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return what scikit-learn shows, with a comment where one propensity for all rows is assumed: SCAR."""
+        # Scikit-learn breaks the lines of classes with its own __repr__ only: it is shown one that has it.
+
+        def get_params(_: Any, deep: bool = True) -> dict[str, Any]:
+            return self.get_params(deep)
+
+        of_class = {"__init__": type(self).__init__, "get_params": get_params}
+        twin: Any = type(type(self).__name__, (BaseEstimator,), of_class)
+        text = BaseEstimator.__repr__(twin.__new__(twin), N_CHAR_MAX)
+        return text if self.propensity_attributes is not None else f"{text}  # SCAR: no propensity_attributes"
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
