@@ -82,12 +82,13 @@ def _refuse_text(X: Any) -> None:
         return
     text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
     if text:
+        shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
-            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: "
-            f"{', '.join(map(repr, text[:5]))}{', ...' if len(text) > 5 else ''}. Encode them first: dates as days "
-            "since some day, the others e.g. with sklearn.preprocessing.OneHotEncoder(drop='first', "
-            "sparse_output=False).set_output(transform='pandas'), in a ColumnTransformer with remainder='passthrough'. "
-            "Without drop, the columns of each add up to 1, and their coefficients cannot be told apart."
+            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode them "
+            "first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
+            f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
+            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop the new columns of each add "
+            "up to 1, and only a penalty tells their coefficients apart."
         )
 
 
