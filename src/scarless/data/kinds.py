@@ -51,7 +51,7 @@ def refuse_odd_vector(values: Any, name: str) -> None:
     refuse_masked(values, name)
     if sparse.issparse(values):
         raise TypeError(f"{name} is sparse, and one plain value per row is needed. Pass {name}.toarray().ravel().")
-    if hasattr(values, "__array__") and np.iscomplexobj(values):
+    if hasattr(values, "__array__") and np.asarray(values).dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: {name} must hold real numbers; take the part that is meant, e.g. {name}.real."
         )

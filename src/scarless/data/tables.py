@@ -84,8 +84,8 @@ def _refuse_text(X: Any) -> None:
     if text:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
-            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode them "
-            "first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
+            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
+            "them first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
             f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
             "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop the new columns of each add "
             "up to 1, and only a penalty tells their coefficients apart."

@@ -17,6 +17,7 @@ from scarless.data.options import check_positive, check_whole
 from scarless.data.tables import check_table
 from scarless.data.training import check_labelled_table, forget_fit
 from scarless.data.vectors import check_counts, check_vector, check_weight
+from scarless.data.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import InMemoryEngine
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
@@ -38,6 +39,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     pos_label: Any
     _coding: LabelCoding
+    _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,6 +67,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         array of shape (n_rows, 2)
         """
         check_is_fitted(self)
+        if self._corrects:
+            warn_if_scored_by_labels(self)
         return self._coding.columns(self._class_probability(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -79,6 +83,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         array of shape (n_rows,)
         """
         check_is_fitted(self)
+        if self._corrects:
+            warn_if_scored_by_labels(self)
         return self._coding.decode(self._class_probability(X) > 0.5)
 
     def _class_probability(self, X: Any) -> Vector:
@@ -123,6 +129,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check everything a fit gets."""
+        if self._corrects:
+            warn_if_fitted_to_labels(self)
         forget_fit(self)
         self._reader = self._inner()
         X, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)

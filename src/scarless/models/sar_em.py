@@ -138,6 +138,14 @@ class SAREMClassifier(PairClassifier):
     PropensityWeightedClassifier : When the propensity is known.
     scarless.diagnostics : How far a fit can be believed.
 
+    Notes
+    -----
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive

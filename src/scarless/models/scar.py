@@ -68,6 +68,14 @@ class SCARClassifier(KnownPropensityClassifier):
     feature_names_in_ : array of str
         Where `X` has names.
 
+    Notes
+    -----
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+
     References
     ----------
     Elkan and Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008.
@@ -241,6 +249,8 @@ class NaiveClassifier(KnownPropensityClassifier):
     >>> NaiveClassifier().fit(X, [0, 0, 1, 1]).predict([[3.0]])
     array([1])
     """
+
+    _corrects = False
 
     def __init__(
         self,
