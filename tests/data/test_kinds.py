@@ -8,6 +8,7 @@ from scipy import sparse
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 from scarless.data.kinds import refuse_masked, refuse_odd_vector, refuse_unread
+from scarless.diagnostics import bootstrap_intervals
 from scarless.label_frequency import KernelMean
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.metrics import propensity_weighted_roc_auc
@@ -98,6 +99,14 @@ def test_a_query_is_to_be_collected():
     with pytest.raises(TypeError, match=r"X is a LazyFrame"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
     refuse_unread(frame, "X")
+    known = PropensityWeightedClassifier(method="likelihood").fit(frame, S, propensity=0.9)
+    for ask in (
+        lambda X: known.score(X, S, propensity=0.9),
+        lambda X: known.predict_posterior(X, S, 0.9),
+        lambda X: bootstrap_intervals(model, X, S, n_resamples=20),
+    ):
+        with pytest.raises(TypeError, match="X is a LazyFrame, which holds no values yet"):
+            ask(frame.lazy())
 
 
 @pytest.mark.parametrize("values", [[1, 2], np.arange(3), pd.Series([1.0]), pl.Series([1]), 5, None, "text"])

@@ -19,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.data.extras import REPRODUCE, need
+from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.data.vectors import check_counts, check_random_stream
@@ -258,6 +259,7 @@ def _check_rows(
     X: Any, s: Any, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any] | None
 ) -> tuple[Vector, dict[str, Any]]:
     """Return weights and what else `fit` gets, of as many rows as `X` has."""
+    refuse_unread(X, "X")
     n, params = np.shape(X)[0], dict(fit_params or {})
     if "sample_weight" in params:
         raise ValueError(

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.kinds import refuse_unread
 from scarless.data.labels import LabelCoding
 from scarless.data.notices import warn_user
 from scarless.data.options import check_positive, check_whole
@@ -125,6 +126,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _assumed_propensity(self, X: Any) -> Vector:
         """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""
         check_is_fitted(self)
+        refuse_unread(X, "X")
         return np.ones(X.shape[0] if hasattr(X, "shape") else len(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:

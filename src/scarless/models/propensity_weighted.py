@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice
 from scarless.data.tables import check_foreign_table
@@ -236,6 +237,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 "predict_posterior needs the propensity of each row too, which this model does not know: "
                 "predict_posterior(X, s, propensity)."
             )
+        refuse_unread(X, "X")
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
         return self._posterior(X, s, e, known=True)
 
