@@ -115,13 +115,17 @@ def test_measurements_are_no_labels():
         ([0, 2], "2"),
         ([-1, 1], "-1"),
         (["1", "0"], "'1'"),
-        ([np.nan, 1.0], "nan"),
         (np.array(["x", 1], dtype=object), "'x'"),
     ],
 )
 def test_labels_that_the_model_has_not_seen_are_refused(y, unknown):
     with pytest.raises(ValueError, match=rf"labels hold {unknown}; the model was fitted on \[0, 1\]\."):
         check_labels([0, 1]).encode(y)
+
+
+def test_a_missing_label_is_not_one_that_the_model_has_not_seen():
+    with pytest.raises(ValueError, match=r"y contains NaN: 1 of 2 labels are missing \(first: row 0\)"):
+        check_labels([0, 1]).encode([np.nan, 1.0])
 
 
 def test_numbers_where_the_model_saw_text_are_refused():

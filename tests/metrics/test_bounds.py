@@ -137,12 +137,12 @@ def test_input_errors():
         lambda h: paper_bound(10, delta_max=1.0, n_hypotheses=h),
         lambda h: corrected_bound(P, 0.5, n_hypotheses=h),
     ):
-        with pytest.raises(ValueError, match="n_hypotheses must be at least 1; got 0"):
+        with pytest.raises(ValueError, match="n_hypotheses must be a finite number that is at least 1; got 0"):
             function(0)
-    with pytest.raises(ValueError, match="n must be at least 1 row; got 0"):
+    with pytest.raises(ValueError, match="n must be a finite number of rows, at least 1 row; got 0"):
         paper_bound(0, delta_max=1.0)
     for bad in (-1.0, np.nan):
-        with pytest.raises(ValueError, match="delta_max must be at least 0"):
+        with pytest.raises(ValueError, match="delta_max must be a number that is at least 0"):
             paper_bound(10, delta_max=bad)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
         corrected_bound(P, 0.0)
