@@ -1,5 +1,6 @@
 """The command line, through `main`: what it prints, what it leaves on disk, and its exit codes."""
 
+import errno
 import json
 import re
 import sys
@@ -266,3 +267,60 @@ def test_manifest_is_what_was_asked_for(spec, here):
     main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"])
     found = json.loads((here / "found" / "spec.json").read_text())
     assert (found["name"], found["spec"]["datasets"]) == ("tiny", ["simulated"])
+
+
+@pytest.mark.parametrize("command", [["report", "found"], ["reproduce", "--spec", "SPEC", "--quick", "--out", "found"]])
+def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, command):
+    command = [spec if word == "SPEC" else word for word in command]
+    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    (here / "found" / "report.html").unlink()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scarless.report.render.render_page", interrupted)
+        assert main(command) == 130
+    error = plain(capsys.readouterr().err)
+    assert "Stopped while the page was being written. All results are stored in found: `scarless report found`" in error
+    assert not [path for path in (here / "found").iterdir() if path.suffix == ".part"]
+    assert main(["report", "found"]) == 0
+    assert (here / "found" / "report.html").exists()
+
+
+def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "read_spec", interrupted)
+    assert main(["reproduce", "--spec", spec]) == 130
+    assert capsys.readouterr().err.strip() == "Stopped."
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("spec.json", "{}", r"scarless: found/spec\.json is damaged: it must hold the name, the digest"),
+        ("spec.json", '{"name": "a", "digest": "b", "spec": {}}', r"scarless: found/spec\.json lacks C, .*title"),
+        ("records.jsonl", "[1]\n", r"scarless: Line 1 of found/records\.jsonl is damaged"),
+        ("timings.jsonl", "[1]\n", r"scarless: Line 1 of found/timings\.jsonl is damaged"),
+    ],
+)
+def test_damaged_files_give_one_message(spec, here, capsys, file, content, message):
+    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    (here / "found" / file).write_text(content)
+    capsys.readouterr()
+    assert main(["report", "found"]) == 1
+    assert re.match(message, capsys.readouterr().err)
+
+
+def test_a_full_disk_is_told_with_the_file(spec, here, capsys, monkeypatch):
+    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    capsys.readouterr()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    assert main(["report", "found"]) == 1
+    assert capsys.readouterr().err == "scarless: found/results.csv: No space left on device\n"

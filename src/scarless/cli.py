@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"this needs {', '.join(missing)}: {install(REPRODUCE)}.", INCOMPLETE_INSTALLATION)
     try:
         return int(options.command(options))
+    except KeyboardInterrupt:
+        return _stopped("Stopped.")
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), REFUSED)
     except (ValueError, RuntimeError) as error:
@@ -51,19 +53,26 @@ def reproduce(options: argparse.Namespace) -> int:
                 progress=progress,
             )
     except KeyboardInterrupt:
-        print(
-            f"\nStopped. What was finished is stored in {folder}: the same command goes on from there, and "
-            f"`scarless report {folder}` shows what there is.",
-            file=sys.stderr,
+        return _stopped(
+            f"Stopped. What was finished is stored in {folder}: the same command goes on from there, and "
+            f"`scarless report {folder}` shows what there is."
         )
-        return STOPPED
-    print(f"The report: {render_report(folder)}")
-    return DONE
+    return _write_page(folder)
 
 
 def report(options: argparse.Namespace) -> int:
     """Write the page of results again."""
-    print(f"The report: {render_report(options.folder)}")
+    return _write_page(options.folder)
+
+
+def _write_page(folder: Path) -> int:
+    try:
+        print(f"The report: {render_report(folder)}")
+    except KeyboardInterrupt:
+        return _stopped(
+            f"Stopped while the page was being written. All results are stored in {folder}: `scarless report {folder}` "
+            "writes the page."
+        )
     return DONE
 
 
@@ -142,6 +151,11 @@ def _jobs(text: str) -> int:
 def _cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _stopped(message: str) -> int:
+    print(f"\n{message}", file=sys.stderr)
+    return STOPPED
 
 
 def _fail(message: str, code: int) -> int:

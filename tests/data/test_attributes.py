@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.data.attributes import check_attributes, nearest_name
+from scarless.data.attributes import check_attributes, levels_of, nearest_name
 
 NAMES = ["age", "visits", "income", "region"]
 
@@ -155,3 +157,20 @@ def test_numbers_names_and_masks_select_the_same(columns):
     np.testing.assert_array_equal(_columns([names[i] for i in order], names=names, n_columns=6), order)
     mask = np.isin(np.arange(6), order)
     np.testing.assert_array_equal(_columns(mask, names=names, n_columns=6), sorted(order))
+
+
+@pytest.mark.parametrize(
+    "levels", [["insurance_private", "insurance_public"], ["insurance=a", "insurance=b", "insurance=c"]]
+)
+def test_an_attribute_that_was_encoded_has_all_its_levels_listed(levels):
+    names = ["age", *levels, "insurances"]
+    listed = re.escape(str(levels))
+    message = rf"names 'insurance', which is not a column of X\. These columns look like its levels.*: {listed}"
+    with pytest.raises(ValueError, match=message):
+        check_attributes(["insurance"], None, n_columns=len(names), names=names, parameter="propensity_attributes")
+
+
+def test_levels_are_what_encoders_call_them():
+    assert levels_of("sex", ["onehot__sex_f", "Sex m", "sexes", "unisex_a", "a_sex_f"]) == ["onehot__sex_f", "Sex m"]
+    assert nearest_name("Sex", ["sex", "sex_f"]) == "Did you mean 'sex'?"
+    assert nearest_name("sex", ["age", "sex_f"]).startswith("This column looks like its levels")

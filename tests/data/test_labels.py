@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.data.labels import check_labels
+from scarless.data.labels import check_labels, check_observed
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,17 @@ def test_measurements_are_no_labels():
         ([0, 2], "2"),
         ([-1, 1], "-1"),
         (["1", "0"], "'1'"),
-        ([np.nan, 1.0], "nan"),
         (np.array(["x", 1], dtype=object), "'x'"),
     ],
 )
 def test_labels_that_the_model_has_not_seen_are_refused(y, unknown):
     with pytest.raises(ValueError, match=rf"labels hold {unknown}; the model was fitted on \[0, 1\]\."):
         check_labels([0, 1]).encode(y)
+
+
+def test_a_missing_label_is_not_one_that_the_model_has_not_seen():
+    with pytest.raises(ValueError, match=r"y contains NaN: 1 of 2 labels are missing \(first: row 0\)"):
+        check_labels([0, 1]).encode([np.nan, 1.0])
 
 
 def test_numbers_where_the_model_saw_text_are_refused():
@@ -154,3 +158,23 @@ def test_labels_are_encoded_in_any_type_that_equals_theirs():
         np.testing.assert_array_equal(coding.encode([True, False]), [1, 0])
         np.testing.assert_array_equal(coding.encode([1.0, 0.0]), [1, 0])
         assert coding.encode([]).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "string", "Int64", "Float64", "object", "category", "bool[pyarrow]"])
+def test_a_missing_label_of_any_pandas_type_is_told_of(kind):
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    values = ["p", "u", "p"] if kind == "string" else [True, False, True] if "bool" in kind else [1, 0, 1]
+    y = pd.Series(values, dtype=kind)
+    assert len(check_observed(y)) == 3
+    y[1] = None if kind == "object" else pd.NA
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a blank means unlabelled, say so: "
+    with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
+        check_observed(y)
+    with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):
+        check_labels(values, pos_label=values[0]).encode(y, "s")
+
+
+def test_no_label_is_taken_for_missing_that_is_there():
+    y = np.array([False, True, False, 0, 1], dtype=object)
+    np.testing.assert_array_equal(check_observed(y), [0, 1, 0, 0, 1])

@@ -1,7 +1,8 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from scarless.data.options import check_choice, check_positive, check_share, check_whole
+from scarless.data.options import check_choice, check_positive, check_share, check_whole, shown
 
 
 def test_choices():
@@ -48,3 +49,29 @@ def test_shares(value):
 def test_numbers_that_are_no_shares(value):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1; got "):
         check_share(value, "level")
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000], ids=["400", "5000"])
+def test_integers_beyond_floats(value):
+    with pytest.raises(
+        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, too large for a float"
+    ):
+        check_positive(value, "C")
+    with pytest.raises(ValueError, match=r"level must lie strictly between 0 and 1; got an integer of \d+ bits"):
+        check_share(value, "level")
+    with pytest.raises(ValueError, match=r"n must be a whole number of at least 1; got an integer of \d+ bits"):
+        check_whole(-value, "n", at_least=1)
+
+
+@pytest.mark.parametrize("value", [np.arange(3), np.zeros(500), 1j, np.complex128(1), pd.Series([1, 2])])
+def test_arrays_and_complex_numbers_are_no_options(value):
+    with pytest.raises(ValueError, match="C must be a number above 0; got "):
+        check_positive(value, "C")
+    with pytest.raises(ValueError, match=r"kind must be one of 'a', 'b'; got "):
+        check_choice(value, "kind", ("a", "b"))
+
+
+def test_messages_show_short_values_and_say_what_long_ones_are():
+    assert shown([1, 2]) == "[1, 2]"
+    assert shown(np.zeros(500)) == "a ndarray of shape (500,)"
+    assert shown("x" * 100) == "a str of length 100"

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -6,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
 
 from scarless.data.tables import check_foreign_table, check_numeric, check_table, take_columns
 
@@ -225,13 +229,26 @@ TEXT = [
 def test_columns_of_text_are_named(X):
     message = (
         r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode them first: dates as days "
-        r"since some day, the others e\.g\. with "
-        r"sklearn\.preprocessing\.OneHotEncoder\(sparse_output=False\)\.set_output\(transform='pandas'\)\."
+        r"since some day, the others e\.g\. with sklearn: make_column_transformer\(\(OneHotEncoder\(drop='first', "
+        r"sparse_output=False\), \['town'\]\), remainder='passthrough', "
     )
     with pytest.raises(ValueError, match=message):
         _check(X)
     with pytest.raises(ValueError, match=message):
         check_numeric(X)
+
+
+def test_the_advice_on_text_works_and_leaves_no_collinear_columns():
+    towns = ["Ghent", "Leuven", "Antwerp", "Ghent", "Leuven", "Antwerp", "Ghent"]
+    X = pd.DataFrame({"age": np.arange(7.0) ** 2, "town": towns, "sex": list("fmfmmff")})
+    with pytest.raises(ValueError, match="2 of 3 columns hold text") as caught:
+        _check(X)
+    recipe = re.search(r"make_column_transformer\(.*\)(?=\. Without drop)", str(caught.value)).group()
+    names = {"make_column_transformer": make_column_transformer, "OneHotEncoder": OneHotEncoder}
+    encoded = eval(recipe, names).fit_transform(X)
+    assert encoded.columns.tolist() == ["town_Ghent", "town_Leuven", "sex_m", "age"]
+    with_intercept = np.column_stack([_check(encoded), np.ones(7)])
+    assert np.linalg.matrix_rank(with_intercept) == 5
 
 
 def test_of_many_columns_of_text_five_are_named():

@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from scarless import SAREMClassifier, SAREMClassifierCV
-from scarless.diagnostics._directions import Direction, Parameter, _eliminated
+from scarless.diagnostics._directions import Direction, Parameter
 from scarless.diagnostics.identifiability import identifiability_report
+from scarless.numerics.uncertainty import with_few_entries
 
 FREE = {"C": np.inf, "propensity_C": np.inf}
 
@@ -226,7 +227,7 @@ def test_elimination_finds_blocks():
     """Any mixture of two block vectors comes apart again."""
     blocks = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0.0]]).T
     mixed = blocks @ np.array([[0.6, -0.8], [0.8, 0.6]])
-    found = np.abs(_eliminated(mixed))
+    found = np.abs(with_few_entries(mixed))
     expected = blocks / np.linalg.norm(blocks, axis=0)
     order = np.argsort(-found[0])
     np.testing.assert_allclose(found[:, order], expected, atol=1e-12)

@@ -70,3 +70,29 @@ def test_dollars_in_names_of_columns_are_no_maths():
 def test_other_models_are_refused():
     with pytest.raises(TypeError, match="The path is that of a SAREMClassifierCV; got SAREMClassifier"):
         SelectionPathDisplay.from_estimator(SAREMClassifier())
+
+
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [((6.4, 4.8), {"layout": "constrained"}), ((6.4, 4.8), {}), ((4.0, 4.0), {}), ((12.0, 5.0), {"ncols": 2})],
+    ids=["constrained", "plain", "small", "two"],
+)
+def test_the_legend_covers_nothing_and_is_in_the_picture(fitted, size, options):
+    figure, axes = plt.subplots(figsize=size, **options)
+    ax = np.ravel(axes)[0]
+    SelectionPathDisplay.from_estimator(fitted, ax=ax)
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    for other in (ax.get_window_extent(), ax.xaxis.label.get_window_extent()):
+        assert not legend.overlaps(other)
+    assert figure.bbox.y0 <= legend.y0
+    assert legend.y1 < ax.get_window_extent().y0
+    assert ax.get_position().height > 0.3
+
+
+def test_a_legend_that_is_too_wide_has_one_column(fitted):
+    figure, ax = plt.subplots(figsize=(3.0, 6.0), layout="constrained")
+    SelectionPathDisplay.from_estimator(fitted, ax=ax)
+    figure.canvas.draw()
+    lefts = {round(text.get_window_extent().x0) for text in ax.get_legend().get_texts()}
+    assert len(lefts) == 1

@@ -731,3 +731,28 @@ def test_the_coding_is_that_of_the_fit():
     model = SAREMClassifier(propensity_attributes=[2], pos_label="a").fit(X, s)
     before = Sensitivity.from_estimator(model, X).at(1).class_prior
     assert Sensitivity.from_estimator(model.set_params(pos_label=None), X).at(1).class_prior == before
+
+
+@pytest.mark.parametrize("names", [5, "abcde", 2.5])
+def test_row_names_that_are_no_sequence(names):
+    with pytest.raises(TypeError, match=r"row_names must be a sequence with a name for each row; got "):
+        Sensitivity(np.full(5, 0.2), np.full(5, 0.5), row_names=names)
+    assert Sensitivity([0.2, 0.3], 0.5, row_names=iter("ab")).at(1.0) is not None
+
+
+@pytest.mark.parametrize("rtol", ["a", None, np.nan, 0, 10**400])
+def test_tolerances_that_are_none(rtol):
+    with pytest.raises(ValueError, match="rtol must lie between 1e-12 and 1; got "):
+        OF_MODEL.tipping_point("class_prior", at_least=0.2, rtol=rtol)
+    with pytest.raises(ValueError, match="at_least must be a finite number; got "):
+        OF_MODEL.tipping_point("class_prior", at_least=10**400)
+
+
+def test_labels_in_the_place_of_a_quantity():
+    message = (
+        r"quantity must be a name such as 'class_prior'; got a .* Labels are passed by name: .*'class_prior', s=s\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        SensitivityDisplay.from_estimator(MODEL, X, S)
+    with pytest.raises(ValueError, match=r"quantity must be one of 'class_prior', .*; got a ndarray of shape"):
+        OF_MODEL.curve(S)

@@ -1,5 +1,6 @@
 """Records on disk: nothing lost but the line being written, nothing twice, one writer."""
 
+import errno
 import json
 import os
 from itertools import permutations
@@ -69,7 +70,7 @@ def test_killed_at_any_byte_the_whole_lines_are_kept_and_the_rest_is_done_again(
     ends = [0] + [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for length in range(len(whole) + 1):
         path.write_bytes(whole[:length])
-        n_read = len(list(store._read(path)))
+        n_read = len(list(store._read(path, store._is_row)))
         opened.open_for("small", "abc", SPEC)
         kept = max(end for end in ends if end <= length)
         assert path.read_bytes() == whole[:kept]
@@ -217,3 +218,63 @@ def test_the_environment_names_versions_and_machine():
     assert set(found) == {"versions", "machine"}
     assert "numpy " in found["versions"]
     assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1, 2],
+        "text",
+        None,
+        {},
+        {**record(), "k": "2"},
+        {**record(), "dataset": None},
+        {name: value for name, value in record().items() if name != "split"},
+        record(mse_f="0.25"),
+        record(mse_f=[0.25]),
+        record(warnings="slow"),
+        record(warnings=[1]),
+        record(error=5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("file", [RECORDS, TIMINGS])
+def test_a_line_that_is_json_and_no_record_is_named(opened, row, file):
+    opened.add(record(), timing(record()))
+    with (opened.folder / file).open("a") as lines:
+        lines.write(json.dumps(row) + "\n")
+    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Delete it and run the same command again"):
+        opened.records() if file == RECORDS else opened.timings()
+
+
+def test_a_timing_without_a_time_is_named(opened):
+    (opened.folder / TIMINGS).write_text(json.dumps(record()) + "\n")
+    with pytest.raises(ValueError, match=r"Line 1 of .*timings\.jsonl is damaged"):
+        opened.timings()
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "null", '{"name": "small", "digest": 5, "spec": {}}', "{", "\xff"])
+def test_a_damaged_manifest_is_named_and_can_be_written_anew(opened, content):
+    opened.add(record(), timing(record()))
+    (opened.folder / "spec.json").write_bytes(content.encode("latin-1"))
+    for ask in (opened.manifest, lambda: opened.open_for("small", "abc", SPEC)):
+        with pytest.raises(
+            ValueError, match=r"spec\.json is damaged: it must hold the name, the digest .* Delete it and run"
+        ):
+            ask()
+    (opened.folder / "spec.json").unlink()
+    opened.open_for("small", "abc", SPEC)
+    assert opened.records() == [record()]
+
+
+def test_a_full_disk_is_told_with_the_file(opened, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*timings\.jsonl'"):
+            opened.add(record(), timing(record()))
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*spec\.json'"):
+        opened.open_for("small", "abc", SPEC)

@@ -1,5 +1,7 @@
 """KernelMean: known mixtures, invariances, edges, and what it says when it cannot know."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from scarless import SCARClassifier
 from scarless.label_frequency import KernelMean
 from scarless.label_frequency.kernel_mean import (
     DistanceCurve,
@@ -49,6 +52,43 @@ def test_two_atoms_have_a_closed_form():
     assert found.class_prior_ == pytest.approx(0.4, abs=1e-3)
     assert found.label_frequency_ == pytest.approx(0.25, abs=1e-3)
     assert not found.bound_reached_
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(*[st.integers(1, 60)] * 4), st.sampled_from(["km1", "km2"]))
+def test_one_binary_column_has_a_closed_form(counts, variant):
+    """With rows of both kinds on both points, all can be taken out that leaves neither point a negative weight."""
+    u0, u1, l0, l1 = counts
+    X = np.repeat([0.0, 1.0, 0.0, 1.0], [u0, u1, l0, l1])[:, None]
+    s = np.repeat([0, 0, 1, 1], [u0, u1, l0, l1])
+    share = min(u0 / (u0 + u1) / (l0 / (l0 + l1)), u1 / (u0 + u1) / (l1 / (l0 + l1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = KernelMean(variant).fit(X, s)
+    most = 1.0 - 1.0 / s.size  # one row is left negative
+    wanted = min(s.mean() + (1 - s.mean()) * min(share, 0.99), most)
+    assert found.class_prior_ == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+@pytest.mark.parametrize("n", [4, 20, 150])
+def test_tables_of_few_distinct_rows_have_an_estimate(n_columns, n):
+    """All points may be labelled ones there; every estimate takes out at least what leaves no negative weight."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = (rng.random((n, n_columns)) < rng.uniform(0.2, 0.8, size=n_columns)).astype(float)
+        s = (rng.random(n) < 0.1 + 0.5 * X[:, 0]).astype(int)
+        s[:2] = 0, 1
+        _, unlabelled, labelled = merge_equal_rows(X, s.astype(float))
+        least = (unlabelled[labelled > 0] / labelled[labelled > 0]).min()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = KernelMean().fit(X, s)
+            model = SCARClassifier("km2").fit(X, s)
+        assert np.isfinite(found.slopes_).all()
+        assert s.mean() < found.class_prior_ + 1e-9 <= 1.0
+        assert found.class_prior_ > s.mean() + (1 - s.mean()) * min(least, 0.99) - 1.0 / n - 1e-9
+        assert model.label_frequency_ == found.label_frequency_
 
 
 def test_all_positives_labelled():

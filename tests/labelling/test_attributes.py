@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from scarless.labelling import GeometricMeanSAR, LogisticSAR
+from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR
 
 VALUES = np.array([[0.0, 5.0, 1.0], [2.0, 0.0, 0.0], [1.0, 3.0, 0.0], [0.0, 1.0, 4.0]])
 NAMES = ["age", "visits", "Income"]
@@ -120,3 +120,17 @@ def test_text_is_not_a_number():
 def test_attribute_list_errors(attributes, message):
     with pytest.raises(ValueError, match=message):
         GeometricMeanSAR(attributes)
+
+
+@pytest.mark.parametrize(
+    "attributes", [slice(2, 3), None, 1.5, lambda X: [0]], ids=["slice", "None", "float", "function"]
+)
+@pytest.mark.parametrize(
+    "make",
+    [lambda a: LogisticSAR(a, [1.0]), lambda a: StepSAR(a, [0.5], [0.2, 0.8]), GeometricMeanSAR],
+    ids=["logistic", "step", "geometric"],
+)
+def test_attributes_that_need_a_table_to_be_read_are_refused(make, attributes):
+    message = r"attributes must be a column name or position, or a list of them; got .*write positions, e\.g\. list\("
+    with pytest.raises(ValueError, match=message):
+        make(attributes)

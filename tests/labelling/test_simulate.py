@@ -179,3 +179,14 @@ def test_a_mechanism_is_not_its_propensities():
 def test_number_of_labellings(n):
     with pytest.raises(ValueError, match="n_labellings must be a whole number of at least 1; it is"):
         simulate_many_labels([0, 1], 0.5, n)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, [1, "b"], object()])
+def test_what_is_no_seed_is_refused(seed):
+    message = (
+        "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; got"
+    )
+    with pytest.raises(ValueError, match=message):
+        simulate_labels([1, 0], 0.5, random_state=seed)
+    with pytest.raises(ValueError, match=message):
+        simulate_many_labels([1, 0], 0.5, 2, random_state=seed)

@@ -114,7 +114,7 @@ def test_a_model_without_probabilities_can_be_ranked_but_not_asked_for_them():
         values = model.decision_function(Data.X) * (1 if pos_label is None else -1)
         expected = float(propensity_weighted_roc_auc(values, Data.s, Data.e))
         assert make_pu_scorer("roc_auc", pos_label=pos_label)(model, Data.X, labels, propensity=Data.e) == expected
-    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba.*CalibratedClassifierCV"):
+    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba.*Take a model that has them, or score"):
         make_pu_scorer("neg_log_loss", pos_label="case")(model, Data.X, words, propensity=Data.e)
 
 

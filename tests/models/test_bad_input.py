@@ -1,5 +1,7 @@
 """Every wrong input has a message that says what was expected, what came, and what to do."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SCARClassifier,
+)
 
 ALL = [SAREMClassifier, SCARClassifier, NaiveClassifier, PropensityWeightedClassifier]
 every_model = pytest.mark.parametrize("kind", ALL)
@@ -429,3 +437,62 @@ def test_names_lost_in_a_pipeline(pu):
     with pytest.raises(ValueError, match=r"pipeline\.set_output\(transform='pandas'\)"):
         pipeline.fit(X, pu.s)
     pipeline.set_output(transform="pandas").fit(X, pu.s)
+
+
+@pytest.mark.parametrize("start", [1e-300, 1e-20, 1 - 1e-16])
+def test_a_start_that_is_all_or_none(pu, start):
+    message = r"start=.* is a class prior to begin at, and cannot be told from [01] in sums over rows; give one between"
+    with pytest.raises(ValueError, match=message):
+        SAREMClassifier(propensity_attributes=[0], start=start).fit(pu.X, pu.s)
+    assert SAREMClassifier(propensity_attributes=[0], start=1e-12).fit(pu.X, pu.s).converged_
+
+
+def test_large_whole_numbers_are_numbers(pu):
+    """10**300 is no float and needs none; 10**400 would not fit into one."""
+    none = SAREMClassifier(C=1e300, propensity_C=1e300, propensity_attributes=[0]).fit(pu.X, pu.s)
+    large = SAREMClassifier(C=10**300, propensity_C=10**300, propensity_attributes=[0]).fit(pu.X, pu.s)
+    np.testing.assert_array_equal(none.coef_, large.coef_)
+    with pytest.raises(
+        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, too large for a float"
+    ):
+        SAREMClassifier(C=10**400).fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match="each of Cs must be a number above 0; got an integer"):
+        SAREMClassifierCV(Cs=[10**400]).fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize(
+    "model", [SAREMClassifier(propensity_attributes=[0]), SCARClassifier(0.5), PropensityWeightedClassifier()]
+)
+def test_a_posterior_needs_labels(pu, model):
+    options = {"propensity": 0.5} if isinstance(model, PropensityWeightedClassifier) else {}
+    fitted = model.fit(pu.X, pu.s, **options)
+    with pytest.raises(
+        TypeError, match=r"predict_posterior needs the observed labels of the rows too: predict_posterior\(X, s"
+    ):
+        fitted.predict_posterior(pu.X)
+    if options:
+        with pytest.raises(TypeError, match="needs the propensity of each row too, which this model does not know"):
+            fitted.predict_posterior(pu.X, pu.s)
+
+
+@pytest.mark.parametrize("scale", [1e301, 1e308, 5e-324])
+@pytest.mark.parametrize("model", [SAREMClassifier(), SAREMClassifierCV(), SCARClassifier(0.5), NaiveClassifier()])
+def test_weights_beyond_all_scales(pu, model, scale):
+    with pytest.raises(
+        ValueError, match=r"sample_weight says how often each row counts, and .* leave the range of numbers"
+    ):
+        model.fit(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale))
+    w = np.where(pu.s == 1, 5e-324, 1.0)
+    with pytest.raises(ValueError, match="sample_weight is 0 for every labelled row, or lost beside the others"):
+        model.fit(pu.X, pu.s, sample_weight=w)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e95])
+@pytest.mark.parametrize("model", [SAREMClassifier(), SCARClassifier(0.5, method="likelihood"), NaiveClassifier()])
+def test_weights_at_the_ends_of_the_range_give_numbers(pu, model, scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale))
+    assert np.isfinite(model.predict_proba(pu.X)).all()
+    assert 0 < model.class_prior_ <= 1
+    assert np.isfinite(model.score(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale)))

@@ -46,7 +46,8 @@ def test_cross_val_predict_is_manual_folds(pu, model):
 
 
 def test_calibration_and_inspection(pu):
-    calibrated = CalibratedClassifierCV(SCARClassifier(0.5), cv=3).fit(pu.X, pu.s)
+    with pytest.warns(UserWarning, match="CalibratedClassifierCV takes y for classes"):
+        calibrated = CalibratedClassifierCV(SCARClassifier(0.5), cv=3).fit(pu.X, pu.s)
     np.testing.assert_allclose(calibrated.predict_proba(pu.X).sum(axis=1), 1)
     model = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     importance = permutation_importance(model, pu.X, pu.y, n_repeats=3, random_state=0).importances_mean

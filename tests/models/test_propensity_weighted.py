@@ -8,11 +8,13 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from scarless import PropensityWeightedClassifier
+from scarless.metrics import make_pu_scorer
 
 
 def minimum(loss, n_columns, C):
@@ -152,7 +154,7 @@ def test_routed_propensities_follow_their_rows(pu, in_pipeline):
         if in_pipeline:
             model = Pipeline([("scale", StandardScaler()), ("model", model)])
         folds = StratifiedKFold(4, shuffle=True, random_state=0)
-        scoring = "neg_log_loss"
+        scoring = make_scorer(lambda s, p: -log_loss(s, p), response_method="predict_proba")
         params = {"propensity": pu.e}
         routed = cross_val_score(model, pu.X, pu.s, cv=folds, params=params, scoring=scoring)
         for score, (train, test) in zip(routed, folds.split(pu.X, pu.s), strict=True):
@@ -167,7 +169,7 @@ def test_routed_propensities_follow_their_rows(pu, in_pipeline):
 def test_routed_propensities_reach_a_grid_search(pu):
     with config_context(enable_metadata_routing=True):
         model = PropensityWeightedClassifier().set_fit_request(propensity=True)
-        search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring="roc_auc", cv=3)
+        search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring=make_pu_scorer("roc_auc"), cv=3)
         search.fit(pu.X, pu.s, propensity=pu.e)
         best = PropensityWeightedClassifier(C=search.best_params_["C"]).fit(pu.X, pu.s, propensity=pu.e)
         np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)

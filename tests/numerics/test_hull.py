@@ -48,6 +48,17 @@ def test_distance_is_the_least_over_all_faces(seed, n, stretch, spread):
     assert found.squared_distance == pytest.approx(by_enumeration(kernel, u), rel=5e-3, abs=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.floats(1.0, 20.0))
+def test_a_start_that_holds_every_point_at_zero(seed, n, stretch):
+    """There is no distribution without a point: such a start must not be solved for."""
+    rng = np.random.default_rng(seed)
+    kernel, u = kernel_of(rng.normal(size=(n, 2))), signed_weighting(rng, n, stretch)
+    found = Hull(kernel.copy()).nearest(u, np.ones(n, dtype=bool))
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert found.squared_distance == pytest.approx(by_enumeration(kernel, u), rel=5e-3, abs=1e-12)
+
+
 @pytest.mark.parametrize("start", ["none", "labelled", "all but one", "wrong"])
 @pytest.mark.parametrize("stretch", [1.2, 2.0, 8.0])
 def test_optimality_conditions_hold_from_any_start(start, stretch):

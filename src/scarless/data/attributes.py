@@ -1,5 +1,6 @@
 """Columns by name, index, slice, mask or callable, as scikit-learn's ``ColumnTransformer`` takes them."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -58,12 +59,34 @@ def nearest_name(name: Any, names: Sequence[Any]) -> str:
     "Did you mean 'age'?"
     >>> nearest_name("income", ["age", "visits"])
     "Its columns are 'age', 'visits'."
+    >>> nearest_name("sex", ["age", "sex_f", "sex_m"])
+    "These columns look like its levels, as one-hot encoding names them; ... name each: ['sex_f', 'sex_m']."
     """
     by_lower_case = {str(known).lower(): known for known in names}
+    levels = [] if str(name).lower() in by_lower_case else levels_of(name, names)
+    if levels:
+        return (
+            f"{'These columns look' if len(levels) > 1 else 'This column looks'} like its levels, as one-hot encoding "
+            f"names them; an attribute is all of its levels, so name each: {levels!r}."
+        )
     nearest = get_close_matches(str(name).lower(), by_lower_case, n=1)
     if nearest:
         return f"Did you mean {by_lower_case[nearest[0]]!r}?"
     return f"Its columns are {', '.join(repr(known) for known in names[:8])}{', ...' if len(names) > 8 else ''}."
+
+
+def levels_of(name: Any, names: Sequence[Any]) -> list[str]:
+    """Return the columns that look like levels of an attribute, as encoders call them.
+
+    These put a sign between attribute and level, and a ``ColumnTransformer`` the name of its step and ``__`` in front.
+
+    Examples
+    --------
+    >>> levels_of("sex", ["sex_f", "encode__sex_m", "sex=other", "sexagenarian"])
+    ['sex_f', 'encode__sex_m', 'sex=other']
+    """
+    wanted = re.compile(rf"(.*__)?{re.escape(str(name))}[^0-9A-Za-z]", re.IGNORECASE | re.DOTALL)
+    return [str(known) for known in names if wanted.match(str(known))]
 
 
 def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Indices:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from scarless.data.kinds import refuse_odd_vector
 from scarless.data.notices import warn_user
 
 FloatVector = NDArray[np.float64]
@@ -39,9 +40,9 @@ class LabelCoding:
     classes: NDArray[Any]
     positive: int  # index into classes
 
-    def encode(self, y: Any) -> FloatVector:
-        """Return 1.0 for labelled, 0.0 for unlabelled rows."""
-        y = np.asarray(y)
+    def encode(self, y: Any, name: str = "y") -> FloatVector:
+        """Return 1.0 for labelled, 0.0 for unlabelled rows, as a vector; `name` is what errors call it."""
+        y = np.asarray(check_observed(y, name)).reshape(-1)
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
             raise ValueError(f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.")
@@ -57,7 +58,7 @@ class LabelCoding:
         return np.column_stack(pair)
 
 
-def check_observed(y: Any) -> Any:
+def check_observed(y: Any, name: str = "y") -> Any:
     """Return a label column without missing values, of a proper type; a blank label is not taken to mean anything.
 
     Examples
@@ -65,22 +66,31 @@ def check_observed(y: Any) -> Any:
     >>> check_observed(np.array([0, 1, True], dtype=object))
     array([0, 1, 1])
     """
+    refuse_odd_vector(y, name)
     values: Any = np.asarray(y)
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in values.ravel()], dtype=bool)  # noqa: PLR0124
+        missing = np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
     else:
         return y
     if missing.any():
         raise ValueError(
-            f"y contains NaN: {missing.sum()} of {missing.size} labels are missing (first: row "
-            f"{np.flatnonzero(missing)[0]}). If a blank means unlabelled, say so: y.fillna(0), or y.notna() if only "
-            "labelled rows have an entry."
+            f"{name} contains NaN: {missing.sum()} of {missing.size} labels are missing (first: row "
+            f"{np.flatnonzero(missing)[0]}). If a blank means unlabelled, say so: {name}.fillna(0), or {name}.notna() "
+            "if only labelled rows have an entry."
         )
     if values.dtype.kind == "O" and values.ndim == 1:
         return np.array(values.tolist())
     return y
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which is not even unequal to itself: that, too, is NA."""
+    if value is None:
+        return True
+    unequal = value != value  # noqa: PLR0124
+    return bool(unequal) if isinstance(unequal, bool | np.bool_) else unequal is value
 
 
 def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:

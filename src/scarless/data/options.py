@@ -4,19 +4,60 @@ from typing import Any
 
 import numpy as np
 
+_LONGEST = 80  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: in full where that is short.
+
+    Examples
+    --------
+    >>> shown("a"), shown(10**400), shown(list(range(100)))
+    ("'a'", 'an integer of 1329 bits', 'a list of length 100')
+    """
+    if isinstance(value, int) and value.bit_length() > 1023:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    if len(text) <= _LONGEST and "\n" not in text:
+        return text
+    size = (
+        f" of shape {value.shape}"
+        if hasattr(value, "shape")
+        else f" of length {len(value)}" * hasattr(value, "__len__")
+    )
+    return f"a {type(value).__name__}{size}"
+
+
+def real_number(value: Any) -> float:
+    """Return a real number as a float, and NaN for anything else, so that no comparison with it holds.
+
+    Examples
+    --------
+    >>> real_number(2), real_number("2"), real_number(10**400)
+    (2.0, nan, nan)
+    """
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan
+
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return the value if it is one of the choices, or raise."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {shown(value)}.")
     return str(value)
 
 
 def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
-    if not isinstance(value, int | float | np.number) or not value > 0:
-        raise ValueError(f"{name} must be a number above 0; got {value!r}.")
-    return float(value)
+    number = real_number(value)
+    if not number > 0:
+        too_large = ", too large for a float: np.inf is beyond all numbers" * (isinstance(value, int) and value > 0)
+        raise ValueError(f"{name} must be a number above 0; got {shown(value)}{too_large}.")
+    return number
 
 
 def check_at_least_zero(value: Any, name: str) -> float:
@@ -29,12 +70,13 @@ def check_at_least_zero(value: Any, name: str) -> float:
 def check_whole(value: Any, name: str, *, at_least: int) -> int:
     """Return a whole number of at least `at_least`, or raise."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}; got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {at_least}; got {shown(value)}.")
     return int(value)
 
 
 def check_share(value: Any, name: str) -> float:
     """Return a number strictly between 0 and 1, or raise."""
-    if not isinstance(value, int | float | np.number) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1; got {value!r}.")
-    return float(value)
+    number = real_number(value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1; got {shown(value)}.")
+    return number

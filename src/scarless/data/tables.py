@@ -7,6 +7,8 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
+from scarless.data.kinds import refuse_masked, refuse_unread
+
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
 _LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
@@ -18,6 +20,7 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
     Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
     stays CSR, a memory map stays one.
     """
+    _refuse_odd(X)
     _refuse_text(X)
     options: dict[str, Any] = {
         "reset": reset,
@@ -35,6 +38,7 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
 
 def check_numeric(X: Any) -> Any:
     """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
+    _refuse_odd(X)
     if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in _LARGEST:
         return X
     _refuse_text(X)
@@ -50,6 +54,7 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
     A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
     may hold NaN where the inner estimator says that it copes.
     """
+    _refuse_odd(X)
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     else:
@@ -65,6 +70,11 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
     return X, y
 
 
+def _refuse_odd(X: Any) -> None:
+    refuse_unread(X, "X")
+    refuse_masked(X, "X")
+
+
 def _refuse_text(X: Any) -> None:
     """Name the columns of a data frame that hold no numbers."""
     dtypes = getattr(X, "dtypes", None)
@@ -72,11 +82,13 @@ def _refuse_text(X: Any) -> None:
         return
     text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
     if text:
+        shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
-            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: "
-            f"{', '.join(map(repr, text[:5]))}{', ...' if len(text) > 5 else ''}. Encode them first: dates as days "
-            "since some day, the others e.g. with "
-            "sklearn.preprocessing.OneHotEncoder(sparse_output=False).set_output(transform='pandas')."
+            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
+            "them first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
+            f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
+            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop the new columns of each add "
+            "up to 1, and only a penalty tells their coefficients apart."
         )
 
 

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scarless.data.kinds import refuse_odd_vector
+
 FloatVector = NDArray[np.float64]
+
+# Beyond these, sums over rows, of squares too, leave the range of a float64.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
+_LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
 
 
 def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
@@ -22,6 +28,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     >>> check_vector(0.5, "propensity", n_rows=3)
     array([0.5, 0.5, 0.5])
     """
+    refuse_odd_vector(values, name)
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -99,12 +106,16 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
 
 
 def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
-    """Return non-negative finite row weights, ones where `sample_weight` is None.
+    """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
+
+    Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
 
     Examples
     --------
     >>> check_weight(None, n_rows=2)
     array([1., 1.])
+    >>> check_weight([2.0**1000, 2.0**999], n_rows=2)
+    array([0.5 , 0.25])
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -117,7 +128,32 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
         )
     if not weight.any():
         raise ValueError("sample_weight is zero for every row; at least one row must count.")
-    return weight
+    largest = float(weight.max())
+    if _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        return weight
+    return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
+
+
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+    """Return row weights that say how often each row counts, as every `fit` takes them.
+
+    Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and
+    not changed. A weight that is lost in rounding beside the largest becomes 0.
+
+    Examples
+    --------
+    >>> check_counts([1.0, 5e-324], n_rows=2)
+    array([1., 0.])
+    """
+    weight = check_weight(sample_weight, n_rows=n_rows)
+    largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
+    if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
+            f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
+            "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
+        )
+    return np.where(weight < _LOST * largest, 0.0, weight)
 
 
 def check_random_stream(random_state: Any) -> np.random.Generator:
@@ -135,7 +171,12 @@ def check_random_stream(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
-            f"got {random_state!r}."
-        ) from error
+        raise ValueError(bad_seed(random_state)) from error
+
+
+def bad_seed(random_state: Any) -> str:
+    """Return what to tell someone whose seed is none."""
+    return (
+        "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
+        f"got {random_state!r}."
+    )

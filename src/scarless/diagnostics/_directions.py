@@ -189,19 +189,7 @@ def _split_null(null: Matrix, gradient: Vector, noise: float) -> tuple[list[Vect
     along = [null @ lean / np.linalg.norm(lean)] if moves else []
     if moves:
         null = null @ np.linalg.svd(lean[None])[2][1:].T
-    return along, list(_eliminated(null).T)
-
-
-def _eliminated(basis: Matrix) -> Matrix:
-    """Return a basis of the same space in reduced echelon form, each column of length 1."""
-    rows = basis.T.copy()
-    for k in range(len(rows)):
-        row, column = divmod(int(np.argmax(np.abs(rows[k:]))), rows.shape[1])
-        rows[[k, k + row]] = rows[[k + row, k]]
-        rows[k] /= rows[k, column]
-        others = np.arange(len(rows)) != k
-        rows[others] -= np.outer(rows[others, column], rows[k])
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    return along, list(uncertainty.with_few_entries(null).T)
 
 
 def _harmless_words(parts: list[Parameter]) -> str:

@@ -6,6 +6,9 @@ from scarless.data.extras import need
 
 # Told apart by eyes that see few colours, and in print.
 BLUE, ORANGE, GREY, GREEN = "#1f6fb4", "#d9730d", "#8a8a8a", "#2a9d72"
+_LABEL_ROOM = 3.6  # sizes of the font, for ticks and their label under the Axes
+_MARGIN = 4.0  # pixels under a legend
+_WIDEST = 1.5  # legend, in widths of the Axes
 
 
 def axes_for(ax: Any, user: str) -> Any:
@@ -30,6 +33,33 @@ def as_text(name: Any) -> str:
     income_\$
     """
     return str(name).replace("$", r"\$")
+
+
+def legend_below(ax: Any) -> Any:
+    """Put the legend under the Axes, where it covers nothing; in two columns where the figure is wide enough.
+
+    A figure that lays itself out, as `axes_for` makes it, finds the room. In any other the Axes are made lower by what
+    would stick out of the figure.
+    """
+    shift = need("matplotlib.transforms", "The legend", extra="plot").ScaledTranslation
+    figure, size = ax.figure, ax.xaxis.label.get_size()
+    below = ax.transAxes + shift(0.0, -_LABEL_ROOM * size / 72.0, figure.dpi_scale_trans)
+    for columns in (2, 1):
+        legend = ax.legend(
+            fontsize="small",
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=below,
+            ncols=columns,
+            borderaxespad=0.0,
+        )
+        extent = legend.get_window_extent()
+        if extent.width <= _WIDEST * ax.bbox.width:
+            break
+    if figure.get_layout_engine() is None and extent.y0 < 0:
+        box, missing = ax.get_position(), (_MARGIN - extent.y0) / figure.bbox.height
+        ax.set_position((box.x0, box.y0 + missing, box.width, max(box.height - missing, 0.1 * box.height)))
+    return legend
 
 
 class Display:

@@ -35,8 +35,11 @@ def check_names(row_names: Any, n_rows: int) -> NDArray[Any] | range | None:
     """Return one name per row, or raise; a range where rows are just numbered."""
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
-    names = np.empty(len(row_names), dtype=object)
-    names[:] = list(row_names)  # one object each, tuples of a multi-index too
+    if isinstance(row_names, str) or not np.iterable(row_names):
+        raise TypeError(f"row_names must be a sequence with a name for each row; got {row_names!r}.")
+    given = list(row_names)
+    names = np.empty(len(given), dtype=object)
+    names[:] = given  # one object each, tuples of a multi-index too
     if names.size != n_rows:
         raise ValueError(f"row_names has {names.size} names for {n_rows} rows; give one per row.")
     return names

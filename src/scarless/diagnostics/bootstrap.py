@@ -19,9 +19,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.data.extras import REPRODUCE, need
+from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
-from scarless.data.vectors import check_random_stream, check_weight
+from scarless.data.vectors import check_counts, check_random_stream
 from scarless.diagnostics._row_names import called, index_of
 from scarless.models._uncertainty import attribute_names, refuse_wrapped
 
@@ -258,6 +259,7 @@ def _check_rows(
     X: Any, s: Any, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any] | None
 ) -> tuple[Vector, dict[str, Any]]:
     """Return weights and what else `fit` gets, of as many rows as `X` has."""
+    refuse_unread(X, "X")
     n, params = np.shape(X)[0], dict(fit_params or {})
     if "sample_weight" in params:
         raise ValueError(
@@ -267,7 +269,7 @@ def _check_rows(
     for name, values in {"s": s, **params}.items():
         if np.ndim(values) > 0 and np.shape(values)[0] != n:
             raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
-    weight = check_weight(sample_weight, n_rows=n)
+    weight = check_counts(sample_weight, n_rows=n)
     total, counted = float(weight.sum()), np.count_nonzero(weight)
     if total < _LOWEST_MEAN_WEIGHT * counted:
         raise ValueError(

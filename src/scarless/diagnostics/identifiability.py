@@ -178,6 +178,9 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
       worse, with x0 of the classifier adjusted (one standard error along this direction moves the class
       prior by 0.086).
     - Condition number of the information: 49.6; with the penalty 45.8.
+    - No propensity attributes are named, so every positive is as likely to be labelled as any other:
+      this is SCAR, by maximum likelihood. If the labelling depends on attributes, name them:
+      propensity_attributes=[...].
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
     inference = known_inference(model)

@@ -12,7 +12,7 @@ from scipy.special import logit
 from scarless.data.extras import need
 from scarless.data.options import check_share
 from scarless.data.tables import check_table
-from scarless.data.vectors import check_vector, check_weight
+from scarless.data.vectors import check_counts, check_vector
 from scarless.diagnostics._class_prior_path import ProfilePath
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.engines import Engine
@@ -192,8 +192,8 @@ def profile_class_prior(
     inference = known_inference(model)
     wanted = None if grid is None else _check_grid(grid)
     X = check_table(model, X, reset=False)
-    labels = check_vector(model._coding.encode(np.asarray(s).reshape(-1)), "s", n_rows=X.shape[0])
-    weight = check_weight(sample_weight, n_rows=X.shape[0])
+    labels = check_vector(model._coding.encode(s, "s"), "s", n_rows=X.shape[0])
+    weight = check_counts(sample_weight, n_rows=X.shape[0])
     engine = engine_of(X).with_rows(s=labels, w=weight)
     path = ProfilePath(inference, engine)
     _check_same_fit(inference, path)

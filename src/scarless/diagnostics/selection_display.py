@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display, as_text
+from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display, as_text, legend_below
 
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)
 _LINES = ("-", "--", ":", "-.")
@@ -101,11 +101,11 @@ class SelectionPathDisplay(Display):
         ax.set(
             xscale="log",
             xlabel="C of the classifier (inverse penalty)",
-            ylabel="log-likelihood of held-out labels, per row",
+            ylabel="log-likelihood of\nheld-out labels, per row",
             title="Of all that the labels cannot tell from the best,\nthe lowest label frequency is chosen",
         )
         self._look_at_the_top(ax)
-        ax.legend(fontsize="small", loc="best")
+        legend_below(ax)
 
     def _look_at_the_top(self, ax: Any) -> None:
         """Cut off the far end of candidates that are hopeless, so that the others can be told apart."""

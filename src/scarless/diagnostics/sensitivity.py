@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.labels import check_observed
 from scarless.data.notices import warn_user
+from scarless.data.options import real_number, shown
 from scarless.data.vectors import (
     FloatVector,
     check_indicator,
@@ -165,7 +165,7 @@ class Sensitivity:
         for name, values in (("s", s), ("propensity", propensity)):
             check_row_order(values, name, index)
         f, e, coding = fitted_values(model, X, propensity)
-        labels = None if s is None else coding.encode(np.asarray(check_observed(s)).reshape(-1))
+        labels = None if s is None else coding.encode(s, "s")
         made = cls(f * e, e, s=labels, sample_weight=sample_weight, row_names=index)
         made._rows = replace(made._rows, coding=coding)
         return made
@@ -298,8 +298,8 @@ class Sensitivity:
         """
         asked = make_quantity(quantity, self._rows, decisions=decisions, scores=scores, row=row, rival=rival)
         threshold, is_floor = _check_conclusion(at_least, at_most)
-        if not 1e-12 <= rtol < 1:
-            raise ValueError(f"rtol must lie between 1e-12 and 1; got {rtol!r}.")
+        if not 1e-12 <= real_number(rtol) < 1:
+            raise ValueError(f"rtol must lie between 1e-12 and 1; got {shown(rtol)}.")
         self._warn_of_certain_labels()
 
         def bound(gamma: float) -> float:
@@ -384,9 +384,11 @@ def _check_conclusion(at_least: float | None, at_most: float | None) -> tuple[fl
     if (at_least is None) == (at_most is None):
         raise ValueError("a conclusion has one threshold: give at_least= or at_most=, and not both.")
     threshold = at_least if at_least is not None else at_most
-    if not isinstance(threshold, int | float | np.number) or not np.isfinite(threshold):
-        raise ValueError(f"{'at_most' if at_least is None else 'at_least'} must be a finite number; got {threshold!r}.")
-    return float(threshold), at_least is not None
+    number = real_number(threshold)
+    if not np.isfinite(number):
+        name = "at_most" if at_least is None else "at_least"
+        raise ValueError(f"{name} must be a finite number; got {shown(threshold)}.")
+    return number, at_least is not None
 
 
 def _first_failure(holds: Callable[[float], bool], rtol: float) -> float:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.data.options import shown
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.sensitivity import Sensitivity
 from scarless.diagnostics.sensitivity_results import SensitivityCurve, TippingPoint
@@ -135,6 +136,11 @@ class SensitivityDisplay(Display):
         -------
         SensitivityDisplay
         """
+        if not isinstance(quantity, str):
+            raise TypeError(
+                f"quantity must be a name such as 'class_prior'; got {shown(quantity)}. Labels are passed by name: "
+                "SensitivityDisplay.from_estimator(model, X, 'class_prior', s=s)."
+            )
         return cls.from_sensitivity(
             Sensitivity.from_estimator(model, X, s, propensity=propensity, sample_weight=sample_weight),
             quantity,

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from scarless.data import load_dataset
+from scarless.data.files import naming
 from scarless.experiments.methods import METHODS, Bench, Kept
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
 from scarless.experiments.scores import scores_of
@@ -142,8 +143,9 @@ def _prepare_all(
             progress.say(f"{name} is left out: {error}")
         else:
             prepared = prepare(spec, name, data.X, data.y)
-            np.save(scratch / f"{name}.npy", prepared.X)
-            np.save(scratch / f"{name}.y.npy", prepared.y)
+            for path, values in ((scratch / f"{name}.npy", prepared.X), (scratch / f"{name}.y.npy", prepared.y)):
+                with naming(path):
+                    np.save(path, values)
             sizes[name] = float(prepared.X.size + 10**6)
         progress.advance(1, name)
     return sizes

@@ -95,7 +95,7 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
         raise ValueError(f"{path} is not valid TOML: {error}.") from error
     quickly = table.pop("quick", {})
     values = _entries(table, str(path)) | (_entries(quickly, f"{path}, [quick]") if quick else {})
-    return _checked(values, str(path))
+    return check_spec(values, str(path))
 
 
 def _entries(table: Any, where: str) -> dict[str, Any]:
@@ -111,7 +111,8 @@ def _entries(table: Any, where: str) -> dict[str, Any]:
     return found
 
 
-def _checked(values: dict[str, Any], where: str) -> Spec:
+def check_spec(values: dict[str, Any], where: str) -> Spec:
+    """Return the specification that these entries make; errors begin with `where` they are from."""
     known = {field.name for field in fields(Spec)}
     for kind, names in (("lacks", known - set(values)), ("has unknown", set(values) - known)):
         if names:

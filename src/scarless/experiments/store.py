@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -17,9 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scarless.data.files import naming, write_whole
+
 Record = dict[str, Any]
 
 KEY = ("dataset", "setting", "k", "split", "labelling", "method")
+KEY_TYPES = (str, str, int, int, int, str)
+TEXTS = ("error", "versions", "machine")  # entries of rows that are no numbers, beside the list of warnings
 RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
 SCRATCH = ".scratch-"
 
@@ -40,7 +44,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         manifest = self.folder / MANIFEST
         if manifest.exists():
-            found = json.loads(manifest.read_text(encoding="utf-8"))
+            found = self.manifest()
             if found["digest"] != digest:
                 raise ValueError(
                     f"{self.folder} holds results of another specification ({found['name']}, {found['digest']}; this "
@@ -48,7 +52,7 @@ class Store:
                 )
             both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
             spec = {**spec, "datasets": list(dict.fromkeys(both))}
-        _write_whole(manifest, json.dumps({"name": name, "digest": digest, "spec": spec}, indent=1) + "\n")
+        write_whole(manifest, json.dumps({"name": name, "digest": digest, "spec": spec}, indent=1) + "\n")
         for file in (RECORDS, TIMINGS):
             _drop_incomplete_line(self.folder / file)
 
@@ -78,16 +82,24 @@ class Store:
         path = self.folder / MANIFEST
         if not path.exists():
             raise ValueError(f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless reproduce` first.")
-        found: Record = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        try:
+            found = json.loads(path.read_bytes())
+        except ValueError:  # also where bytes are no text
+            found = None
+        if not _is_manifest(found):
+            raise ValueError(
+                f"{path} is damaged: it must hold the name, the digest and the specification of an experiment. Delete "
+                "it and run the same `scarless reproduce` again: it writes the file anew, and keeps the records."
+            )
+        return dict(found)
 
     def records(self) -> list[Record]:
         """Return all complete records, in the order of their keys."""
-        return sorted(_read(self.folder / RECORDS), key=key_of)
+        return sorted(_read(self.folder / RECORDS, _is_row), key=key_of)
 
     def timings(self) -> list[Record]:
         """Return the last timing of each record."""
-        return sorted({key_of(row): row for row in _read(self.folder / TIMINGS)}.values(), key=key_of)
+        return sorted({key_of(row): row for row in _read(self.folder / TIMINGS, _is_timing)}.values(), key=key_of)
 
     def add(self, record: Record, timing: Record) -> None:
         """Add a record, after its timing: a timing without a record does no harm."""
@@ -109,13 +121,15 @@ def _append(path: Path, row: Record) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         # One call: a line is there as a whole, or as a beginning that is dropped later.
-        if os.write(descriptor, line) < len(line):
+        with naming(path):
+            written = os.write(descriptor, line)
+        if written < len(line):
             raise OSError(f"The disk took only a part of a line of {path}. Make room and run the same command again.")
     finally:
         os.close(descriptor)
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path, is_sound: Callable[[Any], bool]) -> Iterator[Record]:
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -123,11 +137,36 @@ def _read(path: Path) -> Iterator[Record]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ValueError(
-                    f"Line {number} of {path} is damaged. Delete it and run the same command again."
-                ) from error
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not is_sound(row):
+                raise ValueError(f"Line {number} of {path} is damaged. Delete it and run the same command again.")
+            yield row
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a line holds what tells records apart, and otherwise numbers, texts and a list of warnings."""
+    if not isinstance(row, dict):
+        return False
+    if not all(type(row.get(name)) is kind for name, kind in zip(KEY, KEY_TYPES, strict=True)):
+        return False
+    rest = {name: value for name, value in row.items() if name not in KEY}
+    told = rest.pop("warnings", [])
+    return (
+        isinstance(told, list)
+        and all(isinstance(text, str) for text in told)
+        and all(isinstance(value, str if name in TEXTS else int | float) for name, value in rest.items())
+    )
+
+
+def _is_timing(row: Any) -> bool:
+    return _is_row(row) and "seconds" in row
+
+
+def _is_manifest(found: Any) -> bool:
+    kinds = {"name": str, "digest": str, "spec": dict}
+    return isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in kinds.items())
 
 
 def _drop_incomplete_line(path: Path) -> None:
@@ -137,9 +176,3 @@ def _drop_incomplete_line(path: Path) -> None:
         if not content.endswith(b"\n"):
             with path.open("rb+") as file:
                 file.truncate(content.rfind(b"\n") + 1)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + f".{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scarless.data.attributes import nearest_name
+from scarless.data.kinds import refuse_masked, refuse_unread
 from scarless.data.vectors import FloatVector, check_vector
 
 Attribute: TypeAlias = str | int
@@ -27,7 +28,13 @@ def check_attributes(attributes: Attribute | Sequence[Attribute]) -> tuple[Attri
     >>> check_attributes("age")
     ('age',)
     """
-    given = [attributes] if isinstance(attributes, str | int | Integral) else list(attributes)
+    if not isinstance(attributes, str | Integral) and not np.iterable(attributes):
+        raise ValueError(
+            f"attributes must be a column name or position, or a list of them; got {attributes!r} of type "
+            f"{type(attributes).__name__}. There is no X yet to take a slice or a function of: write positions, "
+            "e.g. list(range(2, 5)). Labels that depend on no attribute are SCAR(c)."
+        )
+    given = [attributes] if isinstance(attributes, str | Integral) else list(attributes)
     if not given:
         raise ValueError("attributes is empty; name at least one. Labels that depend on none are SCAR(c).")
     checked = tuple(_check_attribute(attribute) for attribute in given)
@@ -69,6 +76,8 @@ def count_rows(X: Any) -> int:
     >>> count_rows([[1, 2], [3, 4], [5, 6]])
     3
     """
+    refuse_unread(X, "X")
+    refuse_masked(X, "X")
     shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
     if len(shape) != 2:
         raise ValueError(

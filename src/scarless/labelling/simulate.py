@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from scarless.data.vectors import check_indicator, check_propensity, check_random_stream
+from scarless.data.vectors import bad_seed, check_indicator, check_propensity, check_random_stream
 from scarless.labelling.base import LabellingMechanism
 
 _LABEL_STREAM = 0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label
@@ -127,7 +127,12 @@ def _spawn(random_state: Any, n: int) -> list[Any]:
 
 
 def _as_seed(random_state: Any) -> SeedSequence:
-    return random_state if isinstance(random_state, SeedSequence) else SeedSequence(random_state)
+    if isinstance(random_state, SeedSequence):
+        return random_state
+    try:
+        return SeedSequence(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(bad_seed(random_state)) from error
 
 
 def _with_key(seed: SeedSequence, spawn_key: tuple[int, ...]) -> SeedSequence:

@@ -34,15 +34,15 @@ def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
 
 def encode(coding: LabelCoding, y: Any) -> FloatVector:
     """Return observed labels as 0 and 1."""
-    return check_vector(coding.encode(np.asarray(y).reshape(-1)), "y")
+    return check_vector(coding.encode(y), "y")
 
 
 def class_probability(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
     """Return the predicted probability of the positive class."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} has no predict_proba, but probabilities are scored here. Wrap it, e.g. in "
-            "sklearn.calibration.CalibratedClassifierCV, or score decisions or ranks: 'accuracy', 'f1', 'roc_auc'."
+            f"{type(model).__name__} has no predict_proba, but probabilities are scored here. Take a model that has "
+            "them, or score decisions or ranks: 'accuracy', 'f1', 'roc_auc'."
         )
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
 

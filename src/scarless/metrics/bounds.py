@@ -8,6 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.data.options import real_number, shown
 from scarless.data.vectors import check_indicator, check_propensity
 from scarless.metrics._rows import check_fraction, check_predictions
 from scarless.numerics.costs import Cost
@@ -54,11 +55,12 @@ def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: in
     >>> round(paper_bound(1000, delta_max=1.0), 4)
     0.0429
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1 row; got {n!r}.")
-    if not delta_max >= 0:
-        raise ValueError(f"delta_max must be at least 0; got {delta_max!r}.")
-    return delta_max * math.sqrt(_log_inverse(eta, n_hypotheses) / (2 * n))
+    rows, largest = real_number(n), real_number(delta_max)
+    if not 1 <= rows < math.inf:
+        raise ValueError(f"n must be a finite number of rows, at least 1 row; got {shown(n)}.")
+    if not largest >= 0:
+        raise ValueError(f"delta_max must be a number that is at least 0; got {shown(delta_max)}.")
+    return largest * math.sqrt(_log_inverse(eta, n_hypotheses) / (2 * rows))
 
 
 def corrected_bound(
@@ -123,6 +125,7 @@ def corrected_bound(
 def _log_inverse(eta: float, n_hypotheses: int | None) -> float:
     """Return ``ln(2/eta)``, or ``ln(n_hypotheses/eta)`` where a number of hypotheses is given."""
     check_fraction(eta, "eta")
-    if n_hypotheses is not None and not n_hypotheses >= 1:
-        raise ValueError(f"n_hypotheses must be at least 1; got {n_hypotheses!r}.")
-    return math.log((2 if n_hypotheses is None else n_hypotheses) / eta)
+    count = 2.0 if n_hypotheses is None else real_number(n_hypotheses)
+    if not 1 <= count < math.inf:
+        raise ValueError(f"n_hypotheses must be a finite number that is at least 1; got {shown(n_hypotheses)}.")
+    return math.log(count) - math.log(eta)

@@ -11,12 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.kinds import refuse_unread
 from scarless.data.labels import LabelCoding
 from scarless.data.notices import warn_user
 from scarless.data.options import check_positive, check_whole
 from scarless.data.tables import check_table
 from scarless.data.training import check_labelled_table, forget_fit
-from scarless.data.vectors import check_vector, check_weight
+from scarless.data.vectors import check_counts, check_vector, check_weight
+from scarless.data.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import InMemoryEngine
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
@@ -38,6 +40,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     pos_label: Any
     _coding: LabelCoding
+    _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,6 +68,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         array of shape (n_rows, 2)
         """
         check_is_fitted(self)
+        if self._corrects:
+            warn_if_scored_by_labels(self)
         return self._coding.columns(self._class_probability(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -79,6 +84,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         array of shape (n_rows,)
         """
         check_is_fitted(self)
+        if self._corrects:
+            warn_if_scored_by_labels(self)
         return self._coding.decode(self._class_probability(X) > 0.5)
 
     def _class_probability(self, X: Any) -> Vector:
@@ -86,7 +93,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     def _posterior(self, X: Any, s: Any, propensity: Vector, *, known: bool) -> Vector:
         f = self._class_probability(X)
-        coded = check_vector(self._coding.encode(np.asarray(s).reshape(-1)), "s", n_rows=f.size)
+        coded = check_vector(self._coding.encode(s, "s"), "s", n_rows=f.size)
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -111,7 +118,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     def _mean_log_likelihood(self, X: Any, y: Any, e: Vector, sample_weight: Any) -> float:
         f = self._class_probability(X)
-        s = check_vector(self._coding.encode(np.asarray(y).reshape(-1)), "y", n_rows=f.size)
+        s = check_vector(self._coding.encode(y), "y", n_rows=f.size)
         w = check_weight(sample_weight, n_rows=f.size)
         counted = w > 0
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
@@ -119,18 +126,24 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _assumed_propensity(self, X: Any) -> Vector:
         """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""
         check_is_fitted(self)
+        refuse_unread(X, "X")
         return np.ones(X.shape[0] if hasattr(X, "shape") else len(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check everything a fit gets."""
+        if self._corrects:
+            warn_if_fitted_to_labels(self)
         forget_fit(self)
         self._reader = self._inner()
         X, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
-        weight = check_weight(sample_weight, n_rows=s.size)
+        weight = check_counts(sample_weight, n_rows=s.size)
         for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
             if not weight[s == value].any():
-                raise ValueError(f"sample_weight is 0 for every {kind} row: one class only is left to learn from.")
+                raise ValueError(
+                    f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
+                    "learn from."
+                )
         return Training(X, s, weight)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -154,6 +167,15 @@ class LogisticMixin:
         coef = getattr(self, f"{prefix}coef_")[0]
         intercept = float(getattr(self, f"{prefix}intercept_")[0])
         return np.asarray(expit(np.asarray(X @ coef.astype(X.dtype), dtype=np.float64) + intercept))
+
+
+def need_labels(s: Any, call: str) -> None:
+    """Raise where the labels are left out that a posterior is given."""
+    if s is None:
+        raise TypeError(
+            f"predict_posterior needs the observed labels of the rows too: {call}. The probability by attributes alone "
+            "is predict_proba(X)."
+        )
 
 
 def all_columns(X: Any) -> Design:

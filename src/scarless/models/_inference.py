@@ -120,6 +120,15 @@ class PairInference:
             )
         return self.information
 
+    def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
+        """Return, for each model, the sets of its columns that a linear combination makes constant."""
+        n_f, information = self.f.n_parameters, self.needed_information()
+        f, e = (
+            uncertainty.collinear_columns(information[part, part], self.sums.columns[part], noise=self.noise)
+            for part in (slice(0, n_f), slice(n_f, None))
+        )
+        return f, e
+
     def parameter_errors(self) -> Vector:
         """Return the standard error of each parameter."""
         return self.precision.errors(np.eye(self.parameters.size))

@@ -4,6 +4,7 @@ Pure functions of an engine and vectors; parameters are coefficients, then the i
 penalty of scikit-learn's ``LogisticRegression``; the intercept is free.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ def fit_targets(
     """Fit a logistic model to real-valued targets."""
     problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), ridge_of(design, C))
     beta = _constant_start(design, t, w) if start is None else start
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 
 def fit_known_propensity(
@@ -104,7 +105,7 @@ def fit_known_propensity(
         v = logit(e)
     problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), ridge_of(design, C))
     beta = balanced_start(engine, design, s, w, C=C)
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=bool(np.isinf(C)))
+    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 
 def fit_pair(
@@ -129,7 +130,7 @@ def fit_pair(
     ridge = np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
     pulls = () if audits is None else (audits.pull(f.n_parameters),)
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge, pulls)
-    free = bool(np.isinf(C) or np.isinf(propensity_C))
+    free = math.isinf(C) or math.isinf(propensity_C)
     solution = problem.solve(
         start,
         total_weight=float(w.sum()),

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from scarless.data.attributes import check_attributes
-from scarless.models._base import LogisticMixin, PUClassifier, warn_if_all_labelled
+from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled
 from scarless.models._inference import PairInference, pair_inference
 from scarless.models._logistic import PairFit
 from scarless.models._relaxed_search import RelaxedPairFit
@@ -27,6 +28,18 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
 
     propensity_attributes: Any
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return what scikit-learn shows, with a comment where one propensity for all rows is assumed: SCAR."""
+        # Scikit-learn breaks the lines of classes with its own __repr__ only: it is shown one that has it.
+
+        def get_params(_: Any, deep: bool = True) -> dict[str, Any]:
+            return self.get_params(deep)
+
+        of_class = {"__init__": type(self).__init__, "get_params": get_params}
+        twin: Any = type(type(self).__name__, (BaseEstimator,), of_class)
+        text = BaseEstimator.__repr__(twin.__new__(twin), N_CHAR_MAX)
+        return text if self.propensity_attributes is not None else f"{text}  # SCAR: no propensity_attributes"
+
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
 
@@ -40,7 +53,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         """
         return self._linear_probability(X, "propensity_")
 
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -54,6 +67,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         array of shape (n_rows,)
             1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
         """
+        need_labels(s, "predict_posterior(X, s)")
         return self._posterior(X, s, self.predict_propensity(X), known=False)
 
     def _assumed_propensity(self, X: Any) -> Vector:

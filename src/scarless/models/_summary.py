@@ -1,5 +1,6 @@
 """The table that a fitted pair prints: data first, then text, HTML or a data frame."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
@@ -15,6 +16,7 @@ from scarless.models._inference import Interval
 Vector = NDArray[np.float64]
 
 _LONGEST_NAME = 40
+_SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +177,40 @@ class Summary:
             f"<div><h4>{escape(self.title)}</h4><table>{facts}</table>"
             f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
         )
+
+
+def collinear_remarks(of_models: dict[tuple[str, ...], list[str]], *, penalised: bool) -> list[str]:
+    """Return what to say of sets of columns, each with the models in which it is so, that determine each other.
+
+    Examples
+    --------
+    >>> (remark,) = collinear_remarks({("sex_f", "sex_m"): ["classifier"]}, penalised=True)
+    >>> print(remark[:95])
+    These columns determine each other, as all levels of a one-hot encoding do: sex_f and sex_m of
+    """
+    constant = [names[0] for names in of_models if len(names) == 1]
+    sets = {names: models for names, models in of_models.items() if len(names) > 1}
+    remarks = []
+    if sets:
+        named = [f"{_listed(names, _NAMES_SHOWN)} of the {' and the '.join(of)}" for names, of in sets.items()]
+        rest = [f"{len(named) - _SETS_SHOWN} more"] if len(named) > _SETS_SHOWN else []
+        remarks.append(
+            "These columns determine each other, as all levels of a one-hot encoding do: "
+            f"{'; '.join(named[:_SETS_SHOWN] + rest)}. {'Only the penalty' if penalised else 'Nothing'} tells their "
+            "coefficients apart, so that p-values and intervals of single ones say little. To read them, drop one "
+            "column of each, e.g. by OneHotEncoder(drop='first'); predictions hardly change."
+        )
+    if constant:
+        remarks.append(
+            f"Constant in all rows, or as good as that: {_listed(constant, _NAMES_SHOWN)}. The data say nothing about "
+            "such coefficients."
+        )
+    return remarks
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 def _number(value: float) -> str:

@@ -12,10 +12,15 @@ from scarless.data.tables import check_table
 from scarless.models._base import all_labelled
 from scarless.models._inference import Interval, PairInference, quantile
 from scarless.models._relaxed import Levels, mixed_interval
-from scarless.models._summary import Block, Summary
+from scarless.models._summary import Block, Summary, collinear_remarks
 from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
+
+ONE_PROPENSITY = (
+    "No propensity attributes are named, so every positive is as likely to be labelled as any other: this is SCAR, by "
+    "maximum likelihood. If the labelling depends on attributes, name them: propensity_attributes=[...]."
+)
 
 
 class StandardErrors(NamedTuple):
@@ -95,7 +100,7 @@ class InferenceMixin:
                 Block.of("Classifier: Pr(y=1|x)", self._names(inference.f), inference.beta_f, errors[:n_f], z),
                 Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
             ),
-            remarks=tuple(self._remarks()),
+            remarks=(*self._collinear_remarks(), *self._remarks()),
         )
 
     def standard_errors(self) -> StandardErrors:
@@ -213,6 +218,8 @@ class InferenceMixin:
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
         remarks = []
+        if self._known_inference().e.n_columns == 0:
+            remarks.append(ONE_PROPENSITY)
         if all_labelled(self._known_inference().label_frequency.value):
             remarks.append(
                 "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
@@ -223,6 +230,16 @@ class InferenceMixin:
                 "The solver did not converge: neither estimates nor standard errors are those of the optimum."
             )
         return remarks
+
+    def _collinear_remarks(self) -> list[str]:
+        """Name columns whose single coefficients mean nothing: those that a linear combination makes constant."""
+        inference, models = self._known_inference(), ("classifier", "propensity model")
+        of_models = dict[tuple[str, ...], list[str]]()
+        for model, design, sets in zip(models, (inference.f, inference.e), inference.collinear(), strict=True):
+            names = self._names(design)
+            for members in sets:
+                of_models.setdefault(tuple(names[j] for j in members), []).append(model)
+        return collinear_remarks(of_models, penalised=max(inference.C, inference.propensity_C) < np.inf)
 
     def _known_inference(self) -> PairInference:
         return known_inference(self)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice
 from scarless.data.tables import check_foreign_table
@@ -18,6 +19,7 @@ from scarless.models._base import (
     all_columns,
     check_solver_options,
     engine_of,
+    need_labels,
     warn_unless_converged,
 )
 from scarless.models._em import em_known_propensity
@@ -133,6 +135,14 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     feature_names_in_ : array of str
         Where `X` has names.
 
+    Notes
+    -----
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+
     References
     ----------
     Bekker, Robberechts and Davis (2019).
@@ -207,7 +217,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         self._fit_known(training, e, method)
         return self
 
-    def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -221,6 +231,13 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         -------
         array of shape (n_rows,)
         """
+        need_labels(s, "predict_posterior(X, s, propensity)")
+        if propensity is None:
+            raise TypeError(
+                "predict_posterior needs the propensity of each row too, which this model does not know: "
+                "predict_posterior(X, s, propensity)."
+            )
+        refuse_unread(X, "X")
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
         return self._posterior(X, s, e, known=True)
 

@@ -34,6 +34,8 @@ from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
 
+_NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
+
 
 class SAREMClassifier(PairClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
@@ -139,6 +141,14 @@ class SAREMClassifier(PairClassifier):
     SAREMClassifierCV : Chooses the penalties and the classifier's attributes.
     PropensityWeightedClassifier : When the propensity is known.
     scarless.diagnostics : How far a fit can be believed.
+
+    Notes
+    -----
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
 
     References
     ----------
@@ -309,6 +319,7 @@ class SAREMClassifier(PairClassifier):
         if solver == "auto":
             solver = "newton" if logistic else "cross-fit" if self.cross_fit is not None and not self.refit else "em"
         check_starts(self, solver)
+        self._check_start_class_prior()
         return solver
 
     def _check_cross_fit(self) -> None:
@@ -321,6 +332,14 @@ class SAREMClassifier(PairClassifier):
 
     def _audits(self, default: float) -> float:
         return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
+
+    def _check_start_class_prior(self) -> None:
+        """Refuse a class prior to begin at that is 0 or 1 for all that floating-point sums can tell."""
+        if not isinstance(self.start, str) and not _NEAREST_PRIOR <= self.start <= 1.0 - _NEAREST_PRIOR:
+            raise ValueError(
+                f"start={self.start!r} is a class prior to begin at, and cannot be told from {self.start:.0f} in sums "
+                f"over rows; give one between {_NEAREST_PRIOR:g} and 1 - {_NEAREST_PRIOR:g}."
+            )
 
     def _fit_newton(self, training: Training) -> None:
         X, s, w = training

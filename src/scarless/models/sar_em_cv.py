@@ -106,6 +106,12 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     Intervals and standard errors do not know of the choice: they are those of the chosen model.
     `scarless.diagnostics.bootstrap_intervals` repeats the choice on every resample, which takes as many searches.
 
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive

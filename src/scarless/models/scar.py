@@ -13,6 +13,7 @@ from scarless.labelling.base import check_one_propensity
 from scarless.models._base import (
     check_solver_options,
     engine_of,
+    need_labels,
     warn_if_all_labelled,
     warn_unless_converged,
 )
@@ -66,6 +67,14 @@ class SCARClassifier(KnownPropensityClassifier):
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
+
+    Notes
+    -----
+    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
+    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
+    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
+    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
+    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
 
     References
     ----------
@@ -179,7 +188,7 @@ class SCARClassifier(KnownPropensityClassifier):
         """
         return np.full(self._class_probability(X).size, self.label_frequency_)
 
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -192,6 +201,7 @@ class SCARClassifier(KnownPropensityClassifier):
         -------
         array of shape (n_rows,)
         """
+        need_labels(s, "predict_posterior(X, s)")
         return self._posterior(X, s, self.predict_propensity(X), known=True)
 
     def _assumed_propensity(self, X: Any) -> Vector:
@@ -239,6 +249,8 @@ class NaiveClassifier(KnownPropensityClassifier):
     >>> NaiveClassifier().fit(X, [0, 0, 1, 1]).predict([[3.0]])
     array([1])
     """
+
+    _corrects = False
 
     def __init__(
         self,

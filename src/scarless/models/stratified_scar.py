@@ -18,7 +18,7 @@ from scarless.label_frequency.names import (
     narrow_tags,
 )
 from scarless.labelling.attributes import attribute_columns
-from scarless.models._base import Training, check_solver_options
+from scarless.models._base import Training, check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 
@@ -229,7 +229,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
         return self._propensity_of(self._stratum_values(X), X.shape[0])
 
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -242,6 +242,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         -------
         array of shape (n_rows,)
         """
+        need_labels(s, "predict_posterior(X, s)")
         return self._posterior(X, s, self.predict_propensity(X), known=True)
 
     def _assumed_propensity(self, X: Any) -> Vector:

@@ -79,7 +79,12 @@ class Hull:
         self._of_ones = self._times_inverse(np.ones(kernel.shape[0]))
 
     def nearest(self, u: Vector, zero: Mask) -> Nearest:
-        """Return the distribution nearest to `u`, trying first the face where the points of `zero` have weight 0."""
+        """Return the distribution nearest to `u`, trying first the face where the points of `zero` have weight 0.
+
+        Weights sum to 1, so there is no face without any point: where `zero` holds them all, as the labelled points of
+        a table with few distinct rows may do, the negative entries of `u` are the first guess.
+        """
+        zero = u < 0 if zero.all() else zero
         return (None if self._is_smooth else self._by_pivoting(u, zero)) or self._by_interior_point(u)
 
     @property

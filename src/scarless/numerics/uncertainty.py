@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
 from scarless.numerics import likelihood, linear
 from scarless.numerics.linear import Design, Matrix
 from scarless.numerics.sigmoid import Vector
+
+_NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
 
 
 class PairSums(NamedTuple):
@@ -244,3 +247,43 @@ def centred(matrix: Matrix, T: Matrix, *, noise: float) -> tuple[Matrix, float]:
     moved[:, gone] = 0.0
     lost = float((before[~gone] / after[~gone]).max(initial=1.0))
     return moved, noise * max(lost, 1.0)
+
+
+def with_few_entries(basis: Matrix) -> Matrix:
+    """Return a basis of the same space, columns of length 1, each with as few entries as elimination finds.
+
+    Reduced echelon form: any mixture of directions is as good, and those that belong to different things come apart.
+
+    Examples
+    --------
+    >>> mixed = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> np.abs(with_few_entries(mixed)).round(2)
+    array([[0.71, 0.  ],
+           [0.71, 0.  ],
+           [0.  , 1.  ]])
+    """
+    rows = basis.T.copy()
+    for k in range(len(rows)):
+        row, column = divmod(int(np.argmax(np.abs(rows[k:]))), rows.shape[1])
+        rows[[k, k + row]] = rows[[k + row, k]]
+        rows[k] /= rows[k, column]
+        others = np.arange(len(rows)) != k
+        rows[others] -= np.outer(rows[others, column], rows[k])
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+
+
+def collinear_columns(information: Matrix, columns: Vector, *, noise: float) -> list[NDArray[np.intp]]:
+    r"""Return the sets of columns of one model that a linear combination makes constant, the smallest sets first.
+
+    Such a combination `v` has :math:`X v = a 1`, and so no information, whatever the weights of the rows: about the
+    columns' means :math:`H v = 0`. `information` is that of one model, `columns` the sum of ``w [x, 1]`` over rows.
+    """
+    moved, _ = centred(information, centring([columns]), noise=noise)
+    apart = precision(moved[:-1, :-1], noise=noise)
+    before, after = np.abs(np.diagonal(information))[:-1], np.abs(np.diagonal(moved))[:-1]
+    lost = np.divide(before, after, out=np.ones_like(before), where=after > 0)  # digits, to the mean of each column
+    bound = noise * before.size * (np.maximum(lost, 1.0) @ apart.vectors**2)
+    null = with_few_entries(apart.vectors[:, np.abs(apart.values) <= bound])
+    smallest = max(_NO_PART, np.sqrt(noise))
+    found = [np.flatnonzero(np.abs(vector) > smallest * np.abs(vector).max()) for vector in null.T]
+    return sorted(found, key=lambda members: (members.size, members.tolist()))

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from scarless.data.extras import REPRODUCE, need
-from scarless.experiments import Store
+from scarless.data.files import write_whole
+from scarless.experiments import Store, check_spec
+from scarless.experiments.store import MANIFEST
 from scarless.report.build import Report, build_report
 from scarless.report.csv_files import records_csv, results_csv
 from scarless.report.figures import Figure, Panel
@@ -48,13 +50,14 @@ def render_report(folder: str | Path) -> Path:
             f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run `scarless reproduce` "
             "with this folder as --out, and see what it says of the datasets."
         )
+    check_spec(manifest["spec"], str(store.folder / MANIFEST))
     report = build_report(records, timings, manifest)
-    _write(store.folder / RESULTS, results_csv(records, timings, manifest))
-    _write(store.folder / RECORDS, records_csv(records, timings))
+    write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))
+    write_whole(store.folder / RECORDS, records_csv(records, timings))
     (store.folder / FIGURES).mkdir(exist_ok=True)
     for figure in (*report.score_figures, *report.rank_figures):
-        _write(store.folder / FIGURES / f"{figure.name}.svg", render_figure(figure))
-    _write(store.folder / PAGE, render_page(report))
+        write_whole(store.folder / FIGURES / f"{figure.name}.svg", render_figure(figure))
+    write_whole(store.folder / PAGE, render_page(report))
     return store.folder / PAGE
 
 
@@ -86,10 +89,3 @@ def _sheet(figure: Figure) -> Sheet:
         y += max(panel.height for panel in row) + GAP / 2
         width = max(width, 2 * MARGIN + len(row) * (row[0].width + GAP) - GAP)
     return Sheet(tuple(places), width, y - GAP / 2 + MARGIN)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    temporary.replace(path)

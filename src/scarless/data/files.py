@@ -1,0 +1,40 @@
+"""Files that are written as a whole, and errors that say which file they are about."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Give errors of the operating system the name of the file; those of writing, as on a full disk, come without.
+
+    Examples
+    --------
+    >>> import errno
+    >>> with naming("records.jsonl"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 28] No space left on device: 'records.jsonl'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        if error.errno is None:  # as from NumPy, when fewer bytes were written than it asked for
+            raise OSError(f"{path}: {error}") from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all, also where the disk is full or the process is stopped."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with naming(path):
+            temporary.write_text(text, encoding="utf-8", newline="")
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,57 @@
+"""Kinds of arrays that NumPy would take in another way than they are meant, without a word: they are refused."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+def refuse_unread(values: Any, name: str) -> None:
+    """Refuse a query that has not been run, such as a polars LazyFrame: it has no values yet.
+
+    Examples
+    --------
+    >>> refuse_unread([1, 2], "y")
+    """
+    if hasattr(values, "collect") and hasattr(values, "collect_schema"):
+        raise TypeError(f"{name} is a {type(values).__name__}, which holds no values yet. Pass {name}.collect().")
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse a masked array in which anything is masked: the numbers under a mask are no data.
+
+    Examples
+    --------
+    >>> refuse_masked(np.ma.array([1.0, 2.0], mask=[False, True]), "sample_weight")
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight is a masked array with 1 of 2 values masked, ...
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return
+    masked = int(np.count_nonzero(np.ma.getmaskarray(values)))
+    if masked:
+        raise ValueError(
+            f"{name} is a masked array with {masked} of {values.size} values masked, and masks are not read here. Drop "
+            f"those rows, or fill in what a masked value stands for: {name}.filled(value)."
+        )
+
+
+def refuse_odd_vector(values: Any, name: str) -> None:
+    """Refuse what looks like one value per row and is not: masked, complex, sparse, or a query.
+
+    Examples
+    --------
+    >>> refuse_odd_vector(np.array([1.0 + 2.0j]), "propensity")
+    Traceback (most recent call last):
+    ...
+    ValueError: Complex data not supported: propensity must hold real numbers; ...
+    """
+    refuse_unread(values, name)
+    refuse_masked(values, name)
+    if sparse.issparse(values):
+        raise TypeError(f"{name} is sparse, and one plain value per row is needed. Pass {name}.toarray().ravel().")
+    if hasattr(values, "__array__") and np.asarray(values).dtype.kind == "c":
+        raise ValueError(
+            f"Complex data not supported: {name} must hold real numbers; take the part that is meant, e.g. {name}.real."
+        )

@@ -1,0 +1,121 @@
+"""Tools that take observed labels for classes are told of, at the user's own line, and no others."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn import config_context
+from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SCARClassifier
+from scarless.diagnostics import ClassCalibrationDisplay
+from scarless.metrics import make_pu_scorer, propensity_weighted_f1
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(600, 3))
+Y = (RNG.random(600) < expit(2 * X[:, 0])).astype(int)
+E = expit(X[:, 1])
+S = Y * (RNG.random(600) < E)
+MODEL = SAREMClassifier(propensity_attributes=[1], classification_attributes=[0, 2])
+PIPELINE = make_pipeline(StandardScaler(), MODEL)
+
+
+@pytest.fixture(params=[MODEL, PIPELINE], ids=["model", "pipeline"])
+def model(request):
+    return request.param
+
+
+def labels_as_scores(warned):
+    return [str(one.message) for one in warned if "takes y for classes" in str(one.message)]
+
+
+@pytest.mark.parametrize("options", [{}, {"ensemble": False}, {"n_jobs": 2, "ensemble": False}])
+def test_calibration_to_labels_is_told_of_and_undoes_the_correction(model, options):
+    with pytest.warns(UserWarning, match="CalibratedClassifierCV takes y for classes, but SAREMClassifier is") as told:
+        calibrated = CalibratedClassifierCV(model, cv=2, **options).fit(X, S)
+    assert {one.filename for one in told if "takes y" in str(one.message)} == {__file__}
+    own = model.fit(X, S).predict_proba(X)[:, 1].mean()
+    assert abs(own - Y.mean()) < 0.08
+    assert calibrated.predict_proba(X)[:, 1].mean() == pytest.approx(S.mean(), abs=0.03)
+
+
+def test_a_final_estimator_of_labels_is_told_of():
+    with pytest.warns(UserWarning, match="StackingClassifier takes y for classes, but SCARClassifier is given"):
+        StackingClassifier([("scar", SCARClassifier(0.9, method="likelihood"))], cv=2).fit(X, S)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "accuracy", "f1", make_scorer(roc_auc_score)])
+def test_scores_against_labels_are_told_of(model, scoring):
+    with pytest.warns(UserWarning, match=r"takes y for classes, but SAREMClassifier is .*make_pu_scorer") as told:
+        cross_val_score(model, X, S, cv=2, scoring=scoring)
+    assert {one.filename for one in told} == {__file__}
+    with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score takes y for classes"):
+        cross_validate(model, X, S, cv=2, scoring=["roc_auc", "accuracy"])
+    with pytest.warns(UserWarning, match="takes y for classes"):
+        GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
+
+
+def test_a_threshold_tuned_to_labels_is_told_of(model):
+    with pytest.warns(UserWarning, match="balanced_accuracy_score takes y for classes.*scorer of thresholds"):
+        TunedThresholdClassifierCV(model, cv=2, thresholds=5).fit(X, S)
+
+
+def test_the_picture_of_calibration_is_told_of():
+    pytest.importorskip("matplotlib")
+    fitted = MODEL.fit(X, S)
+    with pytest.warns(UserWarning, match="CalibrationDisplay takes y for classes. If these are observed labels"):
+        CalibrationDisplay.from_estimator(fitted, X, S)
+    ClassCalibrationDisplay.from_estimator(fitted, X, S)
+
+
+def test_what_is_right_is_not_told_of(model):
+    """Warnings are errors in these tests."""
+    scorer = make_pu_scorer("roc_auc")
+    cross_val_score(model, X, S, cv=2)
+    cross_validate(model, X, S, cv=2, scoring={"a": scorer, "b": make_pu_scorer("observed_log_likelihood")})
+    GridSearchCV(model, {}, cv=2, scoring=scorer).fit(X, S).predict(X)
+    cross_val_predict(model, X, S, cv=2, method="predict_proba")
+    FixedThresholdClassifier(model, threshold=0.3).fit(X, S).predict(X)
+    BaggingClassifier(model, n_estimators=2, random_state=0).fit(X, S).predict_proba(X)
+    VotingClassifier([("one", model)], voting="soft").fit(X, S).predict(X)
+    fitted = model.fit(X, S)
+    get_scorer("roc_auc")(fitted, X, Y)
+    permutation_importance(fitted, X, Y, scoring="roc_auc", n_repeats=2, random_state=0)
+    CalibratedClassifierCV(FrozenEstimator(fitted)).fit(X, Y)
+    TunedThresholdClassifierCV(fitted, cv="prefit", refit=False).fit(X, Y)
+
+
+def test_a_threshold_may_be_tuned_by_propensities():
+    scorer = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))
+    with config_context(enable_metadata_routing=True):
+        TunedThresholdClassifierCV(MODEL, cv=2, thresholds=5, scoring=scorer.set_score_request(propensity=True)).fit(
+            X, S, propensity=E
+        )
+
+
+def test_the_naive_model_is_one_of_labels():
+    CalibratedClassifierCV(NaiveClassifier(), cv=2).fit(X, S)
+    cross_val_score(NaiveClassifier(), X, S, cv=2, scoring="roc_auc")
+
+
+def test_a_search_of_ours_inside_of_a_tool_is_told_of():
+    search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], random_state=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        CalibratedClassifierCV(search, cv=2).fit(X, S)
+    assert "CalibratedClassifierCV takes y for classes, but SAREMClassifierCV is" in labels_as_scores(told)[0]

@@ -1,0 +1,123 @@
+"""What a summary says beside its numbers: columns that determine each other, and SCAR."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics import identifiability_report
+from scarless.numerics.uncertainty import collinear_columns
+
+SCAR = "every positive is as likely to be labelled as any other: this is SCAR"
+LEVELS = ["town", "village", "farm"]
+
+
+@pytest.fixture(scope="module")
+def homes():
+    rng = np.random.default_rng(3)
+    home = rng.choice(LEVELS, 3000, p=[0.6, 0.38, 0.02])
+    table = pd.DataFrame({"home": home, "age": rng.normal(size=3000), "visits": rng.normal(size=3000)})
+    f = expit(-1 + 2.0 * (home == "village") + table["age"])
+    return table, (rng.random(3000) < f * expit(table["visits"])).astype(int)
+
+
+def encoded(table, drop=None):
+    encoder = OneHotEncoder(drop=drop, sparse_output=False).set_output(transform="pandas")
+    return pd.concat([encoder.fit_transform(table[["home"]]), table[["age", "visits"]]], axis=1)
+
+
+def fit(X, s, **options):
+    return SAREMClassifier(propensity_attributes=["visits"], **options).fit(X, s)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_all_levels_of_an_attribute_are_named(homes, kind):
+    """The rare level too; with one dropped, the p-value that the penalty hid comes out and nothing is remarked."""
+    table, s = homes
+    full, dropped = (fit(encoded(table, drop).astype(kind), s).summary() for drop in (None, "first"))
+    (remark,) = full.remarks
+    assert "determine each other" in remark
+    assert "home_farm, home_town and home_village of the classifier. Only the penalty tells" in remark
+    assert "OneHotEncoder(drop='first')" in remark
+    assert dropped.remarks == ()
+    p_value = [dict(zip(each.blocks[0].names, each.blocks[0].p_value, strict=True)) for each in (full, dropped)]
+    assert p_value[0]["home_village"] > 0.02
+    assert p_value[1]["home_village"] < 1e-3
+
+
+def test_columns_of_both_models_and_constant_ones(homes):
+    table, s = homes
+    X = encoded(table).assign(one=1.0, twice=2 * table["age"])
+    model = SAREMClassifier(propensity_attributes=["visits", "home_farm", "home_town", "home_village"]).fit(X, s)
+    determined, constant = model.summary().remarks
+    assert "age and twice of the classifier;" in determined
+    assert "home_farm, home_town and home_village of the classifier and the propensity model." in determined
+    assert constant.startswith("Constant in all rows, or as good as that: one.")
+
+
+def test_scales_and_places_of_columns_do_not_matter(homes):
+    table, s = homes
+    X = encoded(table)
+    X = X * [1e-3, 1.0, 1e3, 1.0, 1.0] + [5.0, 0.0, 0.0, 0.0, 100.0]
+    (remark,) = fit(X, s, C=100.0).summary().remarks
+    assert "home_farm, home_town and home_village of the classifier." in remark
+
+
+def test_without_a_penalty_nothing_tells_them_apart(homes):
+    table, s = homes
+    (remark,) = fit(encoded(table), s, C=np.inf).summary().remarks
+    assert "Nothing tells their coefficients apart" in remark
+
+
+def test_columns_that_are_alike_but_not_collinear_are_not_named(homes):
+    table, s = homes
+    noise = np.random.default_rng(0).normal(size=len(table))
+    X = encoded(table, "first").assign(almost=table["age"] + 1e-3 * noise, year=2000 + np.round(table["age"]))
+    assert fit(X, s).summary().remarks == ()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.lists(st.integers(2, 5), min_size=1, max_size=3))
+def test_groups_of_levels_come_apart(seed, sizes):
+    """Any weights of the rows: what is collinear has no information in any of them."""
+    rng = np.random.default_rng(seed)
+    groups = [np.eye(size)[np.append(np.arange(size), rng.integers(size, size=60))[:60]] for size in sizes]
+    X = np.column_stack([rng.normal(size=60), *groups, np.ones(60)])
+    information = X.T @ (rng.uniform(0.1, 1.0, size=(60, 1)) * X)
+    found = collinear_columns(information, X.sum(axis=0), noise=1e-13)
+    ends = np.cumsum([1, *sizes])
+    expected = [list(range(start, end)) for start, end in pairwise(ends)]
+    assert sorted(members.tolist() for members in found) == expected
+
+
+def test_no_propensity_attributes_is_called_scar(homes):
+    table, s = homes
+    X = table[["age", "visits"]]
+    for model in (SAREMClassifier(), SAREMClassifierCV(Cs=[1.0], propensity_Cs=[1.0], random_state=0)):
+        fitted = model.fit(X, s)
+        assert any(SCAR in remark for remark in fitted.summary().remarks)
+        assert SCAR in str(fitted.summary()).replace("\n", " ")
+        assert any(SCAR in note for note in identifiability_report(fitted).notes)
+        assert repr(fitted).endswith("  # SCAR: no propensity_attributes")
+    named = fit(X, s)
+    assert not any(SCAR in text for text in (*named.summary().remarks, *identifiability_report(named).notes))
+
+
+def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
+    options = {"classification_attributes": list("abcdefghijklmnop"), "C": 3.0, "propensity_C": 2.0, "n_starts": 7}
+    for kind in (SAREMClassifier, SAREMClassifierCV):
+        names = {name: value for name, value in options.items() if name in kind().get_params()}
+        plain = type(kind.__name__, (BaseEstimator,), {"__init__": kind.__init__})
+        assert repr(kind(**names)) == f"{plain(**names)!r}  # SCAR: no propensity_attributes"
+        assert repr(kind(propensity_attributes=[1], **names)) == repr(plain(propensity_attributes=[1], **names))
+        assert eval(repr(kind()), {kind.__name__: kind}).get_params() == kind().get_params()
+        assert repr(clone(kind(**names))) == repr(kind(**names))
+    assert "SCAR" not in repr(make_pipeline(StandardScaler(), SAREMClassifier()))
