@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from tqdm import tqdm
@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def several(known: Iterable[str]) -> object:
+def several(known: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a reader of names with semicolons or commas between them; names may themselves have commas."""
     names = list(known)
 

@@ -111,7 +111,7 @@ def _two_classes(column: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarr
     values, code = np.unique(column if numbers is None else numbers, return_inverse=True)
     share = np.bincount(code) / code.size
     if values.size == 2:
-        positive = np.argmin(np.abs(share - SHARE))[None]
+        positive = np.array([np.argmin(np.abs(share - SHARE))])
     else:
         order = rng.permutation(values.size)
         best = np.argmin(np.abs(np.cumsum(share[order])[:-1] - SHARE))
