@@ -11,10 +11,11 @@ import os
 import sys
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 
 from tqdm import tqdm
 
-from benchmarks.fuzz.run import ignore_interrupts, try_call, try_calls
+from benchmarks.fuzz.run import begin, try_call, try_calls
 
 CHUNK = 25
 
@@ -25,13 +26,17 @@ def run_all(n: int, seed: int, jobs: int) -> tuple[Counter[str], list[tuple[int,
         os.environ[name] = "1"  # the workers, which are started afresh, read it
     counts: Counter[str] = Counter()
     unclear = []
-    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=ignore_interrupts)
+    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=begin)
     try:
         chunks = [range(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
         futures = [executor.submit(try_calls, seed, chunk) for chunk in chunks]
         with tqdm(total=n, unit="call", file=sys.stderr) as bar:
             for future in as_completed(futures):
-                found, bad = future.result()
+                try:
+                    found, bad = future.result()
+                except BrokenProcessPool:
+                    ahead = [chunk.start for chunk, other in zip(chunks, futures, strict=True) if other.exception()]
+                    sys.exit(f"A call killed its process (see above): one of those from --only {ahead[0]} on.")
                 counts.update(found)
                 unclear.extend(bad)
                 bar.set_postfix(unclear=counts["unclear"], refresh=False)

@@ -42,7 +42,6 @@ NOT_NUMBERS: Pool = {
     "0-d array": lambda _: np.array(0.5),
     "0-d array of text": lambda _: np.array("a"),
     "frame": lambda _: pd.DataFrame({"a": [1]}),
-    "self-holding list": lambda _: _cycle(),
 }
 SMALL: Pool = {
     **NOT_NUMBERS,
@@ -137,12 +136,6 @@ def _last(base: Base) -> list[int]:
 def _length(X: Any) -> int:
     shape = getattr(X, "shape", ())
     return shape[0] if shape else 1
-
-
-def _cycle() -> list[Any]:
-    held: list[Any] = []
-    held.append(held)
-    return held
 
 
 # By name, or by "name of the call.name" where one name means several things.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import signal
@@ -16,8 +17,9 @@ from benchmarks.fuzz.targets import pick
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends its workers."""
+def begin() -> None:
+    """Prepare a worker: Ctrl-C is left to the parent, and a crash shows where it was."""
+    faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
