@@ -52,9 +52,11 @@ def report(counts: Counter[str], unclear: list, *, width: int = 160) -> None:
     groups = defaultdict(list)
     for number, trial in unclear:
         groups[trial.group].append((number, trial))
-    for (target, what, where), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+    for (where, what), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        print(f"\n{len(members)} x {what[:width]} at {where}")
+        names = Counter(trial.target for _, trial in members)
+        print("    " + ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.items()))
         number, trial = min(members, key=lambda pair: (len(pair[1].arguments), len(pair[1].steps), pair[0]))
-        print(f"\n{len(members)} x {target}: {what[:width]}\n    at {where}")
         print(f"    --only {number}: {', '.join(trial.arguments)}")
         if message := (trial.text.strip().splitlines() or [""])[-1][:width]:
             print(f"    {message}")

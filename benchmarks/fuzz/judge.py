@@ -18,6 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 
 CLEAR = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
 PREDICTIONS = ("predict_proba", "predict_propensity", "predict_posterior", "propensity")
+BROUGHT = ("(estimator:", "(classifier:", "(propensity_model:", "(label_frequency:", "(model:")
 SHORTEST = 20  # characters of an error that says what was expected, what came and what to do
 SECONDS = 60
 
@@ -39,9 +40,9 @@ class Trial:
     text: str = ""
 
     @property
-    def group(self) -> tuple[str, str, str]:
-        """What makes two unclear outcomes the same."""
-        return self.target, self.what, self.where
+    def group(self) -> tuple[str, str]:
+        """What makes two unclear outcomes the same fault."""
+        return self.where, self.what
 
     def unclear(self, what: str, where: str, text: str = "") -> None:
         """Note an unclear outcome; the first one counts."""
@@ -70,7 +71,7 @@ class Trial:
     def _judge_error(self, error: Exception) -> None:
         if self.verdict == "unclear":
             return
-        if is_clear(error):
+        if is_clear(error, others=any(name in given for given in self.arguments for name in BROUGHT)):
             self.verdict, self.what, self.text = "clear", type(error).__name__, str(error)
         else:
             self.unclear(type(error).__name__, place(error.__traceback__), traceback.format_exc())
@@ -99,8 +100,11 @@ class Ended(Exception):
     """A step of a trial has failed, clearly or not."""
 
 
-def is_clear(error: Exception) -> bool:
-    """Return whether an error was written for the user: by this library, or by scikit-learn's checks."""
+def is_clear(error: Exception, *, others: bool) -> bool:
+    """Return whether an error was written for the user: by this library, or by scikit-learn's checks.
+
+    With ``others``, the user has brought a model of scikit-learn's, whose own errors are then for the user too.
+    """
     if not isinstance(error, CLEAR) or len(str(error)) < SHORTEST:
         return False
     innermost = last(error.__traceback__)
@@ -109,7 +113,8 @@ def is_clear(error: Exception) -> bool:
     path = innermost.tb_frame.f_code.co_filename.replace("\\", "/")
     if "/scarless/" in path:
         return is_raise(innermost)
-    return any(part in path for part in ("/sklearn/utils/", "/sklearn/base.py", "/sklearn/model_selection/_split.py"))
+    checks = ("/sklearn/utils/", "/sklearn/base.py", "/sklearn/model_selection/_split.py")
+    return any(part in path for part in checks) or (others and "/sklearn/" in path)
 
 
 def is_raise(step: TracebackType) -> bool:
@@ -162,7 +167,10 @@ def short(path: str) -> str:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` in this thread, which must be the main one, when the time is up."""
+    """Raise `TooLong` in this thread, which must be the main one, when the time is up; no limit on Windows."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooLong

@@ -74,7 +74,7 @@ CLASSIFIERS: Pool = {
     "dummy": lambda _: DummyClassifier(),
     "pipeline": lambda _: make_pipeline(StandardScaler(), LogisticRegression()),
     "no sample_weight": lambda _: KNeighborsClassifier(3),
-    "no predict_proba": lambda _: Perceptron(),
+    "no predict_proba": lambda _: Perceptron(random_state=0),
     "regressor": lambda _: LinearRegression(),
     "clustering": lambda _: KMeans(2, n_init=1, random_state=0),
     "class, not model": lambda _: LogisticRegression,
@@ -116,6 +116,11 @@ PLACES: Pool = {
     **pool([None, 5, "", "\0", b"/nowhere", "/nowhere/at/all", [], 0.5, "~nobody/x", "/dev/null", True]),
     "an empty folder": lambda _: folder(),
 }
+
+
+def without_none(values: Pool) -> Pool:
+    """Return a pool without None."""
+    return {name: maker for name, maker in values.items() if name != "None"}
 
 
 class Choice(NamedTuple):
@@ -216,7 +221,8 @@ CHOICES: dict[str, Choice] = {
     "n_jobs": Choice(None, pool(["a", 0, 1.5, np.nan, None, 1, [], True])),  # more would start processes
     "verbose": Choice(None, pool([False, 0, None, "", []])),
     "progress": Choice(lambda b: False, pool([False, None, 0, "", []])),
-    "random_state": Choice(lambda b: 0, {**NUMBERS, **pool([[1, 2], [-1], 2**64])}),
+    # None would give another answer each time.
+    "random_state": Choice(lambda b: 0, {**without_none(NUMBERS), **pool([[1, 2], [-1], 2**64])}),
     "SAREMClassifier.n_starts": Choice(None, {**SMALL, **pool([4])}),
     "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
     "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),

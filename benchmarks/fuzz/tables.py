@@ -15,6 +15,11 @@ def frame(base: Base) -> pd.DataFrame:
     return pd.DataFrame(base.X, columns=[f"a{i}" for i in range(base.X.shape[1])])
 
 
+def polars(base: Base) -> pl.DataFrame:
+    """Return the same as a frame of polars'."""
+    return pl.DataFrame({f"a{i}": column for i, column in enumerate(base.X.T)})
+
+
 def _explicit_zeros(base: Base) -> sparse.csr_matrix:
     table = sparse.csr_matrix(base.X)
     table.data[::2] = 0.0
@@ -162,14 +167,14 @@ FRAMES: Pool = {
     "pandas, NaN": lambda b: frame(b).mask(b.X > 1),
     "pandas series": lambda b: frame(b)["a0"],
     "pandas index": lambda b: pd.Index(b.X[:, 0]),
-    "polars": lambda b: pl.DataFrame(frame(b)),
-    "polars, nulls": lambda b: pl.DataFrame(frame(b)).with_columns(pl.when(pl.col("a0") < 1).then(pl.col("a0"))),
-    "polars, text": lambda b: pl.DataFrame(frame(b)).with_columns(pl.lit("x").alias("a0")),
-    "polars, bool": lambda b: pl.DataFrame(frame(b)).select(pl.all() > 0),
-    "polars, integers": lambda b: pl.DataFrame(frame(b)).cast(pl.Int16),
+    "polars": polars,
+    "polars, nulls": lambda b: polars(b).with_columns(pl.when(pl.col("a0") < 1).then(pl.col("a0"))),
+    "polars, text": lambda b: polars(b).with_columns(pl.lit("x").alias("a0")),
+    "polars, bool": lambda b: polars(b).select(pl.all() > 0),
+    "polars, integers": lambda b: polars(b).cast(pl.Int16),
     "polars, lists": lambda b: pl.DataFrame({"a": [[1.0, 2.0]] * b.s.size}),
-    "polars, 0 rows": lambda b: pl.DataFrame(frame(b)).head(0),
-    "polars, lazy": lambda b: pl.DataFrame(frame(b)).lazy(),
+    "polars, 0 rows": lambda b: polars(b).head(0),
+    "polars, lazy": lambda b: polars(b).lazy(),
     "polars series": lambda b: pl.Series("a", b.X[:, 0]),
 }
 TABLES: Pool = {**SHAPES, **TYPES, **SPARSE, **NUMBERS, **FRAMES}

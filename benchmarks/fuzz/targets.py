@@ -53,7 +53,7 @@ NOT_ASKED = ("_", "get_", "set_", "fit", "from_", "index", "count")  # of what c
 RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
-NO_DEFAULT |= {"n_simulations"}
+NO_DEFAULT |= {"n_simulations", "random_state"}
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity")
 
 
@@ -107,6 +107,8 @@ class Caller:
         if not type(value).__module__.startswith("scarless"):
             return
         self.trial.do(f"repr({name})", lambda: (repr(value), str(value)))
+        for known in [name for name in dir(type(value)) if isinstance(getattr(type(value), name), property)]:
+            self.trial.do(f"{type(value).__name__}.{known}", partial(getattr, value, known))
         for method in public_methods(value):
             if all(p.default is not p.empty for p in inspect.signature(getattr(value, method)).parameters.values()):
                 self.trial.do(f"{type(value).__name__}.{method}", getattr(value, method))
