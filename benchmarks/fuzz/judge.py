@@ -68,17 +68,21 @@ class Trial:
         self._judge_value(step, value)
         return value
 
+    def _others(self) -> bool:
+        """Return whether the user has brought a model of scikit-learn's."""
+        return any(name in given for given in self.arguments for name in BROUGHT)
+
     def _judge_error(self, error: Exception) -> None:
         if self.verdict == "unclear":
             return
-        if is_clear(error, others=any(name in given for given in self.arguments for name in BROUGHT)):
+        if is_clear(error, others=self._others()):
             self.verdict, self.what, self.text = "clear", type(error).__name__, str(error)
         else:
             self.unclear(type(error).__name__, place(error.__traceback__), traceback.format_exc())
 
     def _judge_warnings(self, caught: list[warnings.WarningMessage]) -> None:
         for warning in caught:
-            if is_accident(warning):
+            if is_accident(warning, others=self._others()):
                 where = short(f"{warning.filename}:{warning.lineno}")
                 self.unclear(f"{warning.category.__name__}: {warning.message}", where)
 
@@ -123,11 +127,14 @@ def is_raise(step: TracebackType) -> bool:
     return any(i.offset == step.tb_lasti and i.opname == "RAISE_VARARGS" for i in dis.get_instructions(code))
 
 
-def is_accident(warning: warnings.WarningMessage) -> bool:
-    """Return whether a warning is arithmetic gone wrong, or a use of other libraries that will break."""
+def is_accident(warning: warnings.WarningMessage, *, others: bool) -> bool:
+    """Return whether a warning is arithmetic gone wrong, or a use of other libraries that will break.
+
+    With ``others``, arithmetic in scikit-learn is that of a model that the user has brought.
+    """
     path = warning.filename.replace("\\", "/")
     if issubclass(warning.category, RuntimeWarning):
-        return "/sklearn/" not in path or "/sklearn/utils/" in path  # what a classifier of the user's does is its own
+        return not (others and "/sklearn/" in path)
     if issubclass(warning.category, DeprecationWarning | FutureWarning | ResourceWarning):
         return "/scarless/" in path and not issubclass(warning.category, DataConversionWarning)
     return False

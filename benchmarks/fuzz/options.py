@@ -99,12 +99,12 @@ MODELS: Pool = {
 }
 FUNCTIONS: Pool = {
     **NOT_NUMBERS,
-    "gives NaN": lambda _: lambda X: np.full(_length(X), np.nan),
-    "gives None": lambda _: lambda X: None,
-    "gives text": lambda _: lambda X: "a",
-    "gives one number": lambda _: lambda X: 0.5,
-    "gives a matrix": lambda _: lambda X: np.ones((3, 3)),
-    "gives 2": lambda _: lambda X: np.full(_length(X), 2.0),
+    "gives NaN": lambda _: lambda X, p=None: np.full(_length(X), np.nan),
+    "gives None": lambda _: lambda X, p=None: None,
+    "gives text": lambda _: lambda X, p=None: "a",
+    "gives one number": lambda _: lambda X, p=None: 0.5,
+    "gives a matrix": lambda _: lambda X, p=None: np.ones((3, 3)),
+    "gives 2": lambda _: lambda X, p=None: np.full(_length(X), 2.0),
 }
 SEQUENCES: Pool = {
     **NUMBERS,
@@ -202,7 +202,7 @@ CHOICES: dict[str, Choice] = {
     ),
     "cost": Choice(None, {**NUMBERS, **pool(["log", "squared", "absolute", "zero-one"])}),
     "get_cost.cost": Choice(lambda b: "log", {**NUMBERS, **pool(["log", "squared", "absolute", "zero-one"])}),
-    "function": Choice(lambda b: lambda X: np.full(_length(X), 0.5), FUNCTIONS),
+    "function": Choice(lambda b: lambda X, p=None: np.full(_length(X), 0.5), FUNCTIONS),
     "obj": Choice(lambda b: 0.5, {**NUMBERS, **FUNCTIONS}),
     "gamma": Choice(lambda b: 1.5, NUMBERS),
     "at_least": Choice(lambda b: 0.1, NUMBERS),
