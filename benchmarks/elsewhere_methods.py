@@ -34,12 +34,12 @@ Method = Callable[[Task], Answer]
 def answer_of(model: Any, task: Task, *, propensity: bool = True) -> Answer:
     """Return the answer of a fitted model."""
     prior = getattr(model, "class_prior_", None)
-    low, high = model.class_prior_interval() if hasattr(model, "class_prior_interval") else (None, None)
+    interval = model.class_prior_interval() if hasattr(model, "class_prior_interval") else None
     return Answer(
         f_test=model.predict_proba(task.X_test)[:, 1],
         class_prior=float(model.predict_proba(task.X_train)[:, 1].mean() if prior is None else prior),
         e_test=model.predict_propensity(task.X_test) if propensity and hasattr(model, "predict_propensity") else None,
-        interval=None if low is None else (float(low), float(high)),
+        interval=None if interval is None else (float(interval[0]), float(interval[1])),
     )
 
 

@@ -230,7 +230,6 @@ CHOICES: dict[str, Choice] = {
     "n_labellings": Choice(lambda b: 2, SMALL),
     "n_rows": Choice(lambda b: 50, SMALL),
     "n_attributes": Choice(lambda b: 3, SMALL),
-    "quantity_options": Choice(None, SMALL),
 }
 COUNTS = ("n_", "decimals", "window", "max_splits")  # large ones would take their time, as they should
 
