@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 
-.PHONY: demo test test-random test-oldest format benchmark clean
+.PHONY: demo test test-random test-oldest fuzz format benchmark clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,12 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
 	.venv-oldest/bin/python -m pytest -n $(JOBS)
+
+# Hostile calls of every public name: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one and says all about it.
+N ?= 20000
+SEED ?= 0
+fuzz: $(VENV)/.test
+	$(BIN)/python -m benchmarks.fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 Row = dict[str, Any]
 Part = Callable[..., Iterator[Row]]
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("SCARLESS_BENCHMARK_RESULTS") or Path(__file__).parent / "results")
 KEYS = ("part", "dataset", "method", "c", "seed", "coding", "rows", "dtype")  # what makes two rows the same measurement
 
 
@@ -51,14 +52,19 @@ def read_rows(name: str) -> list[Row]:
 
 def run(name: str, parts: Mapping[str, Part], arguments: list[str]) -> None:
     """Run the parts that are asked for, or all, and append their rows to the results as they come."""
-    RESULTS.mkdir(exist_ok=True)
     for argument in arguments or list(parts):
         part, _, dataset = argument.partition(":")  # "speed:adult" runs the part on one dataset
         for row in parts[part]((dataset,)) if dataset else parts[part]():
-            row["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
-            with (RESULTS / f"{name}.jsonl").open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_row(name, row)
             print(json.dumps(row), flush=True)
+
+
+def append_row(name: str, row: Row) -> None:
+    """Add a row, with the machine it was measured on, to the results."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    row["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
+    with (RESULTS / f"{name}.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def newest(name: str) -> list[Row]:

@@ -1,0 +1,148 @@
+"""The scores of ``python -m benchmarks.elsewhere`` as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from benchmarks.elsewhere_methods import METHODS, ORACLES
+from benchmarks.elsewhere_tasks import MECHANISMS, TABLES
+from benchmarks.runner import Row, read_rows
+
+NAME = "elsewhere"
+NOTICEABLE = 1e-4  # a model that finds every positive labelled is the naive one but for rounding
+YARDSTICK = "SAREM C=1, without x_e"
+Key = tuple[str, str, int, str]
+Scores = dict[str, list[Row]]  # of each method, in the same order of tasks
+
+
+def key_of(row: Row) -> Key:
+    """Return what makes two rows the same measurement."""
+    return row["table"], row["mechanism"], row["seed"], row["method"]
+
+
+def newest_rows() -> list[Row]:
+    """Return the newest row of each measurement."""
+    return list({key_of(row): row for row in read_rows(NAME)}.values())
+
+
+def common_scores(
+    methods: Sequence[str] | None,
+    tables: Sequence[str] | None,
+    mechanisms: Sequence[str] | None,
+    seeds: Sequence[int] | None,
+) -> tuple[Scores, dict[str, int]]:
+    """Return the scores on the tasks that all methods have, and how many tasks each failed on."""
+    wanted = (("table", tables), ("mechanism", mechanisms), ("seed", seeds), ("method", methods))
+    rows = [row for row in newest_rows() if all(chosen is None or row[name] in chosen for name, chosen in wanted)]
+    names = methods or [name for name in METHODS if any(row["method"] == name for row in rows)]
+    good = {key_of(row): row for row in rows if row["failed"] is None}
+    tasks = sorted({key[:3] for key in good})
+    common = [task for task in tasks if all((*task, name) in good for name in names)]
+    failed = {name: sum(row["failed"] is not None for row in rows if row["method"] == name) for name in names}
+    return {name: [good[*task, name] for task in common] for name in names}, failed
+
+
+def column(rows: Iterable[Row], name: str) -> np.ndarray:
+    """Return one score of many rows; NaN where there is none."""
+    return np.array([np.nan if row[name] is None else float(row[name]) for row in rows])
+
+
+def mean(values: np.ndarray, digits: int = 4) -> str:
+    """Return the mean as text; a dash where a method has no such score."""
+    return f"{values.mean():.{digits}f}" if values.size and not np.isnan(values).any() else "–"
+
+
+def mean_ranks(scores: Scores) -> dict[str, float]:
+    """Return the mean rank of each method's MSE of f among those that see neither class nor propensity."""
+    names = [name for name in scores if name not in ORACLES]
+    ranks = rankdata(np.array([column(scores[name], "mse_f") for name in names]), axis=0)
+    return dict(zip(names, ranks.mean(axis=1), strict=True))
+
+
+def difference(gain: np.ndarray) -> str:
+    """Return a mean with its standard error over tasks."""
+    if gain.size < 2 or not gain.any():
+        return "–"
+    return f"{gain.mean():+.4f} ± {gain.std(ddof=1) / np.sqrt(gain.size):.4f}"
+
+
+def print_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    """Print a Markdown table."""
+    print("| " + " | ".join(heads) + " |")
+    print("|---" * len(heads) + "|")
+    for line in lines:
+        print("| " + " | ".join(line) + " |")
+    print()
+
+
+def overview(scores: Scores, failed: dict[str, int]) -> Iterable[list[str]]:
+    """Yield one line per method."""
+    ranks = mean_ranks(scores)
+    mse = {name: column(rows, "mse_f") for name, rows in scores.items()}
+    for name, rows in scores.items():
+        worse = np.mean(mse[name] > mse["naive"] + NOTICEABLE) if "naive" in mse and name != "naive" else np.nan
+        yield [
+            name,
+            mean(mse[name]),
+            difference(mse[name] - mse[YARDSTICK]) if YARDSTICK in mse else "–",
+            mean(column(rows, "mse_e")),
+            mean(column(rows, "prior_error"), 3),
+            mean(column(rows, "covered"), 3),
+            mean(column(rows, "width"), 3),
+            f"{ranks[name]:.2f}" if name in ranks else "–",
+            "–" if np.isnan(worse) else f"{worse:.1%}",
+            mean(column(rows, "seconds"), 2),
+            str(failed[name]),
+        ]
+
+
+OVERVIEW = (
+    "method",
+    "MSE_f",
+    f"difference to {YARDSTICK}",
+    "MSE_e",
+    "prior error",
+    "coverage",
+    "width",
+    "rank of MSE_f",
+    "worse than naive",
+    "seconds",
+    "failed",
+)
+
+
+def print_groups(scores: Scores, name: str, order: Sequence[str], score: str = "mse_f") -> None:
+    """Print the means of a score by mechanism or by table."""
+    group = np.array([row[name] for row in next(iter(scores.values()))])
+    values = {method: column(rows, score) for method, rows in scores.items()}
+    kept = {method: value for method, value in values.items() if not np.isnan(value).any()}
+    lines = (
+        [one, str((group == one).sum()), *(f"{value[group == one].mean():.3f}" for value in kept.values())]
+        for one in order
+        if (group == one).any()
+    )
+    print(f"{score.upper().replace('_F', '_f').replace('_E', '_e')} by {name}:\n")
+    print_table([name, "tasks", *kept], lines)
+
+
+def print_report(
+    methods: Sequence[str] | None = None,
+    tables: Sequence[str] | None = None,
+    mechanisms: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> None:
+    """Print means, ranks and coverage of the methods over the tasks that all of them have."""
+    scores, failed = common_scores(methods, tables, mechanisms, seeds)
+    n_tasks = len(next(iter(scores.values()), ()))
+    if not n_tasks:
+        print("No task has scores of all these methods yet.")
+        return
+    print(f"{n_tasks} tasks that all methods have.\n")
+    print_table(OVERVIEW, overview(scores, failed))
+    print_groups(scores, "mechanism", tuple(MECHANISMS))
+    print_groups(scores, "mechanism", tuple(MECHANISMS), "mse_e")
+    print_groups(scores, "mechanism", tuple(MECHANISMS), "covered")
+    print_groups(scores, "table", TABLES)

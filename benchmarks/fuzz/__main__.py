@@ -1,0 +1,87 @@
+"""``python -m benchmarks.fuzz -n 20000 --seed 0``: hostile calls of every public name; fails where one is unclear.
+
+``--only 17`` repeats call number 17 and says all about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+from tqdm import tqdm
+
+from benchmarks.fuzz.run import begin, try_call, try_calls
+
+CHUNK = 25
+
+
+def run_all(n: int, seed: int, jobs: int) -> tuple[Counter[str], list[tuple[int, object]]]:
+    """Make all calls; return how many ended in which way, and the unclear ones with their numbers."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # the workers, which are started afresh, read it
+    counts: Counter[str] = Counter()
+    unclear = []
+    executor = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=begin)
+    try:
+        chunks = [range(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
+        futures = [executor.submit(try_calls, seed, chunk) for chunk in chunks]
+        with tqdm(total=n, unit="call", file=sys.stderr) as bar:
+            for future in as_completed(futures):
+                try:
+                    found, bad = future.result()
+                except BrokenProcessPool:
+                    ahead = [chunk.start for chunk, other in zip(chunks, futures, strict=True) if other.exception()]
+                    sys.exit(f"A call killed its process (see above): one of those from --only {ahead[0]} on.")
+                counts.update(found)
+                unclear.extend(bad)
+                bar.set_postfix(unclear=counts["unclear"], refresh=False)
+                bar.update(sum(found.values()))
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    return counts, sorted(unclear, key=lambda pair: pair[0])
+
+
+def report(counts: Counter[str], unclear: list, *, width: int = 160) -> None:
+    """Print the unclear outcomes in groups, each with the call that has the fewest hostile arguments."""
+    print(", ".join(f"{counts[verdict]} {verdict}" for verdict in ("fine", "clear", "unclear")))
+    groups = defaultdict(list)
+    for number, trial in unclear:
+        groups[trial.group].append((number, trial))
+    for (where, what), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        print(f"\n{len(members)} x {what[:width]} at {where}")
+        names = Counter(trial.target for _, trial in members)
+        print("    " + ", ".join(f"{name} ({count})" if count > 1 else name for name, count in names.items()))
+        number, trial = min(members, key=lambda pair: (len(pair[1].arguments), len(pair[1].steps), pair[0]))
+        print(f"    --only {number}: {', '.join(trial.arguments)}")
+        if message := (trial.text.strip().splitlines() or [""])[-1][:width]:
+            print(f"    {message}")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__.splitlines()[0])
+    parser.add_argument("-n", type=int, default=20_000, help="number of calls")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="repeat the call of this number")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    if options.only is not None:
+        trial = try_call(options.seed, options.only)
+        print(f"{trial.target}: {trial.verdict}\n{trial.what} {trial.where}\n{trial.text}")
+        print("\n".join([*trial.arguments, "steps: " + ", ".join(trial.steps)]))
+        return int(trial.verdict == "unclear")
+    try:
+        counts, unclear = run_all(options.n, options.seed, options.jobs)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+    report(counts, unclear)
+    return int(bool(unclear))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,247 @@
+"""What each parameter of the public names may be given: a good value, and a pool of hostile ones."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from inspect import Parameter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.cluster import KMeans
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.fuzz.base import Base, Maker, Pool, fitted, folder
+from benchmarks.fuzz.tables import TABLES
+from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics import Sensitivity, labelling_attributes, profile_class_prior
+
+
+def pool(values: Iterable[Any]) -> Pool:
+    """Return a pool of constants, each called as it prints."""
+    return {reprlib.repr(value): lambda _, value=value: value for value in values}
+
+
+NOT_NUMBERS: Pool = {
+    **pool([None, "a", "", "auto", "nan", b"x", [], [1], (), {}, {"a": 1}, 1j, pd.NA, pd.NaT, Ellipsis, slice(1)]),
+    "object": lambda _: object(),
+    "function": lambda _: lambda *_: None,
+    "array": lambda _: np.array([0.5, 0.5]),
+    "array of one": lambda _: np.array([0.5]),
+    "0-d array": lambda _: np.array(0.5),
+    "0-d array of text": lambda _: np.array("a"),
+    "frame": lambda _: pd.DataFrame({"a": [1]}),
+}
+SMALL: Pool = {
+    **NOT_NUMBERS,
+    **pool([0, -1, 1, 2, 3, 0.5, 1.0, 1.5, -0.5, 0.0, -0.0, np.nan, np.inf, -np.inf, 1e-300, 5e-324, True, False]),
+    **pool([np.int8(3), np.uint8(2), np.float32(0.5), np.float16(0.3), np.float64("nan"), np.bool_(True)]),
+    **pool([Fraction(1, 3), Decimal("0.5"), -(10**400), np.longdouble(0.5), np.datetime64("2020"), np.str_("a")]),
+}
+NUMBERS: Pool = {**SMALL, **pool([1e300, 1.7e308, 10**400, 10**18, 1e18, np.float32(3e38), 1e-30, 1 - 1e-16, 1e10])}
+ATTRIBUTES: Pool = {
+    **NOT_NUMBERS,
+    **pool([0, -1, 1, 99, -99, 10**30, 0.0, np.nan, True, "a0", ["a0"], ["a0", "a1"], [0, 0], [0, 1], [0, 99], [[0]]]),
+    **pool(
+        [[0, "a0"], [True], [True, False], [True] * 99, [0.0], [None], [np.nan], slice(None), slice(0), slice(2, 3)]
+    ),
+    **pool([slice("a0", "a1"), slice("a", "b"), slice(None, None, -1), slice(0.5), range(2), {0}, {"a0": 1}, "all"]),
+    **pool([np.int8(0), np.array([0]), np.array(0), np.array([], int), np.array([True, False]), ("a0",), [b"a0"]]),
+    "every column": lambda b: list(range(b.X.shape[1])),
+    "a mask": lambda b: [i == 0 for i in range(b.X.shape[1])],
+    "function of X": lambda _: lambda X: [0],
+    "function that gives None": lambda _: lambda X: None,
+    "function that gives text": lambda _: lambda X: "zzz",
+    "pandas names": lambda _: pd.Index(["a0"]),
+}
+CLASSIFIERS: Pool = {
+    **NOT_NUMBERS,
+    "logistic": lambda _: LogisticRegression(),
+    "tree": lambda _: DecisionTreeClassifier(max_depth=2, random_state=0),
+    "naive Bayes": lambda _: GaussianNB(),
+    "boosting": lambda _: HistGradientBoostingClassifier(max_iter=5, random_state=0),
+    "dummy": lambda _: DummyClassifier(),
+    "pipeline": lambda _: make_pipeline(StandardScaler(), LogisticRegression()),
+    "no sample_weight": lambda _: KNeighborsClassifier(3),
+    "no predict_proba": lambda _: Perceptron(random_state=0),
+    "regressor": lambda _: LinearRegression(),
+    "clustering": lambda _: KMeans(2, n_init=1, random_state=0),
+    "class, not model": lambda _: LogisticRegression,
+    "wrong parameter": lambda _: LogisticRegression(C=-1),
+    "one of ours": lambda _: NaiveClassifier(),
+    "scaler": lambda _: StandardScaler(),
+}
+MODELS: Pool = {
+    **NOT_NUMBERS,
+    "unfitted": lambda _: SAREMClassifier(),
+    "class, not model": lambda _: SAREMClassifier,
+    "scikit-learn's": lambda b: LogisticRegression().fit(b.X, b.s),
+    "scikit-learn's, unfitted": lambda _: LogisticRegression(),
+    "naive": lambda b: NaiveClassifier().fit(b.X, b.s),
+    "SCAR": lambda b: SAREMClassifier().fit(b.X, b.s),
+    "by EM": lambda b: SAREMClassifier(GaussianNB(), propensity_attributes=[0], max_iter=20).fit(b.X, b.s),
+    "both see all": lambda b: SAREMClassifier(propensity_attributes=slice(None)).fit(b.X, b.s),
+    "no penalty": lambda b: SAREMClassifier(propensity_attributes=[0], C=np.inf).fit(b.X, b.s),
+    "of fewer columns": lambda b: NaiveClassifier().fit(b.X[:, :1], b.s),
+    "of words": lambda b: SAREMClassifier(pos_label="a").fit(b.X, np.where(b.s == 1, "a", "b")),
+    "regressor": lambda b: LinearRegression().fit(b.X, b.s),
+}
+FUNCTIONS: Pool = {
+    **NOT_NUMBERS,
+    "gives NaN": lambda _: lambda X, p=None: np.full(_length(X), np.nan),
+    "gives None": lambda _: lambda X, p=None: None,
+    "gives text": lambda _: lambda X, p=None: "a",
+    "gives one number": lambda _: lambda X, p=None: 0.5,
+    "gives a matrix": lambda _: lambda X, p=None: np.ones((3, 3)),
+    "gives 2": lambda _: lambda X, p=None: np.full(_length(X), 2.0),
+}
+SEQUENCES: Pool = {
+    **NUMBERS,
+    **pool([[0.5], [0.5, 0.7], [0.5, 0.5], [0.7, 0.5], [np.nan], [np.inf], ["a"], [None], [[0.5]], [0], [-1.0, 2.0]]),
+    **pool([range(2), [True, False], [(-1, 1)], [(1, -1)], [(0, 0)], [(np.nan, 1)], [1e300, -1e300], [1j], {"a": 0.5}]),
+    **pool([{-1.0: 0.5, 1.0: 0.7}, {(1.0,): 0.5}, {-1.0: 2.0, 1.0: 0.5}, {1.0: "a"}, {(1, 2): 0.5}, [1, -1], [5]]),
+}
+PLACES: Pool = {
+    **pool([None, 5, "", "\0", b"/nowhere", "/nowhere/at/all", [], 0.5, "~nobody/x", "/dev/null", True]),
+    "an empty folder": lambda _: folder(),
+}
+
+
+def without_none(values: Pool) -> Pool:
+    """Return a pool without None."""
+    return {name: maker for name, maker in values.items() if name != "None"}
+
+
+class Choice(NamedTuple):
+    """A good value of a parameter, None where its default is one, and hostile ones."""
+
+    good: Maker | None
+    hostile: Pool
+
+
+def _sensitivity(base: Base) -> Sensitivity:
+    return Sensitivity(base.f * base.e, base.e)
+
+
+def _last(base: Base) -> list[int]:
+    return [base.X.shape[1] - 1]
+
+
+def _length(X: Any) -> int:
+    shape = getattr(X, "shape", ())
+    return shape[0] if shape else 1
+
+
+# By name, or by "name of the call.name" where one name means several things.
+CHOICES: dict[str, Choice] = {
+    "X": Choice(lambda b: b.X, TABLES),
+    "y": Choice(lambda b: b.s, LABELS),
+    "s": Choice(lambda b: b.s, LABELS),
+    "decisions": Choice(lambda b: b.y, LABELS),
+    "sample_weight": Choice(lambda b: b.w, WEIGHTS),
+    "propensity": Choice(lambda b: b.e, PROPENSITIES),
+    "estimated_propensity": Choice(lambda b: np.sqrt(b.e), PROPENSITIES),
+    "lower": Choice(lambda b: b.e / 2, {**PROPENSITIES, **NUMBERS}),
+    "upper": Choice(None, {**PROPENSITIES, **NUMBERS}),
+    "y_pred": Choice(lambda b: b.f, PROBABILITIES),
+    "y_score": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
+    "scores": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
+    "class_probability": Choice(lambda b: b.f, PROBABILITIES),
+    "label_probability": Choice(lambda b: b.f * b.e, PROBABILITIES),
+    "model": Choice(fitted, MODELS),
+    "classifier": Choice(None, CLASSIFIERS),
+    "propensity_model": Choice(None, CLASSIFIERS),
+    "estimator": Choice(None, CLASSIFIERS),
+    "PUScorer.estimator": Choice(fitted, MODELS),
+    "SelectionPathDisplay.from_estimator.estimator": Choice(
+        lambda b: SAREMClassifierCV(Cs=[0.1, 1], cv=3, random_state=0).fit(b.X, b.s), MODELS
+    ),
+    "propensity_weighted_risk.estimator": Choice(None, NUMBERS),
+    "propensity_attributes": Choice(_last, ATTRIBUTES),
+    "classification_attributes": Choice(None, ATTRIBUTES),
+    "attribute_sets": Choice(None, {**ATTRIBUTES, **pool([[None], [[0], [1]], [None, None], {"a": [0], "b": None}])}),
+    "attributes": Choice(_last, ATTRIBUTES),
+    "attribute": Choice(lambda b: 0, ATTRIBUTES),
+    "coefficients": Choice(lambda b: [1.0], SEQUENCES),
+    "thresholds": Choice(lambda b: [0.0], SEQUENCES),
+    "propensities": Choice(lambda b: [0.3, 0.7], SEQUENCES),
+    "table": Choice(lambda b: {-1.0: 0.3, 1.0: 0.7}, SEQUENCES),
+    "signs": Choice(None, SEQUENCES),
+    "ranges": Choice(None, SEQUENCES),
+    "gammas": Choice(lambda b: [1.0, 1.5], SEQUENCES),
+    "grid": Choice(None, SEQUENCES),
+    "cost_range": Choice(None, SEQUENCES),
+    "Cs": Choice(lambda b: [0.1, 1.0], {**SMALL, **pool([[0.5], [1, 1], [np.nan], [1e300], [1e-300], ["a"], [-1]])}),
+    "propensity_Cs": Choice(lambda b: [1.0], {**SMALL, **pool([[0.5], [np.inf], [1e300, 1e-300], [10**400]])}),
+    "cv": Choice(lambda b: 3, {**SMALL, **pool([5, 30, 10**6, [([0, 1], [2])], [([], [])], [([0], [99])], [5]])}),
+    "start": Choice(None, {**NUMBERS, **pool(["paper", "exclusion", "class_prior", "random", 0.999999])}),
+    "solver": Choice(None, {**NOT_NUMBERS, **pool(["newton", "em", "EM"])}),
+    "method": Choice(None, {**NUMBERS, **pool(["risk", "likelihood", "basic", "percentile", "clopper", "stratified"])}),
+    "variant": Choice(None, {**NUMBERS, **pool(["e1", "e2", "e3", "e4", "km1", "km2", "E1"])}),
+    "label_frequency": Choice(
+        lambda b: 0.5, {**NUMBERS, **CLASSIFIERS, **pool(["best-bin", "tice", "km2", "elkan-noto", "dedpul", "km1"])}
+    ),
+    "StratifiedSCARClassifier.label_frequency": Choice(
+        lambda b: "best-bin", {**NUMBERS, **pool([{-1.0: 0.5, 1.0: 0.5}, {1.0: 0.5}, "tice", "dedpul", {(1.0,): 2}])}
+    ),
+    "metric": Choice(lambda b: "roc_auc", {**NUMBERS, **pool(["neg_log_loss", "recall", "observed_log_likelihood"])}),
+    "quantity": Choice(
+        lambda b: "class_prior",
+        {**NUMBERS, **pool(["recall", "precision", "roc_auc", "label_frequency", "rank", "f1"])},
+    ),
+    "cost": Choice(None, {**NUMBERS, **pool(["log", "squared", "absolute", "zero-one"])}),
+    "get_cost.cost": Choice(lambda b: "log", {**NUMBERS, **pool(["log", "squared", "absolute", "zero-one"])}),
+    "function": Choice(lambda b: lambda X, p=None: np.full(_length(X), 0.5), FUNCTIONS),
+    "obj": Choice(lambda b: 0.5, {**NUMBERS, **FUNCTIONS}),
+    "gamma": Choice(lambda b: 1.5, NUMBERS),
+    "at_least": Choice(lambda b: 0.1, NUMBERS),
+    "delta_max": Choice(lambda b: 1.0, NUMBERS),
+    "n": Choice(lambda b: 100, NUMBERS),
+    "row": Choice(None, ATTRIBUTES),
+    "rival": Choice(None, ATTRIBUTES),
+    "rows": Choice(None, {**ATTRIBUTES, **TABLES}),
+    "row_names": Choice(None, {**ATTRIBUTES, **LABELS}),
+    "result": Choice(lambda b: labelling_attributes(b.X, b.s, propensity_attributes=_last(b)), MODELS),
+    "profile": Choice(lambda b: profile_class_prior(fitted(b), b.X, b.s), MODELS),
+    "sensitivity": Choice(_sensitivity, MODELS),
+    "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),
+    "data_home": Choice(lambda b: folder(), PLACES),
+    "download": Choice(lambda b: False, pool([False])),  # no call may reach the network
+    "n_jobs": Choice(None, pool(["a", 0, 1.5, np.nan, None, 1, [], True])),  # more would start processes
+    "verbose": Choice(None, pool([False, 0, None, "", []])),
+    "progress": Choice(lambda b: False, pool([False, None, 0, "", []])),
+    # None would give another answer each time.
+    "random_state": Choice(lambda b: 0, {**without_none(NUMBERS), **pool([[1, 2], [-1], 2**64])}),
+    "SAREMClassifier.n_starts": Choice(None, {**SMALL, **pool([4])}),
+    "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
+    "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),
+    "n_simulations": Choice(lambda b: 19, SMALL),
+    "n_labellings": Choice(lambda b: 2, SMALL),
+    "n_rows": Choice(lambda b: 50, SMALL),
+    "n_attributes": Choice(lambda b: 3, SMALL),
+}
+COUNTS = ("n_", "decimals", "window", "max_splits")  # large ones would take their time, as they should
+
+
+def choice_of(call: str, parameter: Parameter) -> Choice:
+    """Return what a parameter of a public call may be given."""
+    parts = call.split(".")
+    for known in (f"{call}.{parameter.name}", f"{parts[0]}.{parameter.name}", parameter.name):
+        if known in CHOICES:
+            return CHOICES[known]
+    if parameter.default is Parameter.empty:
+        raise LookupError(f"The generator knows no good value of {parameter.name!r} of {call}; add one to CHOICES.")
+    hostile = SMALL if parameter.name.startswith(COUNTS) else NUMBERS
+    words = pool([parameter.default, f"{parameter.default}"])
+    return Choice(None, {**hostile, **words})

@@ -1,0 +1,219 @@
+"""Every public name, and how it is called: alone, or as a chain such as ``fit`` and then all predictions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.fuzz.base import Base, draw, make_base
+from benchmarks.fuzz.judge import Trial
+from benchmarks.fuzz.options import choice_of
+from scarless.diagnostics import Sensitivity
+from scarless.labelling import LabellingMechanism
+
+MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".data")
+# What calls return, types and the version: nobody makes these by hand. Their methods are called on what comes back.
+NOT_CALLED = {
+    "__version__",
+    "Assumption",
+    "Basin",
+    "BootstrapIntervals",
+    "CVSelection",
+    "Calibration",
+    "ClassPriorProfile",
+    "Cost",
+    "DatasetFileError",
+    "IdentifiabilityReport",
+    "Interval",
+    "LabellingAttributes",
+    "LabellingMechanism",
+    "PUData",
+    "Provenance",
+    "RankBounds",
+    "RiskInterval",
+    "SCARTest",
+    "Score",
+    "Selection",
+    "SensitivityBounds",
+    "SensitivityCurve",
+    "StandardErrors",
+    "Summary",
+    "TippingPoint",
+}
+BOUNDS = ("accuracy", "f1", "precision", "recall", "roc_auc", "ranks")  # what may be asked of bounds
+SENSITIVITY = ("at", "curve", "decision_gammas", "tipping_point", "within")
+NOT_ASKED = ("_", "get_", "set_", "fit", "from_", "index", "count")  # of what comes back
+RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
+# Parameters whose default would take long, reach the network or leave the propensity out.
+NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
+NO_DEFAULT |= {"n_simulations", "random_state"}
+FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity")
+
+
+@dataclass
+class Caller:
+    """Draws arguments, and makes the calls of one trial."""
+
+    base: Base
+    trial: Trial
+    rate: float
+    kept: dict[str, Any] = field(default_factory=dict)  # what `fit` was given, for the calls that follow
+
+    def arguments(self, call: str, function: Callable[..., Any], *, keep: bool = False) -> dict[str, Any]:
+        """Return arguments by name, some of them hostile."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the models that are made to be given
+            given = self._drawn(call, function, keep=keep)
+        if keep:
+            self.kept = {name: value for name, value in given.items() if name in FIT_ARGUMENTS}
+            self.kept["s"] = self.kept.get("y", self.base.s)
+        return given
+
+    def _drawn(self, call: str, function: Callable[..., Any], *, keep: bool) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                found = self._argument(call, parameter, keep=keep)
+                if found is not inspect.Parameter.empty:
+                    given[parameter.name] = found
+        return given
+
+    def _argument(self, call: str, parameter: inspect.Parameter, *, keep: bool) -> Any:
+        choice, rng = choice_of(call, parameter), self.base.rng
+        if not keep and parameter.name in self.kept and rng.random() < 0.85:
+            return self.kept[parameter.name]
+        if rng.random() < self.rate:
+            words, value = draw(choice.hostile, self.base)
+            self.trial.arguments.append(f"{call}({parameter.name}: {words})")
+            return value
+        optional = parameter.default is not inspect.Parameter.empty
+        if choice.good is None or (optional and parameter.name not in NO_DEFAULT and rng.random() < 0.7):
+            return inspect.Parameter.empty if optional else None
+        return choice.good(self.base)
+
+    def call(self, name: str, function: Callable[..., Any], *, keep: bool = False) -> Any:
+        """Call a function with drawn arguments."""
+        return self.trial.do(name, partial(function, **self.arguments(name, function, keep=keep)))
+
+    def explore(self, name: str, value: Any) -> None:
+        """Print what came back, and call every method of it that needs no argument."""
+        if not type(value).__module__.startswith("scarless"):
+            return
+        self.trial.do(f"repr({name})", lambda: (repr(value), str(value)))
+        for known in [name for name in dir(type(value)) if isinstance(getattr(type(value), name), property)]:
+            self.trial.do(f"{type(value).__name__}.{known}", partial(getattr, value, known))
+        for method in public_methods(value):
+            if all(p.default is not p.empty for p in inspect.signature(getattr(value, method)).parameters.values()):
+                self.trial.do(f"{type(value).__name__}.{method}", getattr(value, method))
+
+
+def public_methods(value: Any) -> list[str]:
+    """Return the names of an object's own methods."""
+    names = [name for name in dir(type(value)) if not name.startswith(NOT_ASKED)]
+    return [name for name in names if inspect.isroutine(inspect.getattr_static(type(value), name))]
+
+
+def estimator(caller: Caller, name: str, cls: type) -> None:
+    """Make a model, fit it, and ask it everything that it can be asked."""
+    model = caller.call(name, cls)
+    caller.call(f"{name}.fit", model.fit, keep=True)
+    caller.trial.do(f"repr({name})", lambda: (repr(model), str(model)))
+    for attribute in ("class_prior_", "label_frequency_", "standard_error_", "interval_"):
+        caller.trial.do(f"{name}.{attribute}", lambda attribute=attribute: getattr(model, attribute, None))
+    for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m))]:
+        if not isinstance(getattr(model, method), type) and not method.endswith("_"):
+            answer = caller.call(f"{name}.{method}", getattr(model, method))
+            caller.explore(f"{name}.{method}", answer)
+
+
+def mechanism(caller: Caller, name: str, cls: type) -> None:
+    """Make a labelling mechanism and ask it for propensities."""
+    made = caller.call(name, cls)
+    caller.trial.do(f"repr({name})", lambda: (repr(made), made.assumption))
+    caller.call(f"{name}.propensity", made.propensity)
+    caller.call(f"{name}.fitted", made.fitted)
+
+
+def scorer(caller: Caller, name: str, cls: type) -> None:
+    """Make a scorer and score a model with it."""
+    made = caller.call(name, cls)
+    caller.call(f"{name}.score", made.score)
+    caller.explore(f"{name}.evaluate", caller.call(f"{name}.evaluate", made.evaluate))
+
+
+def alone(caller: Caller, name: str, function: Callable[..., Any]) -> None:
+    """Call a function, and look at what it returns."""
+    caller.explore(name, caller.call(name, function))
+
+
+def sensitivity(caller: Caller, name: str, cls: type) -> None:
+    """Ask how wrong the propensities may be."""
+    made = caller.call(name, cls)
+    for method in SENSITIVITY:
+        if caller.base.rng.random() < 0.4:
+            caller.explore(f"{name}.{method}", caller.call(f"{name}.{method}", getattr(made, method)))
+
+
+def bounds(caller: Caller, name: str, method: str) -> None:
+    """Ask bounds for a score of decisions."""
+    base = caller.base
+    made = Sensitivity(base.f * base.e, base.e).at(1.5)
+    caller.explore(f"{name}.{method}", caller.call(f"{name}.{method}", getattr(made, method)))
+
+
+class Target(NamedTuple):
+    """A public name, how it is called, and how often."""
+
+    name: str
+    chain: Callable[[Caller, str, Any], None]
+    what: Any
+    weight: float = 1.0
+
+
+@cache
+def targets() -> tuple[Target, ...]:
+    """Return everything public that can be called."""
+    found: dict[str, Target] = {}
+    for part in MODULES:
+        module = importlib.import_module(f"scarless{part}")
+        for name in module.__all__:
+            if name not in NOT_CALLED:
+                found.update({target.name: target for target in _targets_of(name, getattr(module, name))})
+    for method in BOUNDS:
+        found[f"SensitivityBounds.{method}"] = Target("SensitivityBounds", bounds, method, 0.3)
+    return tuple(found.values())
+
+
+def _targets_of(name: str, what: Any) -> list[Target]:
+    if not inspect.isclass(what):
+        return [Target(name, alone, what, 0.15 if name.startswith("load_") else 1.0)]
+    others = [method for method in dir(what) if method.startswith("from_")]
+    made = [Target(f"{name}.{method}", alone, getattr(what, method), 0.3) for method in others]
+    if hasattr(what, "fit"):
+        return [Target(name, estimator, what, 2.0 if name.endswith("CV") else 5.0)]
+    if issubclass(what, LabellingMechanism):
+        return [Target(name, mechanism, what, 1.5)]
+    if what is Sensitivity:
+        return [Target(name, sensitivity, what, 2.0), *made]
+    if hasattr(what, "evaluate"):
+        return [Target(name, scorer, what, 2.0)]
+    if made:
+        return made
+    raise LookupError(f"The generator does not know how to call {name}; say so in NOT_CALLED, or write a chain for it.")
+
+
+def pick(seed: int, number: int) -> tuple[Target, Caller]:
+    """Return the call of a number; the same seed and number always give the same call."""
+    rng = np.random.default_rng([seed, number])
+    known = targets()
+    weights = np.array([target.weight for target in known])
+    target = known[int(rng.choice(len(known), p=weights / weights.sum()))]
+    rate = RATES[int(rng.integers(len(RATES)))]
+    return target, Caller(make_base(rng), Trial(target.name), rate)

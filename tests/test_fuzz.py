@@ -1,0 +1,113 @@
+"""A slice of ``make fuzz``: hostile calls of every public name, and the judge of their outcomes."""
+
+import contextlib
+import importlib
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_array
+
+from scarless import NaiveClassifier
+from scarless.data.vectors import check_propensity
+
+judge = pytest.importorskip("benchmarks.fuzz.judge", reason="the benchmarks are not part of the distribution")
+run = pytest.importorskip("benchmarks.fuzz.run")
+targets = pytest.importorskip("benchmarks.fuzz.targets")
+
+
+def verdict(function, step="step"):
+    trial = judge.Trial("name")
+    with contextlib.suppress(judge.Ended):
+        trial.do(step, function)
+    return trial.verdict, trial.what
+
+
+@pytest.mark.parametrize("start", range(0, 200, 25))
+def test_hostile_calls_end_clearly(start):
+    _, unclear = run.try_calls(0, range(start, start + 25))
+    assert not [(number, trial.arguments, trial.what, trial.where) for number, trial in unclear]
+
+
+def test_every_public_name_is_called_or_is_known_to_be_a_result():
+    called = {target.name.split(".")[0] for target in targets.targets()} | targets.NOT_CALLED
+    public = {name for part in targets.MODULES for name in importlib.import_module(f"scarless{part}").__all__}
+    assert public <= called
+
+
+def test_the_same_seed_and_number_make_the_same_call():
+    first, again = run.try_call(3, 5), run.try_call(3, 5)
+    assert (first.target, first.arguments, first.steps) == (again.target, again.arguments, again.steps)
+    assert any(run.try_call(3, number).arguments != first.arguments for number in (6, 7, 8))
+
+
+def test_errors_written_for_the_user_are_clear():
+    assert verdict(lambda: check_propensity([0.5, 0.0])) == ("clear", "ValueError")
+    assert verdict(lambda: check_array([1.0, 2.0])) == ("clear", "ValueError")
+    assert verdict(lambda: NaiveClassifier().predict([[1.0]])) == ("clear", "NotFittedError")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        [].pop,
+        lambda: {}["a"],
+        lambda: 1 / 0,
+        lambda: None.a,
+        lambda: np.ones(2) + np.ones(3),  # a ValueError, but nobody wrote it for this call
+        lambda: np.linalg.inv(np.zeros((2, 2))),
+    ],
+)
+def test_errors_that_only_happened_are_unclear(function):
+    assert verdict(function)[0] == "unclear"
+
+
+def test_an_error_while_a_message_is_put_together_is_unclear():
+    # The frame is the library's and its line is a `raise`; the error is another one.
+    code = compile(
+        "def f(v):\n    raise ValueError(f'a number was expected, but came {v:g}')", "/scarless/x.py", "exec"
+    )
+    scope = {}
+    exec(code, scope)
+    assert verdict(lambda: scope["f"](1.0))[0] == "clear"
+    assert verdict(lambda: scope["f"]("a"))[0] == "unclear"
+
+
+def test_errors_of_a_model_that_the_user_brought_are_for_the_user():
+    def fails():
+        LogisticRegression().fit([[1.0], [2.0]], [1, 1])
+
+    def result(arguments):
+        trial = judge.Trial("name", arguments)
+        with pytest.raises(judge.Ended):
+            trial.do("step", fails)
+        return trial.verdict
+
+    assert result([]) == "unclear"
+    assert result(["NaiveClassifier(estimator: logistic)"]) == "clear"
+
+
+def test_nan_and_values_outside_their_range_are_unclear():
+    assert verdict(lambda: np.array([0.5, np.nan])) == ("unclear", "NaN")
+    assert verdict(lambda: float("nan")) == ("unclear", "NaN")
+    assert verdict(lambda: (0.1, float("nan"))) == ("unclear", "NaN")
+    assert verdict(lambda: np.array([1.5]), "Model.predict_proba") == ("unclear", "not in [0, 1]")
+    assert verdict(lambda: np.array([1.5]), "Model.predict") == ("fine", "")
+    assert verdict(lambda: np.array(["a"])) == ("fine", "")
+
+
+def test_arithmetic_that_went_wrong_is_unclear_even_when_a_clear_error_follows():
+    def both():
+        np.log(np.zeros(1))
+        check_propensity([0.0])
+
+    assert verdict(lambda: np.log(np.zeros(1)))[0] == "unclear"
+    assert verdict(both)[0] == "unclear"
+    assert verdict(lambda: warnings.warn("a word to the user", UserWarning, stacklevel=1))[0] == "fine"
+
+
+def test_a_call_without_end_is_unclear(monkeypatch):
+    monkeypatch.setattr(judge, "SECONDS", 0.05)
+    assert verdict(lambda: time.sleep(30)) == ("unclear", "no end in 0.05 s")
