@@ -8,6 +8,7 @@ from scarless.models import (
     PropensityWeightedClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
+    SARStackingClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "PropensityWeightedClassifier",
     "SAREMClassifier",
     "SAREMClassifierCV",
+    "SARStackingClassifier",
     "SCARClassifier",
     "StratifiedSCARClassifier",
     "TIcE",

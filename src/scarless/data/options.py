@@ -62,9 +62,10 @@ def check_positive(value: Any, name: str) -> float:
 
 def check_at_least_zero(value: Any, name: str) -> float:
     """Return a finite number of at least 0, or raise."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
-    return float(value)
+    number = np.nan if isinstance(value, bool) else real_number(value)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0; got {shown(value)}.")
+    return number
 
 
 def check_whole(value: Any, name: str, *, at_least: int) -> int:

@@ -8,6 +8,7 @@ from scarless.models._uncertainty import StandardErrors
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
+from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 
@@ -19,6 +20,7 @@ __all__ = [
     "PropensityWeightedClassifier",
     "SAREMClassifier",
     "SAREMClassifierCV",
+    "SARStackingClassifier",
     "SCARClassifier",
     "Selection",
     "StandardErrors",

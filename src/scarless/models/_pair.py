@@ -27,6 +27,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
     """A classifier of the true class together with a model of the labelling."""
 
     propensity_attributes: Any
+    _none_is_scar = True  # what it means that no propensity attributes are named
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return what scikit-learn shows, with a comment where one propensity for all rows is assumed: SCAR."""
@@ -38,7 +39,8 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         of_class = {"__init__": type(self).__init__, "get_params": get_params}
         twin: Any = type(type(self).__name__, (BaseEstimator,), of_class)
         text = BaseEstimator.__repr__(twin.__new__(twin), N_CHAR_MAX)
-        return text if self.propensity_attributes is not None else f"{text}  # SCAR: no propensity_attributes"
+        is_scar = self._none_is_scar and self.propensity_attributes is None
+        return f"{text}  # SCAR: no propensity_attributes" if is_scar else text
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.

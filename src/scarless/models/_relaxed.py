@@ -37,6 +37,8 @@ class Levels(NamedTuple):
     class_prior: Vector  # ascending
     label_frequency: Vector
     log_density: Vector  # up to a constant
+    shift: Vector  # of the classifier's logit there
+    slope: Vector
 
     @property
     def weight(self) -> Vector:
@@ -78,6 +80,10 @@ class Relaxation:
         """Return the relaxed logits."""
         return self.centre + self.shift + self.slope * (u - self.centre)
 
+    def at_levels(self, u: Vector) -> Vector:
+        """Return the logits at every level, one column each."""
+        return self.centre + self.levels.shift + self.levels.slope * (u[:, None] - self.centre)
+
     def of_linear(self, beta: Vector) -> Vector:
         """Return the parameters of a relaxed linear model; the intercept is last."""
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
@@ -94,10 +100,9 @@ def relax(
     fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits)
     top = fits.at_top()
     points = sorted([top, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
-    levels = Levels(*(np.array([getattr(point, name) for point in points]) for name in Levels._fields))
-    shifts = np.array([point.theta[1] for point in points])
+    levels = _levels_of(points)
     there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
-    shift = float(np.interp(levels.mean, levels.class_prior, shifts))
+    shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
     return fits.relaxation(fits.at(shift, there.theta), levels)
 
 
@@ -107,7 +112,7 @@ def relax_roughly(
     """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
     fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits)
     top = fits.at_top()
-    return fits.relaxation(top, Levels(*(np.array([getattr(top, name)]) for name in Levels._fields)))
+    return fits.relaxation(top, _levels_of([top]))
 
 
 def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> tuple[float, float]:
@@ -219,6 +224,13 @@ class _Fits:
         """Return a step that loses little likelihood: a third of the level's standard error, everything else fixed."""
         pace = max(self._pace(top), 1e-6)
         return 0.3 / np.sqrt(max(self.labelled * pace, 1.0))
+
+
+def _levels_of(points: list[_Point]) -> Levels:
+    fields = [
+        (p.class_prior, p.label_frequency, p.log_density, float(p.theta[1]), float(np.exp(p.theta[0]))) for p in points
+    ]
+    return Levels(*(np.array(field) for field in zip(*fields, strict=True)))
 
 
 def _scales(engine: Engine, e: Design, w: Vector) -> tuple[Vector, Vector]:

@@ -1,6 +1,5 @@
 """SAR-EM with penalties and attributes chosen by what the labels themselves can tell."""
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scarless.data.notices import warn_user
 from scarless.data.options import check_at_least_zero, check_positive, check_whole
 from scarless.data.progress import progress_bar
+from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import Training, engine_of, warn_unless_converged
 from scarless.models._basins import same_optimum, see_the_same, warn_if_exchangeable
 from scarless.models._cross_validation import results_of, select
@@ -184,7 +184,9 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         everything = self._check_training(X, y, sample_weight)
         training = counted(everything)
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        sets = self._attribute_sets(X, e_columns)
+        sets = check_attribute_sets(
+            self.attribute_sets, e_columns, self.n_features_in_, lambda chosen: self._columns(X, chosen, "attribute_sets")
+        )
         if not means_all(self.propensity_attributes):
             for columns in sets.values():
                 warn_if_exchangeable(columns, e_columns, type(self).__name__)
@@ -215,35 +217,6 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
         for name in ("n_standard_errors", "imaginary_audits"):
             check_at_least_zero(getattr(self, name), name)
         return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
-
-    def _attribute_sets(self, X: Any, e_columns: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
-        if isinstance(self.attribute_sets, str) and self.attribute_sets == "auto":
-            everything = np.arange(self.n_features_in_)
-            sets = {"all": everything}
-            without = np.setdiff1d(everything, e_columns)
-            if 0 < without.size < everything.size:
-                sets["all but the propensity attributes"] = without
-            return sets
-        named = self._named_sets()
-        sets = {name: self._columns(X, chosen, "attribute_sets") for name, chosen in named}
-        if len(sets) < len(named):
-            names = ", ".join(repr(name) for name, _ in named)
-            raise ValueError(f"Each of attribute_sets needs its own name; got {names}. Give a dict with other names.")
-        return sets
-
-    def _named_sets(self) -> list[tuple[str, Any]]:
-        given: Any = self.attribute_sets
-        if isinstance(given, Mapping):
-            named = [(str(name), chosen) for name, chosen in given.items()]
-        else:
-            each = [] if isinstance(given, str) or not np.iterable(given) else list(given)
-            named = [(_name(i, chosen), chosen) for i, chosen in enumerate(each)]
-        if not named:
-            raise ValueError(
-                "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
-                f"classification_attributes of SAREMClassifier takes them; got {given!r}."
-            )
-        return named
 
     def _paths(
         self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp], grid: Grid
@@ -334,10 +307,3 @@ def _penalties(values: Any, name: str) -> Vector:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite: without a penalty a path has no end. Use SAREMClassifier(C=np.inf).")
     return numbers
-
-
-def _name(i: int, chosen: Any) -> str:
-    if chosen is None:
-        return "all"
-    plain = isinstance(chosen, str) or (np.iterable(chosen) and all(isinstance(part, str) for part in chosen))
-    return (chosen if isinstance(chosen, str) else ", ".join(chosen)) if plain else f"set {i + 1}"

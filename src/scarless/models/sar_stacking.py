@@ -1,0 +1,372 @@
+"""Several classifiers, several sets of attributes, one answer: the best probabilities that labels allow."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.data.options import check_at_least_zero, check_positive, check_share, check_whole
+from scarless.data.progress import progress_bar
+from scarless.data.tables import check_foreign_table, check_table
+from scarless.models._attribute_sets import check_attribute_sets
+from scarless.models._base import Training, engine_of, warn_if_all_labelled
+from scarless.models._crossed import CrossOptions, counted, numeric_columns
+from scarless.models._folds import Fold, check_folds
+from scarless.models._inference import Interval
+from scarless.models._learners import check_weighted_classifier
+from scarless.models._members import Member, cross_fit_member, logistic_member
+from scarless.models._mixture import row_intervals
+from scarless.models._pair import PairClassifier
+from scarless.models._propensities import logit_of
+from scarless.models._relaxed import Relaxation, mixed_interval, relax
+from scarless.models._stack_summary import MemberSummary, StackSummary
+from scarless.models._uncertainty import attribute_names
+from scarless.numerics.linear import Design
+
+Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+
+class SARStackingClassifier(PairClassifier):
+    r"""The mean of several classifiers that have not seen the labels they are judged by, relaxed together.
+
+    Recommended first where the best probabilities are wanted and not coefficients, and where nobody can name the
+    attributes that drive the labelling. Each member, a classifier on a set of attributes, is fitted in folds together
+    with a logistic propensity; scale and level of its held-out logits are estimated anew with the propensity (the
+    *relaxed* step). The members' probabilities are averaged with equal weight, and the mean is relaxed once more:
+
+    .. math:: f(x) = \sigma\bigl(m + a + b\,(\mathrm{logit}\,\bar p(x) - m)\bigr), \qquad
+        \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x), \qquad e(x) = \sigma(\gamma_0 + \gamma' x_e).
+
+    Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and `e`,
+    not `f`. So no member is chosen.
+
+    Parameters
+    ----------
+    estimators : list of (name, classifier), optional
+        Members; None as a classifier stands for the logistic model. Default: the logistic model and scikit-learn's
+        histogram boosting. Boosting by scikit-learn, LightGBM and XGBoost climbs the observed likelihood itself and stops
+        early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted EM.
+    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for who
+        cannot name any. The class is then found about as well, but the propensity is less sure, and where it
+        matters `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
+    attribute_sets : "auto", sequence or dict, default="auto"
+        Sets of columns that the classifiers may see; each classifier is fitted on each set. "auto": all columns, and all
+        but the propensity attributes. See `SAREMClassifierCV`.
+    cv : int, splitter or list of pairs, default=5
+        Folds, as in `SAREMClassifierCV`.
+    C, propensity_C : float, default=1.0
+        Inverse penalties of logistic models; the logistic member's own is chosen among 0.01, 0.1, 1, 10, 100: of those
+        that held-out labels cannot tell from the best, the nearest to 1.
+    imaginary_audits : float, default=4.0
+        As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
+        labels hardly care: before labels are seen, it has a Beta distribution around one half. 0: none.
+    tol : float, default=1e-4
+        EM stops when the held-out log-likelihood has risen by less than this per row over ten steps.
+    max_iter : int, default=200
+        Limit on the iterations of each logistic fit, and on the steps of EM.
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+    random_state : int, numpy generator or RandomState, optional
+        Seed of the folds where `cv` is a number.
+    n_jobs : int, optional
+        Folds that boosting or EM grow at the same time, in threads.
+    verbose : bool, default=False
+        Print what is being fitted.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    members_ : list of Member
+        Each with `name`, `attributes`, `relaxation` (what its held-out labels say of scale and level) and `model`.
+    relaxation_ : Relaxation
+        Of the mean.
+    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    class_prior_, label_frequency_ : float
+        Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
+    log_likelihood_ : float
+        Observed log-likelihood of the training rows, each by models that had not seen its label.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    Notes
+    -----
+    ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for classes and undo
+    the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the calibration.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), for the likelihood. Wolpert, "Stacked Generalization", Neural Networks 1992.
+    Meinshausen, "Relaxed Lasso", Computational Statistics and Data Analysis 2007, for relaxing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SARStackingClassifier
+    >>> from scarless.labelling import LogisticSAR, simulate_labels
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-6 * X[:, 0] * X[:, 1]))  # not linear
+    >>> s = simulate_labels(y, LogisticSAR([2], [1.5]).propensity(X), random_state=1)
+    >>> model = SARStackingClassifier(propensity_attributes=[2], random_state=0).fit(X, s)
+    >>> print(f"positives: {y.mean():.1f} true, {model.class_prior_:.1f} estimated, {s.mean():.2f} labelled")
+    positives: 0.5 true, 0.5 estimated, 0.24 labelled
+    """
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        *,
+        propensity_attributes: Any = None,
+        attribute_sets: Any = "auto",
+        cv: Any = 5,
+        C: float = 1.0,
+        propensity_C: float = 1.0,
+        imaginary_audits: float = 4.0,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        pos_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimators = estimators
+        self.propensity_attributes = propensity_attributes
+        self.attribute_sets = attribute_sets
+        self.cv = cv
+        self.C = C
+        self.propensity_C = propensity_C
+        self.imaginary_audits = imaginary_audits
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _none_is_scar = False
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit every member in folds, relax each, and relax their mean.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        estimators = self._check_parameters()
+        everything = self._check_training(X, y, sample_weight)
+        training = counted(everything)
+        named = "all" if self.propensity_attributes is None else self.propensity_attributes
+        self._e_columns = self._columns(X, named, "propensity_attributes")
+        sets = check_attribute_sets(
+            self.attribute_sets, self._e_columns, self.n_features_in_, lambda given: self._columns(X, given, "attribute_sets")
+        )
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        self.members_ = self._fit_members(estimators, sets, training, folds)
+        self._store_mean(training, folds)
+        return self
+
+    def _check_parameters(self) -> list[tuple[str, Any]]:
+        check_positive(self.C, "C")
+        check_positive(self.propensity_C, "propensity_C")
+        check_positive(self.tol, "tol")
+        check_at_least_zero(self.imaginary_audits, "imaginary_audits")
+        check_whole(self.max_iter, "max_iter", at_least=1)
+        return _check_estimators(self.estimators)
+
+    def _inner(self) -> Any:
+        """Return the first classifier of the user's, where no logistic member needs numbers."""
+        given = self.estimators
+        if not isinstance(given, list | tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in given):
+            return None
+        return None if any(each is None for _, each in given) else given[0][1]
+
+    def _fit_members(
+        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], training: Training, folds: list[Fold]
+    ) -> list[Member]:
+        options = CrossOptions(
+            C=self.C,
+            propensity_C=self.propensity_C,
+            audits=self.imaginary_audits,
+            tol=self.tol,
+            window=10,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+        members = []
+        with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
+            for name, classifier in estimators:
+                for attributes, columns in sets.items():
+                    self._tell(f"{name}, {attributes}")
+                    place = (training, columns, self._e_columns, folds, options)
+                    if classifier is None:
+                        members.append(logistic_member(name, attributes, *place))
+                    else:
+                        members.append(cross_fit_member(name, attributes, classifier, *place, self._tell))
+                    advance()
+        return members
+
+    def _store_mean(self, training: Training, folds: list[Fold]) -> None:
+        X, s, w = training
+        held = np.zeros(s.size)
+        for _, test in folds:
+            held[test] = 1.0
+        u = logit_of(np.mean([member.f for member in self.members_], axis=0))
+        engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
+        found = relax(engine, design, u, s, w * held, audits=self.imaginary_audits)
+        self.relaxation_ = found
+        self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
+        self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
+        self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
+        self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
+        self.converged_ = all(each.converged for each in self._relaxations())
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        self.class_prior_ = found.class_prior
+
+    def predict_propensity(self, X: Any) -> Vector:
+        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        seen = numeric_columns(self._checked(X), self._e_columns)
+        found = self.relaxation_.e
+        return np.asarray(expit(np.asarray(seen @ found[:-1], dtype=np.float64) + found[-1]))
+
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
+
+        Members in equal shares, each at every level that the labels allow it: what they differ in and what labels cannot
+        tell of the level is in it; the noise of each member's direction is not.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        check_is_fitted(self)
+        level, X = check_share(level, "level"), self._checked(X)
+        logits = [member.logits(X) for member in self.members_]
+        return row_intervals([*logits, self._mean_logits(logits)], [*self._relaxations()[1:], self.relaxation_], level)
+
+    def summary(self, *, level: float = 0.95) -> StackSummary:  # type: ignore[override]
+        """Return what each member thinks, and what they say together.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        check_is_fitted(self)
+        level = check_share(level, "level")
+        rows = [
+            self._row(member.name, member.attributes, member.relaxation, _interval(member.relaxation, level))
+            for member in self.members_
+        ]
+        together = self._row("all together", "", self.relaxation_, self.class_prior_interval(level=level))
+        names = [*attribute_names(self)[self._e_columns], "intercept"]
+        return StackSummary(
+            title=type(self).__name__,
+            level=level,
+            n_rows=self._weight,
+            labelled=self._labelled,
+            members=(*rows, together),
+            propensity=tuple(zip(names, map(float, self.relaxation_.e), strict=True)),
+            remarks=tuple(self._remarks()),
+        )
+
+    def _row(self, name: str, attributes: str, found: Relaxation, interval: Interval) -> MemberSummary:
+        value = found.log_likelihood / self._weight
+        return MemberSummary(
+            name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency
+        )
+
+    def _remarks(self) -> list[str]:
+        remarks = []
+        if self._e_columns.size == self.n_features_in_:
+            remarks.append(
+                "Every attribute may drive the labelling: the class is found about as well as with the right ones named, but "
+                "the propensity is less sure, and which of the two an attribute belongs to is partly a matter of form."
+            )
+        priors = [member.relaxation.class_prior for member in self.members_]
+        if max(priors) - min(priors) > 0.25:
+            remarks.append(
+                f"The members' class priors go from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
+                "attributes where you know better, more labelled rows, or an audit of some unlabelled rows."
+            )
+        return remarks
+
+    def _relaxations(self) -> list[Relaxation]:
+        return [self.relaxation_, *(member.relaxation for member in self.members_)]
+
+    def _checked(self, X: Any) -> Any:
+        if self._reader is None:
+            return check_table(self, X, reset=False)
+        return check_foreign_table(self, X, inner=self._reader, reset=False)
+
+    def _mean_logits(self, logits: list[Vector]) -> Vector:
+        f = [expit(member.relaxation(u)) for member, u in zip(self.members_, logits, strict=True)]
+        return logit_of(np.mean(f, axis=0))
+
+    def _class_probability(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = self._checked(X)
+        return np.asarray(expit(self.relaxation_(self._mean_logits([member.logits(X) for member in self.members_]))))
+
+    def _tell(self, what: str) -> None:
+        if self.verbose:
+            print(f"SARStackingClassifier: {what}", flush=True)
+
+
+def _interval(found: Relaxation, level: float) -> Interval:
+    return Interval(*mixed_interval([found.levels.class_prior], [found.levels.weight], level))
+
+
+def _check_estimators(given: Any) -> list[tuple[str, Any]]:
+    """Return the members, by default the logistic model and boosting."""
+    if given is None:
+        boosting = HistGradientBoostingClassifier(max_iter=200, max_leaf_nodes=6)
+        return [("logistic", None), ("boosting", boosting)]
+    pairs = given if isinstance(given, list | tuple) else []
+    if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+        raise ValueError(
+            "estimators must be a list of pairs (name, classifier), with None for the logistic model, for example "
+            f"[('logistic', None), ('forest', RandomForestClassifier())]; got {given!r}."
+        )
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Each of estimators needs its own name; got {', '.join(map(repr, names))}.")
+    for name, classifier in pairs:
+        if classifier is not None:
+            check_weighted_classifier(classifier, name)
+    return list(pairs)
