@@ -1,5 +1,9 @@
 """Sums over blocks: the same whatever the blocks, the threads and the storage."""
 
+import os
+import signal
+import time
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -245,3 +249,84 @@ def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
     assert (fake.threads, blas.threads()) == (1, 4)
     second.__exit__(None, None, None)
     assert (fake.threads, blas.threads()) == (4, 4)
+
+
+def _ends(pid, seconds):
+    """Return a child's exit status; None, and no child, if it is still there after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def _sum_in_a_child(engine):
+    """Fork; return the exit status of a child that sums over an engine's rows."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            (total,) = engine.total(lambda X, rows: (X.sum(axis=0),))
+            status = 0 if total[0] == engine.n_rows else 2
+        finally:
+            os._exit(status)
+    return _ends(pid, seconds=20)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_forked_while_another_thread_sums_does_not_wait_for_it():
+    engine, done = InMemoryEngine(np.ones((8, 1)), {}, block_rows=4, n_threads=1), Event()
+
+    def keep_summing():
+        while not done.is_set():
+            engine.total(lambda X, rows: (X.sum(axis=0),))
+
+    threads = [Thread(target=keep_summing) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [_sum_in_a_child(engine) for _ in range(100)] == [0] * 100
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_forgets_what_other_threads_held_and_keeps_its_own(monkeypatch):
+    blas, fake = BlasThreads(), FakeBlas()
+    monkeypatch.setattr(blas, "_controller", lambda: fake)
+    inside, leave = Event(), Event()
+
+    def hold():
+        with blas.on_one_thread():
+            inside.set()
+            leave.wait()
+
+    thread = Thread(target=hold)
+    thread.start()
+    inside.wait()
+
+    def of_child(check):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if check() else 1)
+        return _ends(pid, seconds=20)
+
+    def is_released():
+        return (blas.threads(), fake.threads) == (4, 4)
+
+    try:
+        assert of_child(is_released) == 0
+        with blas.on_one_thread():
+            assert of_child(lambda: (blas.threads(), fake.threads) == (4, 1)) == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert is_released()
