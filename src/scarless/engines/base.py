@@ -44,3 +44,7 @@ class Engine(Protocol):
     def with_rows(self, **columns: NDArray[np.float64]) -> "Engine":
         """Return an engine over the same X with other values per row; X is shared, not copied."""
         ...
+
+    def every(self, step: int) -> "Engine":
+        """Return an engine over every `step`-th row, with the values of these rows."""
+        ...

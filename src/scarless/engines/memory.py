@@ -70,6 +70,11 @@ class InMemoryEngine:
         """Return an engine over the same X with other values per row."""
         return InMemoryEngine(self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads)
 
+    def every(self, step: int) -> "InMemoryEngine":
+        """Return an engine over every `step`-th row, with the values of these rows."""
+        rows = {name: values[::step] for name, values in self.rows.items()}
+        return InMemoryEngine(self.X[::step], rows, n_threads=self.n_threads)
+
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
 
@@ -92,7 +97,9 @@ class InMemoryEngine:
 
     def _lanes(self) -> list[list[slice]]:
         """Return the blocks in runs of neighbours; depends on the number of rows only."""
-        starts = range(0, max(1, self.n_rows), self.block_rows)
+        if self.n_rows <= self.block_rows:
+            return [[slice(0, self.block_rows)]]
+        starts = range(0, self.n_rows, self.block_rows)
         blocks = [slice(start, start + self.block_rows) for start in starts]
         cuts = np.unique(np.linspace(0, len(blocks), _LANES + 1).round().astype(int))
         return [blocks[a:b] for a, b in pairwise(cuts)]
