@@ -40,7 +40,9 @@ def _data(n=N, seed=0):
 def _totals(engine, name, curvature=Curvature.EXPECTED):
     objective = OBJECTIVES[name]
     beta = np.linspace(-0.5, 0.7, objective.n_parameters)
-    return (*engine.total(objective.sums, beta, curvature), *engine.total(objective.product, beta, beta))
+    of_rows = engine.collect(objective.row_curvature, beta, Curvature.OBSERVED)
+    product = engine.with_rows(curvature=of_rows).total(objective.product, beta)
+    return (*engine.total(objective.sums, beta, curvature), *product)
 
 
 def _assert_close(got, want, rtol=1e-12):

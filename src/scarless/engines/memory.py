@@ -93,7 +93,7 @@ class InMemoryEngine:
         return np.concatenate(list(self._map(lane_values, self._lanes())))
 
     def _block(self, block: slice) -> tuple[Any, Rows]:
-        return self.X[block], {name: values[block] for name, values in self.rows.items()}
+        return _rows_of(self.X, block), {name: values[block] for name, values in self.rows.items()}
 
     def _lanes(self) -> list[list[slice]]:
         """Return the blocks in runs of neighbours; depends on the number of rows only."""
@@ -111,6 +111,19 @@ class InMemoryEngine:
                 return
             with ThreadPoolExecutor(self.n_threads) as pool:
                 yield from pool.map(function, lanes)
+
+
+def _rows_of(X: Any, block: slice) -> Any:
+    """Return a run of rows that shares the table's memory, of a CSR matrix too, whose own slices are copies."""
+    if not sparse.issparse(X):
+        return X[block]
+    stop = min(block.stop, X.shape[0])
+    entries = slice(X.indptr[block.start], X.indptr[stop])
+    rows = sparse.csr_array((stop - block.start, X.shape[1]), dtype=X.dtype)
+    # Set one by one: the constructor copies what is a small part of a larger array.
+    rows.data, rows.indices = X.data[entries], X.indices[entries]
+    rows.indptr = X.indptr[block.start : stop + 1] - X.indptr[block.start]
+    return rows
 
 
 def _add_up(parts: Any) -> Any:

@@ -1,12 +1,13 @@
 """An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines.base import Engine
-from scarless.numerics.newton import NewtonOptions, Solution, minimise
+from scarless.numerics.newton import NewtonOptions, Solution, Trace, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
 Vector = NDArray[np.float64]
@@ -32,10 +33,18 @@ class PenalisedProblem:
             matrix[np.diag_indices(beta.size)] += self.ridge
         return Sums(value + 0.5 * ((self.ridge * beta) @ beta), gradient + self.ridge * beta, matrix)
 
-    def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the expected information times a direction, penalty included."""
-        (product,) = self.engine.total(self.objective.product, beta, direction)
-        return product + self.ridge * direction
+    def products(self, beta: Vector, curvature: Curvature) -> Callable[[Vector], Vector]:
+        """Return the function that multiplies the information at `beta`, penalty included, with a direction.
+
+        What each row adds to the information is computed once, for all directions.
+        """
+        engine = self.engine.with_rows(curvature=self.engine.collect(self.objective.row_curvature, beta, curvature))
+
+        def product(direction: Vector) -> Vector:
+            (total,) = engine.total(self.objective.product, direction)
+            return np.asarray(total + self.ridge * direction)
+
+        return product
 
     def reach(self, direction: Vector) -> Vector:
         """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
@@ -51,11 +60,13 @@ class PenalisedProblem:
         max_iter: int,
         may_diverge: bool = False,
         damp_indefinite: bool = False,
+        progress: Callable[[Trace], None] | None = None,
     ) -> Solution:
         """Minimise from `start`; `tol` is the predicted gain per unit of row weight.
 
         `may_diverge` says that some model has no penalty, so that its optimum may be at infinity. `damp_indefinite`
         saves iterations where the penalty is weak, and may end at a nearer optimum than Fisher scoring would.
+        `progress` is told of every iteration.
         """
         single = self.engine.dtype == np.float32
         options = NewtonOptions(
@@ -68,5 +79,6 @@ class PenalisedProblem:
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
             may_diverge=may_diverge,
             damp_indefinite=damp_indefinite,
+            progress=progress,
         )
         return minimise(self, start, options)

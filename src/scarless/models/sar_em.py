@@ -80,7 +80,7 @@ class SAREMClassifier(PairClassifier):
         number is one such class prior. "random": random coefficients. "auto": the paper's start first, then one by
         exclusion, one where all positives are labelled, one where all rows are positive, the best of 32 rough climbs
         on about 1,000 rows, class priors, and random ones, as many as `n_starts` says. Of 200 random small problems
-        (``python -m benchmarks.starts``) one start ended below the best of twenty others in 16, five in none.
+        (``python -m benchmarks.starts``) one start ended below the best of twenty others in 19, five in none.
     tol : float, optional
         Newton: stop when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). EM: stop when the last `window` iterations together gained less than this in
