@@ -18,6 +18,7 @@ from scarless.models._starts import (
     random_start,
     scouted_starts,
 )
+from scarless.numerics.newton import downhill_of_saddle
 
 MIRROR = "can be exchanged without changing the"
 
@@ -302,6 +303,25 @@ def test_the_warning_of_exchangeable_models_says_what_stays_the_same(pu, propens
     model = SAREMClassifier(propensity_attributes=slice(None), propensity_C=propensity_C)
     with pytest.warns(UserWarning, match=f"can be exchanged without changing {unchanged}"):
         model.fit(pu.X, pu.s)
+
+
+def test_equal_models_do_not_stay_equal_where_that_is_a_saddle(pu):
+    # Newton keeps what is symmetric: from equal models it ends at the best pair of equal models.
+    problem = problem_of(pu, [0, 2], [0, 2])
+    equal = Start("equal", np.zeros(6))
+    (climb, *_) = climb_all(problem, [equal], tol=1e-12, max_iter=200)
+    f, e = climb.fit.f, climb.fit.e
+    assert np.abs(f - e).max() > 0.1
+    best = climb_all(problem, make_starts(problem, "auto", 5, np.random.default_rng(0)), tol=1e-12, max_iter=200)
+    assert climb.basin.objective == pytest.approx(best[0].basin.objective, rel=1e-9)
+    assert np.linalg.eigvalsh(climb.fit.information + np.diag([1, 1, 0, 1, 1, 0])).min() > 0
+
+
+def test_a_saddle_is_told_from_an_optimum():
+    assert downhill_of_saddle(np.diag([1.0, 4.0]), noise=1e-12) is None
+    np.testing.assert_allclose(
+        np.abs(downhill_of_saddle(np.array([[1.0, 3.0], [3.0, 4.0]]), noise=1e-12)), [0.5**0.5, 0.5**1.5]
+    )
 
 
 def test_exchanging_is_no_danger_where_the_models_see_other_columns(pu):

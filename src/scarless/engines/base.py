@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.engines.units import Units
+
 Rows = dict[str, NDArray[np.float64]]
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
@@ -31,6 +33,15 @@ class Engine(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of X, and so of the products inside a block."""
+        ...
+
+    @property
+    def units(self) -> Units | None:
+        """How a solver should see the columns; None where they are fit for products as they are."""
+        ...
+
+    def in_units(self) -> "Engine":
+        """Return an engine over the same rows whose columns are in these units."""
         ...
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines.base import Engine
-from scarless.numerics.newton import NewtonOptions, Solution, Trace, minimise
+from scarless.engines.change import ChangeOfUnits
+from scarless.numerics.newton import NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
 Vector = NDArray[np.float64]
@@ -51,6 +52,37 @@ class PenalisedProblem:
         (sums,) = self.engine.total(self.objective.reach, direction)
         return sums
 
+    def beside_saddle(self, solution: Solution) -> Vector | None:
+        """Return a lower point beside a saddle that a solver took for an optimum; None where it is none.
+
+        Two models that see the same columns and begin equal stay equal, and end where the likelihood is highest among
+        equal models. Looks at the exact Hessian, and not at models too wide for one.
+        """
+        beta = solution.parameters
+        if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > WIDEST_MATRIX:
+            return None
+        curvature = solution.curvature
+        if curvature is None:
+            curvature = self.evaluate(beta, Curvature.OBSERVED).curvature
+        direction = downhill_of_saddle(curvature, noise=100.0 * self._rounding)
+        if direction is None:
+            return None
+        change = np.sqrt(float(self.reach(direction).max()) / self.engine.n_rows)
+        if not 0.0 < change < np.inf:
+            return None
+        unit = direction / change
+        for length in (1.0, 0.1, 0.01, 0.001):  # in logits, root mean square over rows
+            points = [beta + length * unit, beta - length * unit]
+            values = [float(self.evaluate(point, Curvature.NONE).value) for point in points]
+            if min(values) < solution.value - 10.0 * self._rounding * abs(solution.value):
+                return points[int(np.argmin(values))]
+        return None
+
+    @property
+    def _rounding(self) -> float:
+        """Relative noise of the objective."""
+        return 1e-7 if self.engine.dtype == np.float32 else 1e-14
+
     def solve(
         self,
         start: Vector,
@@ -68,12 +100,11 @@ class PenalisedProblem:
         saves iterations where the penalty is weak, and may end at a nearer optimum than Fisher scoring would.
         `progress` is told of every iteration.
         """
-        single = self.engine.dtype == np.float32
         options = NewtonOptions(
             scale=total_weight,
             tol=tol,
             max_iter=max_iter,
-            rounding=1e-7 if single else 1e-14,
+            rounding=self._rounding,
             # A convex objective has one basin, and with a penalty no plateau: nothing to be careful of.
             longest=np.inf if self.objective.convex and not may_diverge else 1.0,
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
@@ -81,4 +112,8 @@ class PenalisedProblem:
             damp_indefinite=damp_indefinite,
             progress=progress,
         )
-        return minimise(self, start, options)
+        change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
+        if change is None:
+            return minimise(self, start, options)
+        problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge))
+        return change.back(minimise(problem, change.forth(start), options))

@@ -4,7 +4,9 @@ Nothing here sees the true class. Summits of clearly different height are told a
 cannot tell apart, the paper's principle chooses: as many missing labels as possible are put down to the labelling.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +17,19 @@ from scarless.models._logistic import PairFit, fit_pair, predict, summarise_pair
 from scarless.models._starts import PairProblem, Start, exchanged_start, see_the_same, the_papers_start
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.newton import Status
+from scarless.numerics.newton import Status, Trace
 
-__all__ = ["Basin", "Climb", "Selection", "choose", "climb_all", "see_the_same", "warn_if_exchangeable"]
+__all__ = [
+    "Basin",
+    "Climb",
+    "Progress",
+    "Selection",
+    "Step",
+    "choose",
+    "climb_all",
+    "see_the_same",
+    "warn_if_exchangeable",
+]
 
 Vector = NDArray[np.float64]
 
@@ -76,7 +88,37 @@ class Climb(NamedTuple):
     fit: PairFit
 
 
-def climb_all(problem: PairProblem, starts: list[Start], *, tol: float, max_iter: int) -> list[Climb]:
+class Step(NamedTuple):
+    """One iteration of a climb: what to tell someone who waits."""
+
+    start: str  # the climb's name
+    number: int
+    objective: float  # per unit of row weight
+    gain: float  # predicted by the step, per unit of row weight
+    share: float  # of the step that was taken; 0 at the end
+
+
+Progress = Callable[[Step], None]
+
+
+class _Rules(NamedTuple):
+    """When a climb ends, and who is told of it."""
+
+    tol: float
+    max_iter: int
+    progress: Progress | None
+
+    def reporter(self, name: str, total: float) -> Callable[[Trace], None] | None:
+        """Return what a solver calls after each iteration."""
+        if (progress := self.progress) is None:
+            return None
+        numbers = count(1)
+        return lambda at: progress(Step(name, next(numbers), at.value / total, at.gain / total, at.step))
+
+
+def climb_all(
+    problem: PairProblem, starts: list[Start], *, tol: float, max_iter: int, progress: Progress | None = None
+) -> list[Climb]:
     """Climb from every start; return the distinct summits, best first.
 
     Models that see the same attributes can be exchanged, and every summit has a mirror image. Which of the two models
@@ -87,10 +129,13 @@ def climb_all(problem: PairProblem, starts: list[Start], *, tol: float, max_iter
     - Under two penalties the images differ in height, since a penalty prefers the larger model where it is weak, which
       says nothing of which model is which. Every summit is climbed both ways round and all are returned, so the
       best of them is that of the problem with both penalties swapped too; those of the other way round are marked.
+
+    `progress` is called after each iteration.
     """
-    climbs = [_climb(problem, start, tol=tol, max_iter=max_iter) for start in starts]
+    rules = _Rules(tol, max_iter, progress)
+    climbs = [_climb(problem, start, rules) for start in starts]
     if problem.exchangeable:
-        climbs = _one_way_round(problem, climbs, tol=tol, max_iter=max_iter)
+        climbs = _one_way_round(problem, climbs, rules)
     return sorted(_distinct(climbs), key=lambda climb: climb.basin.objective)
 
 
@@ -145,12 +190,24 @@ def warn_if_exchangeable(
         )
 
 
-def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> Climb:
+def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
     engine, s, w, *_, C, propensity_C = problem
     f, e = problem.f, problem.e
-    options = {"C": C, "propensity_C": propensity_C, "tol": tol, "max_iter": max_iter}
-    fit = fit_pair(engine, f, e, s, w, start=start.parameters, **options)  # type: ignore[arg-type]
-    total, summary = float(w.sum()), summarise_pair(engine, f, e, s, w, fit.f, fit.e)
+    total = float(w.sum())
+    fit = fit_pair(
+        engine,
+        f,
+        e,
+        s,
+        w,
+        C=C,
+        propensity_C=propensity_C,
+        tol=rules.tol,
+        max_iter=rules.max_iter,
+        start=start.parameters,
+        progress=rules.reporter(start.name, total),
+    )
+    summary = summarise_pair(engine, f, e, s, w, fit.f, fit.e)
     basin = Basin(
         objective=fit.solution.value,
         log_likelihood=summary.log_likelihood,
@@ -164,29 +221,29 @@ def _climb(problem: PairProblem, start: Start, *, tol: float, max_iter: int) -> 
     return Climb(basin, fit)
 
 
-def _one_way_round(problem: PairProblem, climbs: list[Climb], *, tol: float, max_iter: int) -> list[Climb]:
+def _one_way_round(problem: PairProblem, climbs: list[Climb], rules: _Rules) -> list[Climb]:
     """Return the summits the way round of the paper's, and under two penalties the others too, marked."""
     by_paper = next((climb for climb in climbs if climb.basin.starts == ("paper",)), None)
     if by_paper is None:
-        by_paper = _climb(problem, the_papers_start(problem), tol=tol, max_iter=max_iter)
+        by_paper = _climb(problem, the_papers_start(problem), rules)
 
     def wrong(climb: Climb) -> bool:
         return _is_exchanged(problem, climb.fit, by_paper.fit)
 
     if problem.propensity_C == problem.C:
         right = [climb for climb in climbs if not wrong(climb)]
-        turned = [_turned(problem, climb, tol=tol, max_iter=max_iter) for climb in climbs if wrong(climb)]
+        turned = [_turned(problem, climb, rules) for climb in climbs if wrong(climb)]
         return right + [climb for climb in turned if not wrong(climb)] or [by_paper]
-    climbs = climbs + [_turned(problem, climb, tol=tol, max_iter=max_iter) for climb in climbs]
+    climbs = climbs + [_turned(problem, climb, rules) for climb in climbs]
     marked = [climb._replace(basin=replace(climb.basin, exchanged=wrong(climb))) for climb in climbs]
     return marked if any(not climb.basin.exchanged for climb in marked) else [*marked, by_paper]
 
 
-def _turned(problem: PairProblem, climb: Climb, *, tol: float, max_iter: int) -> Climb:
+def _turned(problem: PairProblem, climb: Climb, rules: _Rules) -> Climb:
     """Climb again from a summit with both models exchanged."""
     (name,) = climb.basin.starts
     start = exchanged_start(problem, Start(name, climb.fit.solution.parameters))
-    return _climb(problem, start._replace(name=name), tol=tol, max_iter=max_iter)
+    return _climb(problem, start._replace(name=name), rules)
 
 
 def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:

@@ -4,6 +4,8 @@ Pure functions of an engine and vectors; parameters are coefficients, then the i
 penalty of scikit-learn's ``LogisticRegression``; the intercept is free.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, Matrix, logits
-from scarless.numerics.newton import Solution
+from scarless.numerics.newton import Solution, Trace
 from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
 
 Vector = NDArray[np.float64]
@@ -92,6 +94,7 @@ def fit_pair(
     max_iter: int,
     start: Vector | None = None,
     damp_indefinite: bool = False,
+    progress: Callable[[Trace], None] | None = None,
 ) -> PairFit:
     """Fit classifier and propensity model together, by default from the paper's start, by Fisher scoring and Newton."""
     if start is None:
@@ -100,15 +103,18 @@ def fit_pair(
     ridge = np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge)
     free = bool(np.isinf(C) or np.isinf(propensity_C))
-    solution = problem.solve(
-        start,
+    climb = partial(
+        problem.solve,
         total_weight=float(w.sum()),
         tol=tol,
-        max_iter=max_iter,
         may_diverge=free,
         damp_indefinite=damp_indefinite,
+        progress=progress,
     )
-    log_likelihoods = [0.5 * float(ridge @ at.parameters**2) - at.value for at in solution.history]
+    solution = climb(start, max_iter=max_iter)
+    while solution.n_iter < max_iter and (beside := problem.beside_saddle(solution)) is not None:
+        solution = solution.followed_by(climb(beside, max_iter=max_iter - solution.n_iter))
+    log_likelihoods = [0.5 * float((ridge * at.parameters) @ at.parameters) - at.value for at in solution.history]
     information = None if solution.curvature is None else solution.curvature - np.diag(ridge)
     return PairFit(*pair.split(solution.parameters), solution, log_likelihoods, information)
 

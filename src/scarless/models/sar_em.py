@@ -18,7 +18,7 @@ from scarless.models._base import (
     engine_of,
     warn_unless_converged,
 )
-from scarless.models._basins import choose, climb_all, warn_if_exchangeable
+from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeable
 from scarless.models._em import EMStep, em
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, predict
@@ -96,7 +96,9 @@ class SAREMClassifier(PairClassifier):
     random_state : int, numpy generator or RandomState, optional
         Seed of random starts.
     verbose : bool, default=False
-        EM only: print each iteration's log-likelihood and slope.
+        Print a line for each iteration. Newton: the start's name, the penalised objective per row (minus the
+        log-likelihood, so lower is better), what the step is predicted to gain of it, and the share of the step that
+        was taken. EM: log-likelihood per row and slope.
 
     Attributes
     ----------
@@ -298,7 +300,8 @@ class SAREMClassifier(PairClassifier):
         tol = 1e-10 if self.tol is None else self.tol
         problem = PairProblem(engine_of(X), s, w, self._f_columns, self._e_columns, self.C, self.propensity_C)
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
-        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter)
+        progress = _print_climb if self.verbose else None
+        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
         fit = climbs[self.selection_.basin].fit
@@ -373,6 +376,14 @@ class SAREMClassifier(PairClassifier):
             self._store_linear(np.array([logit(learner.value)]), Design.of(columns), prefix)
         else:
             setattr(self, name, learner.model)
+
+
+def _print_climb(step: Step) -> None:
+    print(
+        f"{step.start}, iteration {step.number}: objective per row {step.objective:.6f}, predicted gain "
+        f"{step.gain:.1e}, step {step.share:.2g}",
+        flush=True,
+    )
 
 
 def _print_step(step: EMStep) -> None:

@@ -5,12 +5,12 @@ about rows, penalties or models.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from scarless.numerics.linear import Matrix
 from scarless.numerics.objectives import Curvature, Sums
@@ -48,6 +48,15 @@ class Solution:
     gain: float  # predicted decrease of the objective by one more full step
     curvature: Matrix | None = None  # the exact Hessian where it ended, penalty included; None where it has none
     history: list[Trace] = field(default_factory=list)
+
+    def followed_by(self, other: "Solution") -> "Solution":
+        """Return where another run of the solver ended that went on from here, with both ways in one."""
+        return replace(
+            other,
+            n_iter=self.n_iter + other.n_iter,
+            n_passes=self.n_passes + other.n_passes,
+            history=self.history + other.history,
+        )
 
 
 class Problem(Protocol):
@@ -140,6 +149,18 @@ def solve_positive(matrix: Matrix, right: Vector) -> Vector:
         if factor is not None:
             return scale * cho_solve(factor, scale * right, check_finite=False)
     return right * scale**2
+
+
+def downhill_of_saddle(curvature: Matrix, *, noise: float) -> Vector | None:
+    """Return the direction in which a Hessian bends down most; None where it does so by no more than noise.
+
+    Where the gradient is zero, that is a saddle's way out; Newton's method, which stops there, does not see it.
+    """
+    scaled, scale = _unit_diagonal(curvature)
+    if _cholesky(scaled, 0.0) is not None or not np.isfinite(scaled).all():
+        return None
+    values, vectors = eigh(scaled, subset_by_index=[0, 0])
+    return scale * vectors[:, 0] if values[0] < -noise else None
 
 
 class _Search:

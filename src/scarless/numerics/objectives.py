@@ -42,6 +42,11 @@ class Objective(Protocol):
     convex: ClassVar[bool]  # one basin only: a solver may take steps of any length
 
     @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see, in the order of their parameters."""
+        ...
+
+    @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
         ...
@@ -75,6 +80,11 @@ class TargetLogistic:
 
     convex: ClassVar[bool] = True
     design: Design
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return (self.design,)
 
     @property
     def n_parameters(self) -> int:
@@ -117,6 +127,11 @@ class KnownPropensity:
 
     convex: ClassVar[bool] = False
     design: Design
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return (self.design,)
 
     @property
     def n_parameters(self) -> int:
@@ -164,6 +179,11 @@ class LogisticPair:
     convex: ClassVar[bool] = False
     f: Design
     e: Design
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return self.f, self.e
 
     @property
     def n_parameters(self) -> int:
