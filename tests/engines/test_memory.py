@@ -182,6 +182,33 @@ def test_sparse_blocks_go_by_stored_entries_not_by_columns():
     assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 4 * 131_072
 
 
+def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only():
+    X = sparse.csr_array(np.random.default_rng(0).random((300, 40)))
+    engine, blocks = InMemoryEngine(X, {}, block_rows=70), []
+    narrow, wide = Design.of(np.array([3, 7])), Design.of(np.arange(39))
+
+    def look(X, rows):
+        blocks.append((X, narrow.take(X), wide.take(X)))
+        return (np.asarray(X.sum()),)
+
+    for each in (engine, engine.with_rows(w=np.ones(300))):
+        (total,) = each.total(look)
+        assert total == pytest.approx(X.sum())
+    for (first, few, many), (again, same, other) in zip(blocks[:5], blocks[5:], strict=True):
+        assert np.shares_memory(first.data, X.data)
+        assert np.shares_memory(first.indices, X.indices)
+        assert again is first
+        assert same is few
+        assert other is not many
+        np.testing.assert_array_equal(few.toarray(), first.toarray()[:, [3, 7]])
+
+
+def test_every_so_many_rows_with_their_values():
+    X, rows = _data()
+    thin = InMemoryEngine(X, rows, n_threads=2).every(3)
+    np.testing.assert_array_equal(thin.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[::3])
+
+
 def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():
     def blas_threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

@@ -56,6 +56,7 @@ class InMemoryEngine:
         self.n_threads = n_threads or BLAS.threads()
         self.reading = reading or Reading(np.dtype(X.dtype), None)
         self._converted: Units | None = None  # what every block is brought to
+        self._sparse_blocks: dict[int, Any] = {}  # by their first row
 
     @property
     def n_rows(self) -> int:
@@ -88,7 +89,7 @@ class InMemoryEngine:
         engine = InMemoryEngine(
             self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads, reading=self.reading
         )
-        engine._converted = self._converted
+        engine._converted, engine._sparse_blocks = self._converted, self._sparse_blocks
         return engine
 
     def every(self, step: int) -> "InMemoryEngine":
@@ -116,12 +117,20 @@ class InMemoryEngine:
         return np.concatenate(list(self._map(lane_values, self._lanes())))
 
     def _block(self, block: slice) -> tuple[Any, Rows]:
-        X = _rows_of(self.X, block)
+        X = self._sparse_rows(block) if sparse.issparse(self.X) else self.X[block]
         if X.dtype != self.dtype:
             X = X.astype(self.dtype)
         if self._converted is not None:
             X = _in_units(X, self._converted)
         return X, {name: values[block] for name, values in self.rows.items()}
+
+    def _sparse_rows(self, block: slice) -> Any:
+        """Return a run of rows that shares the table's entries, and keeps what few columns are taken of it."""
+        if (rows := self._sparse_blocks.get(block.start)) is None:
+            rows = _rows_of(self.X, block)
+            rows.taken = {}
+            self._sparse_blocks[block.start] = rows
+        return rows
 
     def _lanes(self) -> list[list[slice]]:
         """Return the blocks in runs of neighbours; depends on the number of rows only."""
@@ -142,9 +151,7 @@ class InMemoryEngine:
 
 
 def _rows_of(X: Any, block: slice) -> Any:
-    """Return a run of rows that shares the table's memory, of a CSR matrix too, whose own slices are copies."""
-    if not sparse.issparse(X):
-        return X[block]
+    """Return a run of rows of a CSR matrix that shares its entries; its own slices are copies."""
     stop = min(block.stop, X.shape[0])
     entries = slice(X.indptr[block.start], X.indptr[stop])
     rows = sparse.csr_array((stop - block.start, X.shape[1]), dtype=X.dtype)

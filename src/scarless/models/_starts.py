@@ -35,6 +35,8 @@ _ROUGH = 1e-6
 # Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
 # models of up to so many parameters, above which a climb is no longer quick.
 _SCOUTS, _SCOUT_ROWS, _SCOUT_LABELS, _SCOUT_PARAMETERS = 16, 1000, 50, 300
+_SCOUTED_PARAMETERS = 800  # in all climbs of a kind together: of wide models there are fewer climbs
+_PRIORS = np.array([0.5, 0.25, 0.75])  # class priors to begin at, from the share of labelled rows to 1
 _BEST_SCOUTS = 3  # are climbed on from, with all rows
 _HIGH = 0.9  # a probability near the end, from which a climb can still turn back
 
@@ -217,19 +219,22 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
 
     Half of the climbs begin anywhere, with small and large coefficients; half at the paper's optimum with some of its
     parameters doubled, left out or of the other sign, which finds optima that from anywhere are found in one climb of
-    forty. On a thousand rows all of them together take no longer than a few climbs on all rows. They are drawn with a
-    seed of their own, so that two fits agree.
+    forty; three begin at other class priors. On a thousand rows that is quick. The starts are drawn with a seed of
+    their own, so that two fits agree.
     """
-    if problem.f.n_parameters + problem.e.n_parameters > _SCOUT_PARAMETERS:
+    n_parameters = problem.f.n_parameters + problem.e.n_parameters
+    if n_parameters > _SCOUT_PARAMETERS:
         return []
+    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // n_parameters)
     part = problem.thinned(max(_SCOUT_ROWS, int(_SCOUT_LABELS / problem.labelled_share)))
     if not 0.0 < part.labelled_share < 1.0:
         return []
     rng = np.random.default_rng(0)
     first = _rough_climb(part, the_papers_start(part).parameters)[1]
-    sizes = np.exp(rng.uniform(np.log(0.3), np.log(4.0), size=(_SCOUTS, 2)))
-    begins = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(_SCOUTS)]
-    begins += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(_SCOUTS)]
+    sizes = np.exp(rng.uniform(np.log(0.3), np.log(4.0), size=(n_scouts, 2)))
+    begins = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(n_scouts)]
+    begins += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(n_scouts)]
+    begins += [class_prior_start(part, prior).parameters for prior in _between(part, _PRIORS)]
     with BLAS.on_one_thread():  # once for all of them: setting it takes as long as a pass over so few rows
         ends = sorted((_rough_climb(part, begin) for begin in begins), key=lambda end: end[0])
     apart = [end for i, end in enumerate(ends) if i == 0 or end[0] - ends[i - 1][0] > 1e-5 * (1.0 + abs(end[0]))]
@@ -251,7 +256,7 @@ def _one_after_the_other(problem: PairProblem, rng: np.random.Generator) -> Iter
     yield all_labelled_start(problem)
     yield all_positive_start(problem)
     yield from scouted_starts(problem)[:_BEST_SCOUTS]
-    for prior in _between(problem, np.array([0.5, 0.25, 0.75])):
+    for prior in _between(problem, _PRIORS):
         yield class_prior_start(problem, prior)
     number = 0
     while True:

@@ -78,9 +78,9 @@ class SAREMClassifier(PairClassifier):
         implies. "exclusion": both models fitted while the classifier could not see the propensity attributes.
         "class_prior": the paper's start, moved to `n_starts` class priors between the share of labelled rows and 1; a
         number is one such class prior. "random": random coefficients. "auto": the paper's start first, then one by
-        exclusion, one where all positives are labelled, one where all rows are positive, the best of 32 rough climbs
-        on about 1,000 rows, class priors, and random ones, as many as `n_starts` says. Of 200 random small problems
-        (``python -m benchmarks.starts``) one start ended below the best of twenty others in 19, five in none.
+        exclusion, one where all positives are labelled, one where all rows are positive, the best of up to 35 rough
+        climbs on about 1,000 rows, class priors, and random ones, as many as `n_starts` says. Of 200 random small
+        problems (``python -m benchmarks.starts``) one start ended below the best of twenty others in 19, five in none.
     tol : float, optional
         Newton: stop when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). EM: stop when the last `window` iterations together gained less than this in
