@@ -112,7 +112,9 @@ def fit_pair(
         progress=progress,
     )
     solution = climb(start, max_iter=max_iter)
-    while solution.n_iter < max_iter and (beside := problem.beside_saddle(solution)) is not None:
+    # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
+    follow = not free or _see_the_same(f, e)
+    while follow and solution.n_iter < max_iter and (beside := problem.beside_saddle(solution)) is not None:
         solution = solution.followed_by(climb(beside, max_iter=max_iter - solution.n_iter))
     log_likelihoods = [0.5 * float((ridge * at.parameters) @ at.parameters) - at.value for at in solution.history]
     information = None if solution.curvature is None else solution.curvature - np.diag(ridge)
@@ -171,6 +173,10 @@ def _block_summary(
 
 def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
     return np.asarray(expit(logits(design.take(X), beta)))
+
+
+def _see_the_same(f: Design, e: Design) -> bool:
+    return np.array_equal(np.sort(np.r_[f.columns]), np.sort(np.r_[e.columns]))
 
 
 def ridge_of(design: Design, C: float) -> Vector:
