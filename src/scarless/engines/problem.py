@@ -1,12 +1,14 @@
 """An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines.base import Engine
+from scarless.engines.blas import BLAS
 from scarless.engines.change import ChangeOfUnits
 from scarless.numerics.newton import NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
@@ -112,6 +114,13 @@ class PenalisedProblem:
             damp_indefinite=damp_indefinite,
             progress=progress,
         )
+        # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
+        # which would wait for the next one at full speed, and take the cores from those that walk the rows.
+        with BLAS.on_one_thread() if options.matrix_free else nullcontext():
+            return self._minimise(start, options)
+
+    def _minimise(self, start: Vector, options: NewtonOptions) -> Solution:
+        """Minimise in the units that the columns need."""
         change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
         if change is None:
             return minimise(self, start, options)
