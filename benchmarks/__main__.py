@@ -1,6 +1,6 @@
 """``python -m benchmarks``: all benchmarks."""
 
-from benchmarks import core, label_frequency, scar_test, scorers, selection, uncertainty
+from benchmarks import core, label_frequency, scar_test, scorers, selection, starts, uncertainty
 
 core.main([])
 label_frequency.main([])
@@ -8,3 +8,4 @@ selection.main([])
 uncertainty.main([])
 scar_test.main([])
 scorers.main([])
+starts.main([])

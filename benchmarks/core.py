@@ -12,12 +12,14 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -237,6 +239,44 @@ def agreement() -> Iterator[Row]:
         }
 
 
+def wide_sparse() -> Iterator[Row]:
+    """CPU seconds of a fit to 100,000 rows with 50 of 50,000 columns each; whether it ends where a tight one does."""
+    X, s = sparse_table(100_000, d=50_000, per_row=50, propensity_columns=20)
+    objectives = {}
+    for tol in (1e-10, 1e-13):
+        model = SAREMClassifier(propensity_attributes=range(20), tol=tol)
+        cpu = time.process_time()
+        seconds, _ = timed(lambda model=model: model.fit(X, s))
+        cpu = time.process_time() - cpu
+        objectives[tol] = model.basins_[0].objective
+        yield {
+            "part": "sparse",
+            "method": f"tol={tol:g}",
+            "shape": list(X.shape),
+            "cpu_seconds": cpu,
+            "seconds": seconds,
+            "n_iter": model.n_iter_,
+            "converged": model.converged_,
+            "objective": objectives[tol],
+            "relative_to_first": objectives[tol] / objectives[1e-10] - 1.0,
+        }
+
+
+def sparse_table(
+    n: int, *, d: int, per_row: int, propensity_columns: int, seed: int = 0
+) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return rows with few entries, and labels that need a class and a labelling of the first columns."""
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, d, size=n * per_row)
+    X = sparse.csr_array(
+        (rng.normal(size=columns.size), columns, np.arange(0, columns.size + 1, per_row)), shape=(n, d)
+    )
+    X.sum_duplicates()
+    f = expit(X @ rng.normal(size=d) * 0.4 - 0.3)
+    e = expit(X[:, :propensity_columns] @ rng.normal(size=propensity_columns) + 0.3)
+    return X, ((rng.random(n) < f) & (rng.random(n) < e)).astype(int)
+
+
 PARTS = {
     "known_propensity": known_propensity,
     "memory": memory,
@@ -245,6 +285,7 @@ PARTS = {
     "refit": refit,
     "speed": speed,
     "agreement": agreement,
+    "sparse": wide_sparse,
 }
 
 

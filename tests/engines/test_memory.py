@@ -1,5 +1,9 @@
 """Sums over blocks: the same whatever the blocks, the threads and the storage."""
 
+import os
+import signal
+import time
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -36,7 +40,9 @@ def _data(n=N, seed=0):
 def _totals(engine, name, curvature=Curvature.EXPECTED):
     objective = OBJECTIVES[name]
     beta = np.linspace(-0.5, 0.7, objective.n_parameters)
-    return (*engine.total(objective.sums, beta, curvature), *engine.total(objective.product, beta, beta))
+    of_rows = engine.collect(objective.row_curvature, beta, Curvature.OBSERVED)
+    product = engine.with_rows(curvature=of_rows).total(objective.product, beta)
+    return (*engine.total(objective.sums, beta, curvature), *product)
 
 
 def _assert_close(got, want, rtol=1e-12):
@@ -176,6 +182,33 @@ def test_sparse_blocks_go_by_stored_entries_not_by_columns():
     assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 4 * 131_072
 
 
+def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only():
+    X = sparse.csr_array(np.random.default_rng(0).random((300, 40)))
+    engine, blocks = InMemoryEngine(X, {}, block_rows=70), []
+    narrow, wide = Design.of(np.array([3, 7])), Design.of(np.arange(39))
+
+    def look(X, rows):
+        blocks.append((X, narrow.take(X), wide.take(X)))
+        return (np.asarray(X.sum()),)
+
+    for each in (engine, engine.with_rows(w=np.ones(300))):
+        (total,) = each.total(look)
+        assert total == pytest.approx(X.sum())
+    for (first, few, many), (again, same, other) in zip(blocks[:5], blocks[5:], strict=True):
+        assert np.shares_memory(first.data, X.data)
+        assert np.shares_memory(first.indices, X.indices)
+        assert again is first
+        assert same is few
+        assert other is not many
+        np.testing.assert_array_equal(few.toarray(), first.toarray()[:, [3, 7]])
+
+
+def test_every_so_many_rows_with_their_values():
+    X, rows = _data()
+    thin = InMemoryEngine(X, rows, n_threads=2).every(3)
+    np.testing.assert_array_equal(thin.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[::3])
+
+
 def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():
     def blas_threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -245,3 +278,84 @@ def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
     assert (fake.threads, blas.threads()) == (1, 4)
     second.__exit__(None, None, None)
     assert (fake.threads, blas.threads()) == (4, 4)
+
+
+def _ends(pid, seconds):
+    """Return a child's exit status; None, and no child, if it is still there after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def _sum_in_a_child(engine):
+    """Fork; return the exit status of a child that sums over an engine's rows."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            (total,) = engine.total(lambda X, rows: (X.sum(axis=0),))
+            status = 0 if total[0] == engine.n_rows else 2
+        finally:
+            os._exit(status)
+    return _ends(pid, seconds=20)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_forked_while_another_thread_sums_does_not_wait_for_it():
+    engine, done = InMemoryEngine(np.ones((8, 1)), {}, block_rows=4, n_threads=1), Event()
+
+    def keep_summing():
+        while not done.is_set():
+            engine.total(lambda X, rows: (X.sum(axis=0),))
+
+    threads = [Thread(target=keep_summing) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [_sum_in_a_child(engine) for _ in range(50)] == [0] * 50
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_forgets_what_other_threads_held_and_keeps_its_own(monkeypatch):
+    blas, fake = BlasThreads(), FakeBlas()
+    monkeypatch.setattr(blas, "_controller", lambda: fake)
+    inside, leave = Event(), Event()
+
+    def hold():
+        with blas.on_one_thread():
+            inside.set()
+            leave.wait()
+
+    thread = Thread(target=hold)
+    thread.start()
+    inside.wait()
+
+    def of_child(check):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if check() else 1)
+        return _ends(pid, seconds=20)
+
+    def is_released():
+        return (blas.threads(), fake.threads) == (4, 4)
+
+    try:
+        assert of_child(is_released) == 0
+        with blas.on_one_thread():
+            assert of_child(lambda: (blas.threads(), fake.threads) == (4, 1)) == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert is_released()

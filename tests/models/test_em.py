@@ -113,6 +113,21 @@ def test_missing_values_are_the_classifiers_business(pu):
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+def test_verbose_prints_each_iteration_of_newton(pu, capsys):
+    model = SAREMClassifier(propensity_attributes=[2], n_starts=2, verbose=True).fit(pu.X, pu.s)
+    lines = capsys.readouterr().out.splitlines()
+    paper = [line for line in lines if line.startswith("paper, iteration ")]
+    assert len(paper) < len(lines)
+    history, objective = model.history_, model.basins_[0].objective / pu.s.size
+    assert len(paper) == model.n_iter_ == history["gain"].size
+    assert paper[-1] == (
+        f"paper, iteration {model.n_iter_}: objective per row {objective:.6f}, predicted gain "
+        f"{history['gain'][-1] / pu.s.size:.1e}, step 0"
+    )
+    SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
+    assert not capsys.readouterr().out
+
+
 def test_verbose_prints_each_iteration(pu, capsys):
     model = SAREMClassifier(solver="em", tol=1e-2, slope_tol=1e-2, verbose=True).fit(pu.X, pu.s)
     lines = capsys.readouterr().out.splitlines()

@@ -1,6 +1,7 @@
 """SAR-EM by Newton's method: optimum, parameters, attributes, labels, tables."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -323,3 +324,55 @@ def test_newton_ends_in_the_basin_of_em(seed):
     em = SAREMClassifier(propensity_attributes=[3, 4], solver="em", tol=1e-8, slope_tol=1e-6, max_iter=5000).fit(X, s)
     assert objective(newton, X, s) > objective(em, X, s) - 3000 * 1e-6
     assert newton.class_prior_ == pytest.approx(f.mean(), abs=0.1)
+
+
+UNITS = "lies farther from 0 than 1e5 times its spread, or has entries below 1e-100 only"
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("mean", [1e3, 1e6])
+def test_a_single_precision_column_far_from_zero_is_fitted_as_its_centred_double(simulated, mean, C):
+    pu = simulated(n=2000)
+    X = (pu.X + np.array([mean, 0, mean, 0])).astype(np.float32)
+    centred = X.astype(np.float64) - [mean, 0, mean, 0]  # exact
+    options = {"propensity_attributes": [2], "C": C, "propensity_C": C, "tol": 1e-13}
+    want = SAREMClassifier(**options).fit(centred, pu.s)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore" if mean > 1e5 else "error", f".*{UNITS}")
+        got = SAREMClassifier(**options).fit(X, pu.s)
+    assert got.converged_
+    np.testing.assert_allclose(got.coef_, want.coef_, atol=1e-5)
+    np.testing.assert_allclose(got.propensity_coef_, want.propensity_coef_, atol=1e-5)
+    np.testing.assert_allclose(got.predict_proba(X), want.predict_proba(centred), atol=1e-6)
+    np.testing.assert_allclose(got.predict_propensity(X), want.predict_propensity(centred), atol=1e-6)
+    assert got.class_prior_ == pytest.approx(want.class_prior_, abs=1e-6)
+    assert got.log_likelihood_ == pytest.approx(want.log_likelihood_, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("size", "dtype"), [(1e-25, np.float32), (1e-170, np.float64)])
+@pytest.mark.filterwarnings(f"ignore:.*{UNITS}")
+def test_columns_whose_squares_vanish_are_not_ignored(pu, kind, size, dtype):
+    X = pu.X.astype(dtype) * np.array([size, 1, size, 1], dtype=dtype)
+    options = {"propensity_attributes": [2], "C": np.inf, "propensity_C": np.inf, "tol": 1e-13}
+    want = SAREMClassifier(**options).fit(pu.X, pu.s)
+    got = SAREMClassifier(**options).fit(kind(X), pu.s)
+    np.testing.assert_allclose(got.coef_ * [size, 1, size, 1], want.coef_, atol=1e-4)
+    np.testing.assert_allclose(got.predict_proba(kind(X)), want.predict_proba(pu.X), atol=1e-5)
+    np.testing.assert_allclose(got.predict_propensity(kind(X)), want.predict_propensity(pu.X), atol=1e-5)
+
+
+def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu):
+    with pytest.warns(UserWarning, match=f"column 'x1' and 1 more {UNITS}"):
+        SAREMClassifier(propensity_attributes=[2]).fit(pu.X + np.array([0, 1e8, 1e8, 0]), pu.s)
+
+
+def test_huge_coefficients_predict_for_single_precision_rows(pu):
+    X = pu.X * [1e-45, 1, 1, 1]
+    model = SAREMClassifier(propensity_attributes=[2], C=np.inf).fit(X, pu.s)
+    assert np.abs(model.coef_[0, 0]) > np.finfo(np.float32).max
+    p = model.predict_proba(X.astype(np.float32))
+    assert np.isfinite(p).all()
+    far = SAREMClassifier(propensity_attributes=[2]).fit(pu.X + np.array([1e4, 0, 0, 0]), pu.s)
+    single = (pu.X + np.array([1e4, 0, 0, 0])).astype(np.float32)
+    np.testing.assert_allclose(far.predict_proba(single), far.predict_proba(single.astype(np.float64)), rtol=1e-12)

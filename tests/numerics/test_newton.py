@@ -34,8 +34,8 @@ class Quadratic:
         matrix = np.diag(self.A) if curvature is Curvature.DIAGONAL else self.A
         return Sums(np.asarray(0.5 * beta @ self.A @ beta - self.b @ beta), self.A @ beta - self.b, matrix)
 
-    def product(self, beta, direction):
-        return self.A @ direction
+    def products(self, beta, curvature):
+        return lambda direction: self.A @ direction
 
     def reach(self, direction):
         return np.zeros(1)  # no step is too long: a parabola saturates nowhere
@@ -51,8 +51,8 @@ class Altered:
     def evaluate(self, beta, curvature):
         return self.alter(self.problem.evaluate(beta, curvature))
 
-    def product(self, beta, direction):
-        return self.problem.product(beta, direction)
+    def products(self, beta, curvature):
+        return self.problem.products(beta, curvature)
 
     def reach(self, direction):
         return self.problem.reach(direction)
@@ -428,7 +428,9 @@ def test_penalty_enters_value_gradient_and_every_curvature(name):
         assert with_penalty.value == pytest.approx(without.value + 0.5 * ridge @ beta**2, rel=1e-14)
         np.testing.assert_allclose(with_penalty.gradient, without.gradient + ridge * beta, rtol=1e-13)
         np.testing.assert_allclose(with_penalty.curvature, without.curvature + extra, rtol=1e-13)
-    np.testing.assert_allclose(bound.product(beta, beta), free.product(beta, beta) + ridge * beta, rtol=1e-13)
+    for curvature in (Curvature.EXPECTED, Curvature.OBSERVED):
+        with_penalty, without = (problem.products(beta, curvature)(beta) for problem in (bound, free))
+        np.testing.assert_allclose(with_penalty, without + ridge * beta, rtol=1e-13)
 
 
 @settings(max_examples=60, deadline=None)

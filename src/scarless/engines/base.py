@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.engines.units import Units
+
 Rows = dict[str, NDArray[np.float64]]
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
@@ -33,6 +35,15 @@ class Engine(Protocol):
         """Precision of X, and so of the products inside a block."""
         ...
 
+    @property
+    def units(self) -> Units | None:
+        """How a solver should see the columns; None where they are fit for products as they are."""
+        ...
+
+    def in_units(self) -> "Engine":
+        """Return an engine over the same rows whose columns are in these units."""
+        ...
+
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
         ...
@@ -43,4 +54,8 @@ class Engine(Protocol):
 
     def with_rows(self, **columns: NDArray[np.float64]) -> "Engine":
         """Return an engine over the same X with other values per row; X is shared, not copied."""
+        ...
+
+    def every(self, step: int) -> "Engine":
+        """Return an engine over every `step`-th row, with the values of these rows."""
         ...

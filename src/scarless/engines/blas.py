@@ -1,9 +1,11 @@
 """The threads of the linear algebra library, for work that has better use of the cores or is too small for them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, get_ident
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -11,34 +13,53 @@ from threadpoolctl import ThreadpoolController
 class BlasThreads:
     """The process's BLAS threads, which users in several threads at once hold down to one together.
 
-    The limit is one for the whole process: the first to come sets it, the last to leave takes it back.
+    The limit is one for the whole process: the first to come sets it, the last to leave takes it back. A process may
+    fork while other threads hold it: the child has the one thread that forked, and forgets what the others held.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
+        self._holders: dict[object, int] = {}  # who holds BLAS down, and in which thread
+        self._limit: Any = None  # takes the limit back; kept by a child for those who are no longer there
         self._before = 1
+        if hasattr(os, "register_at_fork"):
+            # Held over the fork, so that the child finds it in a known state and not in a thread that it does not have.
+            os.register_at_fork(
+                before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget_threads
+            )
 
     def threads(self) -> int:
         """Return how many threads BLAS may use when nobody holds it down."""
         with self._lock:
-            return self._before if self._inside else self._now()
+            self._release_if_unused()
+            return self._before if self._holders else self._now()
 
     @contextmanager
     def on_one_thread(self) -> Iterator[None]:
         """Hold BLAS down to one thread."""
+        holder = object()
         with self._lock:
-            if self._inside == 0:
+            self._release_if_unused()
+            if not self._holders:
                 self._before = self._now()
                 self._limit = self._controller().limit(limits=1, user_api="blas")
-            self._inside += 1
+            self._holders[holder] = get_ident()
         try:
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limit.restore_original_limits()
+                del self._holders[holder]
+                self._release_if_unused()
+
+    def _release_if_unused(self) -> None:
+        if self._limit is not None and not self._holders:
+            self._limit.restore_original_limits()
+            self._limit = None
+
+    def _forget_threads(self) -> None:
+        """Keep only what the thread that forked holds itself; BLAS is not called in here, where little is safe."""
+        self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
+        self._lock.release()
 
     def _now(self) -> int:
         pools = [pool["num_threads"] for pool in self._controller().info() if pool["user_api"] == "blas"]

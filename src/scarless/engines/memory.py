@@ -11,6 +11,7 @@ from scipy import sparse
 
 from scarless.engines.base import Rows, Sums
 from scarless.engines.blas import BLAS
+from scarless.engines.units import Reading, Units
 
 # A block of this many numbers stays in a core's cache together with its scaled copy.
 _BLOCK_NUMBERS = 131_072
@@ -31,6 +32,8 @@ class InMemoryEngine:
         Rows per block; by default what fits a core's cache.
     n_threads : int, optional
         By default as many as BLAS may use at this moment, so limits set by the caller are kept.
+    reading : Reading, optional
+        In which precision the blocks are read, and the columns' units; by default as they are.
 
     Examples
     --------
@@ -46,10 +49,14 @@ class InMemoryEngine:
         *,
         block_rows: int | None = None,
         n_threads: int | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self.X, self.rows = X, rows
         self.block_rows = block_rows or _default_block_rows(X)
         self.n_threads = n_threads or BLAS.threads()
+        self.reading = reading or Reading(np.dtype(X.dtype), None)
+        self._converted: Units | None = None  # what every block is brought to
+        self._sparse_blocks: dict[int, Any] = {}  # by their first row
 
     @property
     def n_rows(self) -> int:
@@ -63,12 +70,34 @@ class InMemoryEngine:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of X."""
-        return np.dtype(self.X.dtype)
+        """Precision of the blocks."""
+        return self.reading.dtype
+
+    @property
+    def units(self) -> Units | None:
+        """How a solver should see the columns; None where they are fit for products as they are."""
+        return self.reading.units
+
+    def in_units(self) -> "InMemoryEngine":
+        """Return an engine over the same rows whose columns are in these units."""
+        engine = self.with_rows(**self.rows)
+        engine.reading, engine._converted = self.reading._replace(units=None), self.units
+        return engine
 
     def with_rows(self, **columns: NDArray[np.float64]) -> "InMemoryEngine":
         """Return an engine over the same X with other values per row."""
-        return InMemoryEngine(self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads)
+        engine = InMemoryEngine(
+            self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads, reading=self.reading
+        )
+        engine._converted, engine._sparse_blocks = self._converted, self._sparse_blocks
+        return engine
+
+    def every(self, step: int) -> "InMemoryEngine":
+        """Return an engine over every `step`-th row, with the values of these rows."""
+        rows = {name: values[::step] for name, values in self.rows.items()}
+        engine = InMemoryEngine(self.X[::step], rows, n_threads=self.n_threads, reading=self.reading)
+        engine._converted = self._converted
+        return engine
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
@@ -88,11 +117,26 @@ class InMemoryEngine:
         return np.concatenate(list(self._map(lane_values, self._lanes())))
 
     def _block(self, block: slice) -> tuple[Any, Rows]:
-        return self.X[block], {name: values[block] for name, values in self.rows.items()}
+        X = self._sparse_rows(block) if sparse.issparse(self.X) else self.X[block]
+        if X.dtype != self.dtype:
+            X = X.astype(self.dtype)
+        if self._converted is not None:
+            X = _in_units(X, self._converted)
+        return X, {name: values[block] for name, values in self.rows.items()}
+
+    def _sparse_rows(self, block: slice) -> Any:
+        """Return a run of rows that shares the table's entries, and keeps what few columns are taken of it."""
+        if (rows := self._sparse_blocks.get(block.start)) is None:
+            rows = _rows_of(self.X, block)
+            rows.taken = {}
+            self._sparse_blocks[block.start] = rows
+        return rows
 
     def _lanes(self) -> list[list[slice]]:
         """Return the blocks in runs of neighbours; depends on the number of rows only."""
-        starts = range(0, max(1, self.n_rows), self.block_rows)
+        if self.n_rows <= self.block_rows:
+            return [[slice(0, self.block_rows)]]
+        starts = range(0, self.n_rows, self.block_rows)
         blocks = [slice(start, start + self.block_rows) for start in starts]
         cuts = np.unique(np.linspace(0, len(blocks), _LANES + 1).round().astype(int))
         return [blocks[a:b] for a, b in pairwise(cuts)]
@@ -104,6 +148,25 @@ class InMemoryEngine:
                 return
             with ThreadPoolExecutor(self.n_threads) as pool:
                 yield from pool.map(function, lanes)
+
+
+def _rows_of(X: Any, block: slice) -> Any:
+    """Return a run of rows of a CSR matrix that shares its entries; its own slices are copies."""
+    stop = min(block.stop, X.shape[0])
+    entries = slice(X.indptr[block.start], X.indptr[stop])
+    rows = sparse.csr_array((stop - block.start, X.shape[1]), dtype=X.dtype)
+    # Set one by one: the constructor copies what is a small part of a larger array.
+    rows.data, rows.indices = X.data[entries], X.indices[entries]
+    rows.indptr = X.indptr[block.start : stop + 1] - X.indptr[block.start]
+    return rows
+
+
+def _in_units(X: Any, units: Units) -> Any:
+    if not sparse.issparse(X):
+        return (X - units.shift) * units.scale
+    X = X.copy()
+    X.data *= units.scale[X.indices]
+    return X
 
 
 def _add_up(parts: Any) -> Any:

@@ -1,14 +1,18 @@
 """An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from scarless.engines.base import Engine
+from scarless.engines.blas import BLAS
+from scarless.engines.change import ChangeOfUnits
 from scarless.numerics.linear import Matrix
-from scarless.numerics.newton import NewtonOptions, Solution, minimise
+from scarless.numerics.newton import NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
 Vector = NDArray[np.float64]
@@ -70,11 +74,19 @@ class PenalisedProblem:
                 matrix = matrix + pulled.curvature
         return Sums(value, gradient, matrix)
 
-    def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the expected information times a direction, penalty included."""
-        (product,) = self.engine.total(self.objective.product, beta, direction)
-        product = product + self.ridge * direction
-        return product + sum(pull.product(beta, direction) for pull in self.pulls)
+    def products(self, beta: Vector, curvature: Curvature) -> Callable[[Vector], Vector]:
+        """Return the function that multiplies the information at `beta`, penalty included, with a direction.
+
+        What each row adds to the information is computed once, for all directions.
+        """
+        engine = self.engine.with_rows(curvature=self.engine.collect(self.objective.row_curvature, beta, curvature))
+
+        def product(direction: Vector) -> Vector:
+            (total,) = engine.total(self.objective.product, direction)
+            product = total + self.ridge * direction
+            return np.asarray(product + sum(pull.product(beta, direction) for pull in self.pulls))
+
+        return product
 
     def penalty(self, beta: Vector) -> float:
         """Return what is added to minus the log-likelihood."""
@@ -90,6 +102,37 @@ class PenalisedProblem:
         (sums,) = self.engine.total(self.objective.reach, direction)
         return sums
 
+    def beside_saddle(self, solution: Solution) -> Vector | None:
+        """Return a lower point beside a saddle that a solver took for an optimum; None where it is none.
+
+        Two models that see the same columns and begin equal stay equal, and end where the likelihood is highest among
+        equal models. Looks at the exact Hessian, and not at models too wide for one.
+        """
+        beta = solution.parameters
+        if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > WIDEST_MATRIX:
+            return None
+        curvature = solution.curvature
+        if curvature is None:
+            curvature = self.evaluate(beta, Curvature.OBSERVED).curvature
+        direction = downhill_of_saddle(curvature, noise=100.0 * self._rounding)
+        if direction is None:
+            return None
+        change = np.sqrt(float(self.reach(direction).max()) / self.engine.n_rows)
+        if not 0.0 < change < np.inf:
+            return None
+        unit = direction / change
+        for length in (1.0, 0.1, 0.01, 0.001):  # in logits, root mean square over rows
+            points = [beta + length * unit, beta - length * unit]
+            values = [float(self.evaluate(point, Curvature.NONE).value) for point in points]
+            if min(values) < solution.value - 10.0 * self._rounding * abs(solution.value):
+                return points[int(np.argmin(values))]
+        return None
+
+    @property
+    def _rounding(self) -> float:
+        """Relative noise of the objective."""
+        return 1e-7 if self.engine.dtype == np.float32 else 1e-14
+
     def solve(
         self,
         start: Vector,
@@ -99,22 +142,36 @@ class PenalisedProblem:
         max_iter: int,
         may_diverge: bool = False,
         damp_indefinite: bool = False,
+        progress: Callable[[Trace], None] | None = None,
     ) -> Solution:
         """Minimise from `start`; `tol` is the predicted gain per unit of row weight.
 
         `may_diverge` says that some model has no penalty, so that its optimum may be at infinity. `damp_indefinite`
         saves iterations where the penalty is weak, and may end at a nearer optimum than Fisher scoring would.
+        `progress` is told of every iteration.
         """
-        single = self.engine.dtype == np.float32
         options = NewtonOptions(
             scale=total_weight,
             tol=tol,
             max_iter=max_iter,
-            rounding=1e-7 if single else 1e-14,
+            rounding=self._rounding,
             # A convex objective has one basin, and with a penalty no plateau: nothing to be careful of.
             longest=np.inf if self.objective.convex and not may_diverge else 1.0,
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
             may_diverge=may_diverge,
             damp_indefinite=damp_indefinite,
+            progress=progress,
         )
-        return minimise(self, start, options)
+        # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
+        # which would wait for the next one at full speed, and take the cores from those that walk the rows.
+        with BLAS.on_one_thread() if options.matrix_free else nullcontext():
+            return self._minimise(start, options)
+
+    def _minimise(self, start: Vector, options: NewtonOptions) -> Solution:
+        """Minimise in the units that the columns need."""
+        change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
+        if change is None:
+            return minimise(self, start, options)
+        pulls = tuple(replace(pull, point=change.point(pull.point)) for pull in self.pulls)
+        problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
+        return change.back(minimise(problem, change.forth(start), options))

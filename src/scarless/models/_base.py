@@ -20,11 +20,14 @@ from scarless.data.training import check_labelled_table, forget_fit
 from scarless.data.vectors import check_counts, check_vector, check_weight
 from scarless.data.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import InMemoryEngine
+from scarless.engines.units import how_to_read
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
 
 Vector = NDArray[np.float64]
+
+_PREDICTED_ROWS = 8192  # that are turned into float64 at a time
 
 
 class Training(NamedTuple):
@@ -166,7 +169,15 @@ class LogisticMixin:
     def _checked_probability(self, X: Any, prefix: str = "") -> Vector:
         coef = getattr(self, f"{prefix}coef_")[0]
         intercept = float(getattr(self, f"{prefix}intercept_")[0])
-        return np.asarray(expit(np.asarray(X @ coef.astype(X.dtype), dtype=np.float64) + intercept))
+        return np.asarray(expit(_linear(X, coef) + intercept))
+
+
+def _linear(X: Any, coef: Vector) -> Vector:
+    """Return ``X @ coef`` in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
+    if sparse.issparse(X) or X.dtype == np.float64:
+        return np.asarray(X @ coef, dtype=np.float64)
+    blocks = (X[start : start + _PREDICTED_ROWS] for start in range(0, X.shape[0], _PREDICTED_ROWS))
+    return np.concatenate([block.astype(np.float64) @ coef for block in blocks])
 
 
 def need_labels(s: Any, call: str) -> None:
@@ -187,7 +198,7 @@ def engine_of(X: Any) -> InMemoryEngine:
     """Return the engine for a table in memory."""
     if sparse.issparse(X):
         X = sparse.csr_array(X)
-    return InMemoryEngine(X, {})
+    return InMemoryEngine(X, {}, reading=how_to_read(X))
 
 
 def all_labelled(label_frequency: float) -> bool:

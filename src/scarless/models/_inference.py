@@ -161,7 +161,7 @@ class PairInference:
         part = slice(n_f, None) if propensity else slice(0, n_f)
         out = np.empty((X.shape[0], 2))
         for start in range(0, X.shape[0], _ROWS):
-            rows = design.take(X[start : start + _ROWS])
+            rows = design.take(X[start : start + _ROWS]).astype(np.float64)
             errors = self.precision.logit_errors(rows, part)
             ends = uncertainty.logit_interval(logits(rows, beta), errors, quantile(level))
             out[start : start + _ROWS] = np.column_stack(ends)

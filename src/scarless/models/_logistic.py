@@ -5,6 +5,8 @@ penalty of scikit-learn's ``LogisticRegression``; the intercept is free.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, Matrix, logits, transposed_product
-from scarless.numerics.newton import Solution, Status
+from scarless.numerics.newton import Solution, Status, Trace
 from scarless.numerics.objectives import KnownPropensity, LogisticPair, TargetLogistic
 
 Vector = NDArray[np.float64]
@@ -122,6 +124,7 @@ def fit_pair(
     start: Vector | None = None,
     damp_indefinite: bool = False,
     audits: Audits | None = None,
+    progress: Callable[[Trace], None] | None = None,
 ) -> PairFit:
     """Fit classifier and propensity model together, by default from the paper's start, by Fisher scoring and Newton."""
     if start is None:
@@ -131,14 +134,19 @@ def fit_pair(
     pulls = () if audits is None else (audits.pull(f.n_parameters),)
     problem = PenalisedProblem(engine.with_rows(s=s, w=w), pair, ridge, pulls)
     free = math.isinf(C) or math.isinf(propensity_C)
-    solution = problem.solve(
-        start,
+    climb = partial(
+        problem.solve,
         total_weight=float(w.sum()),
         tol=tol,
-        max_iter=max_iter,
         may_diverge=free,
         damp_indefinite=damp_indefinite,
+        progress=progress,
     )
+    solution = climb(start, max_iter=max_iter)
+    # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
+    follow = not free or _see_the_same(f, e)
+    while follow and solution.n_iter < max_iter and (beside := problem.beside_saddle(solution)) is not None:
+        solution = solution.followed_by(climb(beside, max_iter=max_iter - solution.n_iter))
     log_likelihoods = [problem.penalty(at.parameters) - at.value for at in solution.history]
     information = None if solution.curvature is None else solution.curvature - problem.bend(solution.parameters)
     return PairFit(*pair.split(solution.parameters), solution, log_likelihoods, information)
@@ -200,6 +208,10 @@ def _block_sums(X: Any, rows: Any, design: Design) -> tuple[Vector]:
 
 def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
     return np.asarray(expit(logits(design.take(X), beta)))
+
+
+def _see_the_same(f: Design, e: Design) -> bool:
+    return np.array_equal(np.sort(np.r_[f.columns]), np.sort(np.r_[e.columns]))
 
 
 def ridge_of(design: Design, C: float) -> Vector:

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from scarless.data.attributes import check_attributes
+from scarless.data.notices import warn_user
+from scarless.engines.units import Units
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled
 from scarless.models._inference import PairInference, pair_inference
 from scarless.models._logistic import PairFit
@@ -144,9 +146,25 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             information=fit.information,
         )
         self._levels = ()
+        self._warn_of_units(problem.engine.units)
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, w)
+
+    def _warn_of_units(self, units: Units | None) -> None:
+        """Warn that errors were computed from columns that a solver had to centre and scale."""
+        if units is None:
+            return
+        bad = np.flatnonzero((units.shift != 0) | (units.scale != 1))
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(units.scale.size)])
+        more = f" and {bad.size - 1} more" if bad.size > 1 else ""
+        warn_user(
+            f"{type(self).__name__}: column {names[bad[0]]!r}{more} lies farther from 0 than 1e5 times its spread, or "
+            "has entries below 1e-100 only. The models were fitted to centred and scaled columns and are right; their "
+            "standard errors and intervals are not to be trusted. Scale the columns first, e.g. with "
+            "sklearn.preprocessing.StandardScaler.",
+            UserWarning,
+        )
 
     def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:
         self.log_likelihood_ = log_likelihood

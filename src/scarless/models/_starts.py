@@ -4,6 +4,7 @@ Each start is a vector of both models' parameters.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,16 @@ from scipy.special import expit, logit
 
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.engines import Engine
-from scarless.models._logistic import Audits, balanced_start, fit_pair, paper_start, propensity_start
+from scarless.engines.blas import BLAS
+from scarless.models._logistic import (
+    Audits,
+    balanced_start,
+    exchange,
+    fit_pair,
+    fit_targets,
+    paper_start,
+    propensity_start,
+)
 from scarless.numerics.linear import Design, logits, squared_sums
 from scarless.numerics.roots import find_root
 
@@ -23,6 +33,13 @@ KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
 SEVERAL = ("auto", "class_prior", "random")
 # A start is left at once: it need not be exact.
 _ROUGH = 1e-6
+# Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
+# models of up to so many parameters, above which a climb is no longer quick.
+_SCOUTS, _SCOUT_ROWS, _SCOUT_LABELS, _SCOUT_PARAMETERS = 16, 1000, 50, 300
+_SCOUTED_PARAMETERS = 800  # in all climbs of a kind together: of wide models there are fewer climbs
+_PRIORS = np.array([0.5, 0.25, 0.75])  # class priors to begin at, from the share of labelled rows to 1
+_BEST_SCOUTS = 3  # are climbed on from, with all rows
+_HIGH = 0.9  # a probability near the end, from which a climb can still turn back
 
 
 class Start(NamedTuple):
@@ -55,16 +72,54 @@ class PairProblem(NamedTuple):
         return Design.of(self.e_columns)
 
     @property
+    def exchangeable(self) -> bool:
+        """Whether both models see the same attributes."""
+        return see_the_same(self.f_columns, self.e_columns)
+
+    @property
+    def mirrored(self) -> "PairProblem":
+        """The problem with each model's penalty on the other."""
+        return self._replace(C=self.propensity_C, propensity_C=self.C)
+
+    def thinned(self, n_rows: int) -> "PairProblem":
+        """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
+        step = max(1, self.s.size // n_rows)
+        return self._replace(engine=self.engine.every(step), s=self.s[::step], w=self.w[::step])
+
+    @property
     def labelled_share(self) -> float:
         """Share of rows that are labelled: no class prior is below it."""
         return float(self.w @ self.s) / float(self.w.sum())
+
+
+def see_the_same(f_columns: Columns, e_columns: Columns) -> bool:
+    """Whether both models see the same attributes, so that they can be exchanged."""
+    return f_columns.size > 0 and np.array_equal(np.sort(f_columns), np.sort(e_columns))
 
 
 def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
     """Return `n_starts` starts of a kind; fewer where the kind has fewer.
 
     `kind` is "auto", "paper", "exclusion", "class_prior", "random", or a class prior between 0 and 1.
+
+    Models that see the same attributes under different penalties make one problem with that whose penalties are
+    swapped: what is an optimum of one is, with both models exchanged, one of the other. So that both problems find the
+    same, the starts of the other, exchanged, are added.
     """
+    if not problem.exchangeable or problem.propensity_C == problem.C:
+        return _of_kind(problem, kind, n_starts, rng)
+    others = _of_kind(problem.mirrored, kind, n_starts, deepcopy(rng))
+    return _of_kind(problem, kind, n_starts, rng) + [exchanged_start(problem, start) for start in others]
+
+
+def exchanged_start(problem: PairProblem, start: Start) -> Start:
+    """Return a start with each model in the other's place."""
+    n_f = problem.f.n_parameters
+    f, e = start.parameters[:n_f], start.parameters[n_f:]
+    return Start(f"{start.name}, exchanged", exchange(f, e, problem.f_columns, problem.e_columns))
+
+
+def _of_kind(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
     if not isinstance(kind, str):
         return [class_prior_start(problem, float(kind))]
     if kind == "class_prior":
@@ -144,20 +199,84 @@ def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
     return Start(f"class prior {class_prior:.2g}", np.concatenate([beta, e]))
 
 
-def random_start(problem: PairProblem, number: int, rng: np.random.Generator) -> Start:
-    """Return random coefficients that give logits of size 1, at a random class prior."""
+def all_labelled_start(problem: PairProblem) -> Start:
+    """Return the naive classifier, and a propensity that is high everywhere."""
+    engine, s, w, *_ = problem
+    f = fit_targets(engine, problem.f, s, w, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all labelled", np.concatenate([f, _constant_model(problem.e, _HIGH)]))
+
+
+def all_positive_start(problem: PairProblem) -> Start:
+    """Return a classifier that is high everywhere, and the propensity that then explains the labels alone."""
+    engine, s, w, *_ = problem
+    e = fit_targets(engine, problem.e, s, w, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all positive", np.concatenate([_constant_model(problem.f, _HIGH), e]))
+
+
+def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *, sizes: Vector | None = None) -> Start:
+    """Return random coefficients that give logits of size 1, or of each model's `sizes`, at a random class prior."""
     prior = float(_between(problem, rng.random(1))[0])
     f = _random_model(problem, problem.f, prior, rng)
     e = _random_model(problem, problem.e, problem.labelled_share / prior, rng)
+    if sizes is not None:
+        f[:-1] *= sizes[0]
+        e[:-1] *= sizes[1]
     return Start(f"random {number + 1}", np.concatenate([f, e]))
 
 
+def scouted_starts(problem: PairProblem) -> list[Start]:
+    """Return where rough climbs on a part of the rows ended, best first, each end once.
+
+    Half of the climbs begin anywhere, with small and large coefficients; half at the paper's optimum with some of its
+    parameters doubled, left out or of the other sign, which finds optima that from anywhere are found in one climb of
+    forty; three begin at other class priors. On a thousand rows that is quick. The starts are drawn with a seed of
+    their own, so that two fits agree.
+    """
+    n_parameters = problem.f.n_parameters + problem.e.n_parameters
+    if n_parameters > _SCOUT_PARAMETERS:
+        return []
+    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // n_parameters)
+    part = problem.thinned(max(_SCOUT_ROWS, int(_SCOUT_LABELS / problem.labelled_share)))
+    if not 0.0 < part.labelled_share < 1.0:
+        return []
+    rng = np.random.default_rng(0)
+    first = _rough_climb(part, the_papers_start(part).parameters)[1]
+    sizes = np.exp(rng.uniform(np.log(0.3), np.log(4.0), size=(n_scouts, 2)))
+    begins = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(n_scouts)]
+    begins += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(n_scouts)]
+    begins += [class_prior_start(part, prior).parameters for prior in _between(part, _PRIORS)]
+    with BLAS.on_one_thread():  # once for all of them: setting it takes as long as a pass over so few rows
+        ends = sorted((_rough_climb(part, begin) for begin in begins), key=lambda end: end[0])
+    apart = [end for i, end in enumerate(ends) if i == 0 or end[0] - ends[i - 1][0] > 1e-5 * (1.0 + abs(end[0]))]
+    return [Start(f"scout {i + 1}", parameters) for i, (_, parameters) in enumerate(apart)]
+
+
+def _rough_climb(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
+    solution = fit_pair(
+        problem.engine,
+        problem.f,
+        problem.e,
+        problem.s,
+        problem.w,
+        C=problem.C,
+        propensity_C=problem.propensity_C,
+        tol=_ROUGH,
+        max_iter=100,
+        start=start,
+        audits=problem.audits,
+    ).solution
+    return solution.value, solution.parameters
+
+
 def _one_after_the_other(problem: PairProblem, rng: np.random.Generator) -> Iterator[Start]:
-    """Yield the paper's start, the one by exclusion where it is another, three class priors, then random ones."""
+    """Yield the paper's start, the one by exclusion where it is another, both extremes, scouted, and random ones."""
     yield the_papers_start(problem)
     if np.isin(problem.f_columns, problem.e_columns).any():
         yield exclusion_start(problem)
-    for prior in _between(problem, np.array([0.5, 0.25, 0.75])):
+    yield all_labelled_start(problem)
+    yield all_positive_start(problem)
+    yield from scouted_starts(problem)[:_BEST_SCOUTS]
+    for prior in _between(problem, _PRIORS):
         yield class_prior_start(problem, prior)
     number = 0
     while True:
@@ -176,6 +295,10 @@ def _random_model(problem: PairProblem, design: Design, mean: float, rng: np.ran
     size = np.sqrt(np.maximum(squares[:-1], 0.0) / problem.w.sum())
     unit = np.where(size > 0, size, 1.0) * np.sqrt(max(1, design.n_columns))
     return np.append(rng.normal(size=design.n_columns) / unit, logit(np.clip(mean, 1e-6, 1.0 - 1e-6)))
+
+
+def _constant_model(design: Design, mean: float) -> Vector:
+    return np.append(np.zeros(design.n_columns), logit(mean))
 
 
 def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:

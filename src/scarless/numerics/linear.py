@@ -20,7 +20,8 @@ Matrix = NDArray[np.float64]
 class Design:
     """Which columns a linear model sees; its intercept is the last parameter.
 
-    `columns` is a slice where possible, since a slice of a dense block is a view.
+    `columns` is a slice where possible, since a slice of a dense block is a view. Taking columns of sparse rows costs
+    as much as a product with all of them; rows with a dictionary ``taken`` keep there what was taken before.
 
     Examples
     --------
@@ -49,7 +50,14 @@ class Design:
         """Return the block's columns that this model sees; all of them is the block itself."""
         if self.n_columns == X.shape[1] and isinstance(self.columns, slice):
             return X
-        return X[:, self.columns]
+        if not hasattr(X, "taken"):
+            return X[:, self.columns]
+        key = repr(self.columns) if isinstance(self.columns, slice) else self.columns.tobytes()
+        if (kept := X.taken.get(key)) is None:
+            kept = X[:, self.columns]
+            if 4 * kept.nnz <= X.nnz:  # few columns are kept; many would be the table once more
+                X.taken[key] = kept
+        return kept
 
 
 def logits(X: Any, beta: Vector) -> Vector:
@@ -59,7 +67,7 @@ def logits(X: Any, beta: Vector) -> Vector:
 
 def transposed_product(X: Any, r: Vector) -> Vector:
     """Return ``[X, 1]' r`` in float64."""
-    return np.append(np.asarray(X.T @ r.astype(X.dtype), dtype=np.float64), r.sum())
+    return np.append(np.asarray(_transposed(X) @ r.astype(X.dtype), dtype=np.float64), r.sum())
 
 
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
@@ -100,6 +108,15 @@ def squared_sums(X: Any, weight: Vector) -> Vector:
     """Return the diagonal of ``[X, 1]' diag(weight) [X, 1]``."""
     squared = X.multiply(X) if sparse.issparse(X) else np.square(X)
     return transposed_product(squared, weight)
+
+
+def _transposed(X: Any) -> Any:
+    """Return ``X.T``, which shares the entries of ``X`` also where these are a part of a larger array."""
+    if not sparse.issparse(X) or X.format != "csr":
+        return X.T
+    out = sparse.csc_array((X.shape[1], X.shape[0]), dtype=X.dtype)
+    out.data, out.indices, out.indptr = X.data, X.indices, X.indptr
+    return out
 
 
 def _scale_rows(X: Any, weight: Vector) -> Any:

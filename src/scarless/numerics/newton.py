@@ -4,17 +4,18 @@ The solver sees a function of the parameters that returns value, gradient and cu
 about rows, penalties or models.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse.linalg import LinearOperator, cg
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from scarless.numerics.linear import Matrix
 from scarless.numerics.objectives import Curvature, Sums
 from scarless.numerics.sigmoid import Vector
+from scarless.numerics.truncated import truncated_step
 
 
 class Status(Enum):
@@ -48,6 +49,15 @@ class Solution:
     curvature: Matrix | None = None  # the exact Hessian where it ended, penalty included; None where it has none
     history: list[Trace] = field(default_factory=list)
 
+    def followed_by(self, other: "Solution") -> "Solution":
+        """Return where another run of the solver ended that went on from here, with both ways in one."""
+        return replace(
+            other,
+            n_iter=self.n_iter + other.n_iter,
+            n_passes=self.n_passes + other.n_passes,
+            history=self.history + other.history,
+        )
+
 
 class Problem(Protocol):
     """An objective over all rows, penalty included."""
@@ -56,8 +66,8 @@ class Problem(Protocol):
         """Return value, gradient and curvature at `beta`."""
         ...
 
-    def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the expected information at `beta` times a direction."""
+    def products(self, beta: Vector, curvature: Curvature) -> Callable[[Vector], Vector]:
+        """Return the function that multiplies the expected or observed information at `beta` with a direction."""
         ...
 
     def reach(self, direction: Vector) -> Vector:
@@ -78,6 +88,7 @@ class NewtonOptions:
     damp_indefinite: bool = False  # an exact Hessian that is indefinite: damp it, instead of going back to the expected
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible
+    progress: Callable[[Trace], None] | None = None  # is told of every iteration
 
 
 def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solution:
@@ -87,6 +98,8 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     otherwise be too long; its predicted gain is :math:`-g'\delta/2` (with damping, a lower bound). The solver
     stops when that gain, per row, is below `tol` or below the rounding noise of the objective itself.
     Close to the optimum the exact Hessian replaces the expected information where it is positive definite.
+    Without a matrix, conjugate gradients find the step; they stop where it becomes too long, and cope with an
+    indefinite Hessian.
 
     References
     ----------
@@ -96,21 +109,27 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     search = _Search(problem, options, beta.size)
     now = search.evaluate(beta, search.first)
     history: list[Trace] = []
+
+    def keep(gain: float, taken: float) -> None:
+        history.append(Trace(beta, float(now.value), gain, taken))
+        if options.progress is not None:
+            options.progress(history[-1])
+
     status, gain, n_iter = Status.MAX_ITER, np.inf, 0
     for n_iter in range(1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
         small = max(options.tol * options.scale, options.rounding * abs(float(now.value)))
-        if gain <= small and search.damping > 0:
-            search.damping = 0.0  # left over from farther out, it may hide what is still to be gained
+        if gain <= small and search.holds_back():
+            search.let_go()  # left over from farther out, it may hide what is still to be gained
             now, step = search.direction(beta, now)
             gain = -0.5 * float(now.gradient @ step)
         if gain <= small:
             status = search.final_status(beta, step)
-            history.append(Trace(beta, float(now.value), gain, 0.0))
+            keep(gain, 0.0)
             break
         taken, trial = search.line_search(beta, step, now, gain)
-        history.append(Trace(beta, float(now.value), gain, taken))
+        keep(gain, taken)
         if trial is None:
             status = Status.STALLED
             break
@@ -132,14 +151,29 @@ def solve_positive(matrix: Matrix, right: Vector) -> Vector:
     return right * scale**2
 
 
+def downhill_of_saddle(curvature: Matrix, *, noise: float) -> Vector | None:
+    """Return the direction in which a Hessian bends down most; None where it does so by no more than noise.
+
+    Where the gradient is zero, that is a saddle's way out; Newton's method, which stops there, does not see it.
+    """
+    scaled, scale = _unit_diagonal(curvature)
+    if _cholesky(scaled, 0.0) is not None or not np.isfinite(scaled).all():
+        return None
+    values, vectors = eigh(scaled, subset_by_index=[0, 0])
+    return scale * vectors[:, 0] if values[0] < -noise else None
+
+
 class _Search:
     """The problem, a count of the passes over the rows, and which curvature and damping are in use."""
 
     def __init__(self, problem: Problem, options: NewtonOptions, n_parameters: int) -> None:
         self.problem, self.options = problem, options
         self.n_passes = 0
-        self.first = Curvature.DIAGONAL if options.matrix_free else Curvature.EXPECTED
+        self.first = Curvature.NONE if options.matrix_free else Curvature.EXPECTED
         self.last = self.first
+        self.close = False  # whether the last step was small enough for the exact Hessian
+        self.cut = False  # whether the last step was shortened
+        self.trust = 1.0  # share of the longest step that the last line searches left
         self.observed_below = options.observed_below
         self.damping = 0.0
         # How much each parameter tells where nothing is saturated.
@@ -150,6 +184,14 @@ class _Search:
         self.n_passes += 1
         return self.problem.evaluate(beta, curvature)
 
+    def holds_back(self) -> bool:
+        """Whether steps are shorter than they need be, for what was seen farther out."""
+        return self.damping > 0 or (self.cut and self.trust < 1.0)
+
+    def let_go(self) -> None:
+        """Forget what was seen farther out."""
+        self.damping, self.trust = 0.0, 1.0
+
     def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
         """Return a step that is not too long, and the sums again where an indefinite Hessian had to be replaced.
 
@@ -157,6 +199,8 @@ class _Search:
         the plateau where all probabilities are 0 or 1, nothing leads back. Levenberg's damping by the information
         at zero shortens a step most where the information has faded, and leaves the other parameters alone.
         """
+        if self.options.matrix_free:
+            return now, self._truncated_step(beta, now)
         self.damping = 0.0 if self.damping < 1e-8 else self.damping / 100.0
         if self.last is Curvature.OBSERVED and not self._is_definite(now):
             if self.options.damp_indefinite:
@@ -167,7 +211,7 @@ class _Search:
                 self.last = Curvature.EXPECTED
                 now = self.evaluate(beta, Curvature.EXPECTED)
         while True:
-            step = self._damped_step(beta, now)
+            step = self._damped_step(now)
             if self.damping > 1e6 or not self._too_long(beta, step):
                 return now, step
             self.damping = max(10.0 * self.damping, 1e-9)
@@ -180,7 +224,7 @@ class _Search:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
         step, beta = step * self.units, beta * self.units
         outward = float(beta @ step) > 0
-        if self.damping > 0 and not outward:
+        if (self.damping > 0 or self.cut) and not outward:
             return Status.STALLED  # on a plateau of saturated probabilities, with the way back too faint to follow
         growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and outward
         return Status.AT_INFINITY if self.options.may_diverge and growing else Status.CONVERGED
@@ -198,9 +242,7 @@ class _Search:
         self.n_passes += 1
         return np.sqrt(self.problem.reach(direction) / self.options.scale)
 
-    def _damped_step(self, beta: Vector, now: Sums) -> Vector:
-        if self.options.matrix_free:
-            return self._conjugate_gradients(beta, now)
+    def _damped_step(self, now: Sums) -> Vector:
         damped = now.curvature
         if self.damping:
             damped = damped + np.diag(self.damping * self.information)
@@ -208,35 +250,43 @@ class _Search:
 
     def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
         """Halve the step until the objective falls enough (Armijo), up to rounding."""
-        close = gain < self.observed_below * self.options.scale
+        self.close = gain < self.observed_below * self.options.scale
         if not self.options.matrix_free:
-            self.last = Curvature.OBSERVED if close else Curvature.EXPECTED
+            self.last = Curvature.OBSERVED if self.close else Curvature.EXPECTED
         noise = self.options.rounding * abs(float(now.value))
         share = 1.0
         for _ in range(40):
             trial = self.evaluate(beta + share * step, self.last)
             if np.isfinite(trial.value) and trial.value <= now.value - 2e-4 * share * gain + noise:
+                self.trust = min(1.0, self.trust * (4.0 if share == 1.0 else max(2.0 * share, 1e-3)))
                 return share, trial
             share *= _shrink(now, trial, share, gain)
             if share * gain <= noise:  # a step this short would pass as rounding, whatever its direction
                 break
         return 0.0, None
 
-    def _conjugate_gradients(self, beta: Vector, now: Sums) -> Vector:
-        extra = self.damping * self.information
-        diagonal = now.curvature + extra
-        diagonal = np.where(diagonal > 0, diagonal, 1.0)
-        n = beta.size
+    def _truncated_step(self, beta: Vector, now: Sums) -> Vector:
+        """Return a step by conjugate gradients, no longer than a step may be.
+
+        The information at zero, of which the diagonal is known, measures the length on the way; what the rows say of
+        the result is asked once.
+        """
+        diagonal, scale = np.where(self.information > 0, self.information, 1.0), self.options.scale
+        multiply = self.problem.products(beta, Curvature.OBSERVED if self.close else Curvature.EXPECTED)
+        self.n_passes += 1
 
         def product(direction: Vector) -> Vector:
             self.n_passes += 1
-            return self.problem.product(beta, direction) + extra * direction
+            return multiply(direction)
 
-        precondition = LinearOperator((n, n), matvec=lambda r: r / diagonal, dtype=np.float64)
-        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
         norm = float(np.sqrt(now.gradient**2 @ (1.0 / diagonal)))
-        forcing = min(0.1, float(np.sqrt(norm / np.sqrt(self.options.scale))))
-        step, _ = cg(operator, -now.gradient, rtol=max(forcing, 1e-6), maxiter=200, M=precondition)
+        forcing = max(1e-6, min(0.1, float(np.sqrt(norm / np.sqrt(scale)))))
+        allowed = max(self.options.longest, 0.5 * float(np.sqrt(beta**2 @ diagonal / scale)))
+        radius = self.trust * allowed * float(np.sqrt(scale))
+        step, self.cut = truncated_step(product, now.gradient, diagonal, radius=radius, rtol=forcing)
+        if self._too_long(beta, step):
+            self.cut = True
+            step = step * float((np.maximum(self.options.longest, 0.5 * self._change(beta)) / self._change(step)).min())
         return step
 
 

@@ -1,7 +1,7 @@
 """Block functions: rows and parameters in, sums over the rows out.
 
 Each objective is minus a log-likelihood, or a convex risk. `sums` gives value, gradient and the curvature asked for;
-`product` multiplies the expected information with a direction, for models too wide to hold their information matrix.
+`row_curvature` and `product` multiply the information with a direction, for models too wide to hold its matrix.
 Blocks return sums, never means, so any partition of the rows adds up to the same totals.
 """
 
@@ -42,6 +42,11 @@ class Objective(Protocol):
     convex: ClassVar[bool]  # one basin only: a solver may take steps of any length
 
     @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see, in the order of their parameters."""
+        ...
+
+    @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
         ...
@@ -50,8 +55,12 @@ class Objective(Protocol):
         """Return value, gradient and curvature, summed over the rows of one block."""
         ...
 
-    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
-        """Return the expected information times a direction, summed over the rows of one block."""
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Return what each row adds to the expected or observed information of its logits: a line of numbers."""
+        ...
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction, summed over one block whose rows have their ``curvature``."""
         ...
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
@@ -73,6 +82,11 @@ class TargetLogistic:
     design: Design
 
     @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return (self.design,)
+
+    @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
         return self.design.n_parameters
@@ -90,11 +104,14 @@ class TargetLogistic:
         weight = w * p * not_p
         return Sums(np.asarray(w @ value), gradient, _single_curvature(X, weight, curvature))
 
-    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Return each row's weight in the information; expected and observed coincide."""
+        p, not_p = sigmoid_pair(linear.logits(self.design.take(X), beta))
+        return np.asarray(rows["w"] * p * not_p)
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the information times a direction."""
-        X = self.design.take(X)
-        p, not_p = sigmoid_pair(linear.logits(X, beta))
-        return (_information_product(X, rows["w"] * p * not_p, direction),)
+        return (_information_product(self.design.take(X), rows["curvature"], direction),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sum of the squared changes of the logits along a direction."""
@@ -110,6 +127,11 @@ class KnownPropensity:
 
     convex: ClassVar[bool] = False
     design: Design
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return (self.design,)
 
     @property
     def n_parameters(self) -> int:
@@ -131,11 +153,16 @@ class KnownPropensity:
             matrix = _single_curvature(X, w * likelihood.fisher_roots(terms)[0] ** 2, curvature)
         return Sums(np.asarray(value), linear.transposed_product(X, -w * du), matrix)
 
-    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
-        """Return the expected information times a direction."""
-        X = self.design.take(X)
-        terms = likelihood.pair_terms(linear.logits(X, beta), rows["v"])
-        return (_information_product(X, rows["w"] * likelihood.fisher_roots(terms)[0] ** 2, direction),)
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Return each row's weight in the information."""
+        terms = likelihood.pair_terms(linear.logits(self.design.take(X), beta), rows["v"])
+        if curvature is Curvature.OBSERVED:
+            return np.asarray(rows["w"] * likelihood.observed_information(rows["s"], terms)[0])
+        return np.asarray(rows["w"] * likelihood.fisher_roots(terms)[0] ** 2)
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction."""
+        return (_information_product(self.design.take(X), rows["curvature"], direction),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sum of the squared changes of the logits along a direction."""
@@ -152,6 +179,11 @@ class LogisticPair:
     convex: ClassVar[bool] = False
     f: Design
     e: Design
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What its linear models see."""
+        return self.f, self.e
 
     @property
     def n_parameters(self) -> int:
@@ -187,13 +219,26 @@ class LogisticPair:
                 matrix = linear.gram([(X_f, root * a), (X_e, root * b)])
         return Sums(np.asarray(value), gradient, matrix)
 
-    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
-        """Return the expected information times a direction."""
-        X_f, X_e, u, v = self._logits(X, beta)
-        a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
-        along_f, along_e = self.split(direction)
-        along = rows["w"] * (a * linear.logits(X_f, along_f) + b * linear.logits(X_e, along_e))
-        return (np.append(linear.transposed_product(X_f, a * along), linear.transposed_product(X_e, b * along)),)
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Return each row's information of its two logits: ``uu, uv, vv``."""
+        s, w = rows["s"], rows["w"]
+        _, _, u, v = self._logits(X, beta)
+        terms = likelihood.pair_terms(u, v)
+        if curvature is Curvature.OBSERVED:
+            return np.column_stack(likelihood.observed_information(s, terms)) * w[:, None]
+        a, b = likelihood.fisher_roots(terms)
+        return np.column_stack([a * a, a * b, b * b]) * w[:, None]
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction."""
+        X_f, X_e, along_f, along_e = self._logits(X, direction)
+        uu, uv, vv = rows["curvature"].T
+        return (
+            np.append(
+                linear.transposed_product(X_f, uu * along_f + uv * along_e),
+                linear.transposed_product(X_e, uv * along_f + vv * along_e),
+            ),
+        )
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sums of the squared changes of both models' logits along a direction."""

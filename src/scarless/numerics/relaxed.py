@@ -39,6 +39,11 @@ class RelaxedPair:
     hold_level: bool = False
 
     @property
+    def designs(self) -> tuple[Design, ...]:
+        """None: the attributes are standardised here, whatever their units."""
+        return ()
+
+    @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
         return 2 + self.e.n_parameters
@@ -57,14 +62,19 @@ class RelaxedPair:
             _isolate(matrix, 1)
         return Sums(np.asarray(value), gradient, matrix)
 
-    def product(self, X: Any, rows: Rows, beta: Vector, direction: Vector) -> tuple[Vector]:
-        """Return the expected information times a direction."""
-        stretched, Z, u, v = self.logits(X, rows, beta)
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Matrix:
+        """Return each row's expected information of its two logits, ``uu, uv, vv``, and its stretched logit."""
+        stretched, _, u, v = self.logits(X, rows, beta)
         a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
-        direction = direction * self._moves()
-        along = rows["w"] * (a * linear.logits(stretched, direction[:2]) + b * linear.logits(Z, direction[2:]))
-        out = np.append(linear.transposed_product(stretched, a * along), linear.transposed_product(Z, b * along))
-        return (out * self._moves(),)
+        return np.column_stack([np.column_stack([a * a, a * b, b * b]) * rows["w"][:, None], stretched])
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the expected information times a direction."""
+        uu, uv, vv, stretched = rows["curvature"].T
+        Z, direction = self._standardised(X), direction * self._moves()
+        along_f, along_e = linear.logits(stretched[:, None], direction[:2]), linear.logits(Z, direction[2:])
+        of_f = linear.transposed_product(stretched[:, None], uu * along_f + uv * along_e)
+        return (np.append(of_f, linear.transposed_product(Z, uv * along_f + vv * along_e)) * self._moves(),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sums of the squared changes of both logits along a direction, from a slope of 1."""
