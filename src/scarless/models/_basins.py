@@ -164,18 +164,6 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     return Selection(chosen, reason + _other_way(basins, allowed), tuple(behind), tuple(errors))
 
 
-def same_optimum(problem: PairProblem, one: PairFit, other: PairFit) -> bool:
-    """Whether two fits of one problem agree in what they say of the population."""
-    summaries = (
-        summarise_pair(problem.engine, problem.f, problem.e, problem.s, problem.w, fit.f, fit.e) for fit in (one, other)
-    )
-    total = float(problem.w.sum())
-    (prior, frequency), (other_prior, other_frequency) = (
-        (found.positives / total, found.labelled_positives / found.positives) for found in summaries
-    )
-    return abs(prior - other_prior) <= _SAME_MEAN and abs(frequency - other_frequency) <= _SAME_MEAN
-
-
 def warn_if_exchangeable(
     f_columns: NDArray[np.intp],
     e_columns: NDArray[np.intp],

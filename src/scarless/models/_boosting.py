@@ -73,14 +73,14 @@ class _Prepared:
         return X if self.steps is None else self.steps.transform(X)
 
 
-class _Steps:
+class _Stepped:
     """Numbers -> the number of their quantile, gaps kept: what trees on histograms see of them, found once.
 
     A stage would otherwise find the histograms of its own weights, which takes longer than its trees.
     """
 
-    def __init__(self, X: Any, n_steps: int) -> None:
-        self.edges = None
+    def __init__(self, prepare: _Prepared, X: Any, n_steps: int) -> None:
+        self.prepare, self.edges = prepare, None
         if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
             shares = np.linspace(0.0, 1.0, n_steps + 1)[1:-1]
             columns = (column[np.isfinite(column)] for column in X.T.astype(np.float64))
@@ -89,6 +89,7 @@ class _Steps:
             ]
 
     def __call__(self, X: Any) -> Any:
+        X = self.prepare(X)
         if self.edges is None:
             return X
         X = np.asarray(X, dtype=np.float64)
@@ -100,13 +101,10 @@ class HistogramBooster:
     """scikit-learn's histogram boosting: each stage is a small regression on Newton steps."""
 
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
-        prepared = _Prepared(estimator, X, s)
-        params = final_step(estimator).get_params(deep=False)
-        table = prepared(X)
-        by_number = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
-        steps = _Steps(table if by_number else None, int(params["max_bins"]))
-        self.prepare = lambda rows: steps(prepared(rows))
-        self.X, self.z = steps(table), np.zeros(s.size)
+        params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
+        by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
+        self.prepare = _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
+        self.X, self.z = self.prepare(X), np.zeros(s.size)
         allowed = HistGradientBoostingRegressor().get_params()
         self.params = {name: value for name, value in params.items() if name in allowed and name != "loss"}
         self.params |= {"max_iter": ROUNDS, "early_stopping": False, "warm_start": False}

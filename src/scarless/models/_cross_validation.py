@@ -23,7 +23,7 @@ class CVSelection:
     index : int
         The best of the chosen candidates.
     members : tuple of int
-        All that were chosen: one for each set of attributes, and each optimum, that is tied with the best.
+        All that were chosen: one for each set of attributes that is tied with the best.
     n_tied : int
         How many candidates the labels cannot tell from the best.
     class_priors : tuple of two floats
@@ -61,7 +61,7 @@ def results_of(
     best = int(np.argmax(mean))
     number_of_path = np.repeat(np.arange(len(paths)), len(grid.pairs()))
     params = [
-        {"C": C, "propensity_C": propensity_C, "attributes": sets[path.attributes], "start": path.start}
+        {"C": C, "propensity_C": propensity_C, "attributes": sets[path.attributes]}
         for path in paths
         for C, propensity_C in grid.pairs()
     ]
@@ -101,9 +101,9 @@ class Surplus(NamedTuple):
 def tied_with_best(surplus: Surplus, paths: NDArray[np.intp], n_standard_errors: float) -> NDArray[np.bool_]:
     """Return which candidates the labels cannot tell from the best.
 
-    A path is a set of attributes with an optimum, followed through all penalties. Paths are tied if their best
-    candidates are, by `n_standard_errors`. Along a tied path, penalties are tied with its best by half as many:
-    attributes and optima are a question of what labels can tell at all, penalties one of noise.
+    A path is a set of attributes, followed through all penalties. Paths are tied if their best candidates are, by
+    `n_standard_errors`. Along a tied path, penalties are tied with its best by half as many: attributes are a question
+    of what labels can tell at all, penalties one of noise.
     """
     tied = np.zeros(paths.size, dtype=bool)
     best = int(np.argmax(surplus.mean))
@@ -142,8 +142,8 @@ def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: i
         return f"The best of {total} candidates by held-out log-likelihood."
     told = f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood. "
     chosen = [results["params"][i] for i in members]
-    named = " and ".join(f"C = {row['C']:g} (classifier sees {row['attributes']}, {row['start']} start)" for row in chosen)
-    told += f"Of each set of attributes and optimum the penalty nearest to 1 is taken: {named}. "
+    named = " and ".join(f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen)
+    told += f"Of each set of attributes the penalty nearest to 1 is taken: {named}. "
     if len(members) > 1:
         return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."
     if n_paths > 1:

@@ -17,7 +17,7 @@ from scarless.models._logistic import imagine_audits
 from scarless.models._penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.models._relaxed import Relaxation, relax
 from scarless.models._relaxed_search import held_out_logits, relax_candidates
-from scarless.models._starts import PairProblem, the_papers_start
+from scarless.models._starts import PairProblem
 from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
@@ -71,7 +71,7 @@ def logistic_member(
     engine, grid = engine_of(X), Grid(_CS, np.array([options.propensity_C]))
     audits = imagine_audits(engine, Design.of(e_columns), w, options.audits)
     problem = PairProblem(engine, s, w, f_columns, e_columns, 1.0, 1.0, audits)
-    path = Path(0, "paper", the_papers_start, problem)
+    path = Path(0, problem)
     settings = {"tol": _PATH_TOL, "max_iter": options.max_iter}
     fits = [fits_without([path], grid, X, train, **settings) for train, _ in folds]  # type: ignore[arg-type]
     judged = relax_candidates(fits, folds, training, problem, options.audits)

@@ -1,6 +1,6 @@
 """Fits along a grid of penalties, each from its neighbour's optimum, and how they foretell labels of other rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scarless.data.tables import take_rows
 from scarless.models._base import engine_of
 from scarless.models._logistic import PairFit, fit_pair, imagine_audits
-from scarless.models._starts import PairProblem, Start
+from scarless.models._starts import PairProblem, the_papers_start
 from scarless.numerics import likelihood
 
 Vector = NDArray[np.float64]
@@ -35,11 +35,9 @@ class Grid(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A set of attributes and a kind of start, to be followed through all penalties."""
+    """A set of attributes, to be followed through all penalties."""
 
     attributes: int
-    start: str
-    make_start: Callable[[PairProblem], Start]
     problem: PairProblem  # all rows; the penalties are the grid's
 
 
@@ -63,13 +61,13 @@ class FoldFits(NamedTuple):
 
 
 def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, PairFit]]:
-    """Fit every pair of penalties: first the one closest to 1 from the start, then outwards from neighbours.
+    """Fit every pair of penalties: first the one closest to 1 from the paper's start, then outwards from neighbours.
 
     Yields each fit with its place among ``grid.pairs()``.
     """
     place = {pair: number for number, pair in enumerate(grid.pairs())}
     middle, middle_e = grid.middle
-    at_middle = path.make_start(path.problem._replace(C=middle, propensity_C=middle_e)).parameters
+    at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e)).parameters
     first: dict[float, Vector] = {}
     for propensity_C, neighbour_e in _outwards(grid.propensity_Cs):
         start = at_middle if neighbour_e is None else first[neighbour_e]
@@ -87,7 +85,7 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     Cs = _way(grid.Cs, C)
     propensity_Cs = _way(grid.propensity_Cs, propensity_C)
     problem = path.problem._replace(C=Cs[0], propensity_C=propensity_Cs[0])
-    at = path.make_start(problem).parameters
+    at = the_papers_start(problem).parameters
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
     for number, (here, here_e) in enumerate(steps, start=1):
         exact = tol if number == len(steps) else max(tol, 1e-8)
@@ -115,7 +113,7 @@ def fit_along(problem: PairProblem, start: Vector, *, tol: float, max_iter: int)
 
 
 def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:
-    """Walk every path on some rows, from its own start there: nothing of the other rows is known."""
+    """Walk every path on some rows, from the paper's start there: nothing of the other rows is known."""
     engine, n_columns, size = engine_of(take_rows(X, train)), X.shape[1], len(grid.pairs())
     f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
     converged = np.zeros(size * len(paths), dtype=bool)

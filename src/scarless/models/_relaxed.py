@@ -42,9 +42,9 @@ class Levels(NamedTuple):
 
     @property
     def weight(self) -> Vector:
-        """Share of each level: its density times the way to its neighbours, in label frequency."""
+        """Share of each level: its density times the way to its neighbours, as a factor of the class prior."""
         density = np.exp(self.log_density - self.log_density.max())
-        apart = np.abs(np.gradient(self.label_frequency)) if density.size > 1 else np.ones(1)
+        apart = np.gradient(np.log(self.class_prior)) if density.size > 1 else np.ones(1)
         share = density * np.maximum(apart, 1e-12)
         return np.asarray(share / share.sum())
 

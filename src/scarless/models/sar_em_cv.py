@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scarless.data.notices import warn_user
 from scarless.data.options import check_at_least_zero, check_positive, check_whole
 from scarless.data.progress import progress_bar
+from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import Training, engine_of, warn_unless_converged
-from scarless.models._basins import same_optimum, see_the_same, warn_if_exchangeable
+from scarless.models._basins import warn_if_exchangeable
 from scarless.models._cross_validation import results_of, select
 from scarless.models._crossed import counted
 from scarless.models._folds import Fold, check_folds
@@ -19,7 +20,7 @@ from scarless.models._logistic import imagine_audits
 from scarless.models._pair import PairClassifier, means_all
 from scarless.models._penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.models._relaxed_search import combine, relax_candidates
-from scarless.models._starts import PairProblem, exclusion_start, the_papers_start
+from scarless.models._starts import PairProblem
 from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
@@ -31,36 +32,51 @@ _PATH_TOL = 1e-8
 class SAREMClassifierCV(PairClassifier):
     r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
 
-    Each candidate is a pair of penalties together with a set of attributes that the classifier may see. It is scored by
-    the observed log-likelihood of held-out labels, which needs no true class. Where classes are nearly separable, a
-    classifier that sees the propensity attributes can explain labels by itself, and the labels cannot tell that from
-    the truth. Therefore, of all candidates that the labels cannot tell from the best, the one with the lowest label
-    frequency is taken: the paper's principle, to put as many missing labels as possible down to the labelling. Sets of
-    attributes (and optima) are tied if the best candidates of each are within `n_standard_errors` standard errors of
-    the difference (paired over rows); within a set, penalties are tied with its best if within half as many.
+    Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
+    stand between such fits and a good answer, and each has its remedy:
 
-    The principle errs on its own side: where an attribute does drive both class and labelling, and the labels hardly
-    show it, the classifier is likely to be denied it, and the class prior comes out too high. ``selection_`` says which
-    class priors the tied candidates have. If you know which attributes bear on the class, give them to
-    `SAREMClassifier`, or give sets of which each could be right.
+    * A penalty that finds the *direction* of the classifier shrinks the *scale* of its logit, and what `f` does not reach
+      goes into `e`. So scale and level of each candidate's held-out logits are estimated anew, together with the
+      propensity: the fit is *relaxed*. Candidates are scored by the observed log-likelihood of held-out labels after that,
+      which needs no true class.
+    * Labels tell little of the level: often a lower class prior with a higher propensity does as well. So all levels are
+      walked through, and the mean class prior, weighted by likelihood, is believed; the spread is the class prior's
+      interval.
+    * Labels often cannot tell whether the classifier should see the propensity attributes. Of each set that is tied with
+      the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits, relaxed once
+      more, is the answer: again a pair of logistic models.
+
+    ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
+    0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each could
+    be right.
 
     Parameters
     ----------
-    propensity_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant.
+    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant. The word
+        "all": every column, for who cannot name any; which model an attribute belongs to is then a matter of form, the
+        propensity is much less sure, and `SARStackingClassifier` finds the class better.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each as `propensity_attributes`, None for all; a dict also names
         them. "auto": all columns, and all but the propensity attributes.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
-    propensity_Cs : int or sequence of float, default=(0.1, 1.0, 10.0)
-        Inverse penalties of the propensity model.
+    propensity_Cs : int or sequence of float, default=(1.0,)
+        Inverse penalties of the propensity model, which the relaxed step fits anew.
     cv : int, splitter or list of pairs, default=5
         Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold. Pairs are rows
         to fit and rows to score; for groups, ``list(GroupKFold().split(X, s, groups))``.
     n_standard_errors : float, default=2.0
-        How far behind the best a set of attributes counts as tied; penalties, half of that. 0: the best score is taken.
+        How far behind the best a set of attributes counts as tied, in standard errors of the difference, paired over rows;
+        penalties, half of that. 0: the best score is taken.
+    relax : bool, default=True
+        Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
+        penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
+        principle.
+    imaginary_audits : float, default=4.0
+        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep the
+        label frequency off 0 and 1 where the labels hardly care. 0: none.
     tol : float, optional
         Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). Fits along the path stop at 1e-8.
@@ -70,31 +86,39 @@ class SAREMClassifierCV(PairClassifier):
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
     random_state : int, numpy generator or RandomState, optional
         Seed of the folds where `cv` is a number.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, in processes. Each fit uses all cores by itself already: worth it for
+        small tables.
     verbose : bool, default=False
         Print what is being fitted.
 
     Attributes
     ----------
     C_, propensity_C_ : float
-        Chosen inverse penalties.
+        Inverse penalties of the best chosen candidate.
     classification_attributes_ : array of int
-        Columns that the chosen classifier sees.
+        Columns that the classifier sees.
+    relaxation_ : Relaxation
+        Where `relax`: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior is.
     cv_results_ : dict of arrays
         One entry per candidate, with the keys of scikit-learn's searches (``params``, ``param_C``,
-        ``param_propensity_C``, ``param_attributes``, ``param_start``, ``split0_test_score``, ``mean_test_score``,
+        ``param_propensity_C``, ``param_attributes``, ``split0_test_score``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``: mean log-likelihood per row), and ``behind_best`` with its
-        ``standard_error``, ``tied``, ``class_prior``, ``label_frequency``, ``converged``.
+        ``standard_error``, ``tied``, ``path`` (which set), ``class_prior`` and ``label_frequency`` (of held-out rows),
+        ``converged``.
     best_index_ : int
-        The row of ``cv_results_`` that was chosen.
+        The best row of ``cv_results_`` among the chosen; ``selection_.members`` has all of them.
     best_params_ : dict
         Its parameters.
     best_score_ : float
         Its mean held-out log-likelihood.
     selection_ : CVSelection
-        Why: ``selection_.reason``; and ``selection_.class_priors``, the lowest and highest among tied candidates.
-    coef_, intercept_, propensity_coef_, propensity_intercept_, class_prior_, label_frequency_, log_likelihood_, \
-n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
-        Of the chosen candidate fitted to all rows, as in `SAREMClassifier`.
+        Why: ``selection_.reason``; and ``selection_.class_priors``, the lowest and highest of what was chosen.
+    class_prior_, label_frequency_ : float
+        Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
+    coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_, \
+classes_, n_features_in_, feature_names_in_
+        Of the choice fitted to all rows, as in `SAREMClassifier`.
 
     See Also
     --------
@@ -103,8 +127,10 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
 
     Notes
     -----
-    Intervals and standard errors do not know of the choice: they are those of the chosen model.
-    `scarless.diagnostics.bootstrap_intervals` repeats the choice on every resample, which takes as many searches.
+    ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring. Standard errors
+    of coefficients do not know of the choice: they are those of two logistic models at the relaxed coefficients, with the
+    penalty that these bear (`C` times the square of the slope), direction included.
+    `scarless.diagnostics.bootstrap_intervals` repeats everything on every resample, which takes as many searches.
 
     What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
     ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
@@ -115,7 +141,8 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive
-    and Unlabeled Data", ECML-PKDD 2019, for the principle.
+    and Unlabeled Data", ECML-PKDD 2019, for the likelihood. Meinshausen, "Relaxed Lasso", Computational Statistics and
+    Data Analysis 2007, for relaxing.
 
     Examples
     --------
@@ -128,8 +155,8 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
     >>> e = LogisticSAR(attributes=[2], coefficients=[1.5]).propensity(X)
     >>> s = simulate_labels(y, e, random_state=1)
     >>> model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1, 10], random_state=0).fit(X, s)
-    >>> model.best_params_["attributes"], round(model.class_prior_, 2), round(float(y.mean()), 2)
-    ('all but the propensity attributes', 0.46, 0.47)
+    >>> round(model.class_prior_, 2), round(float(y.mean()), 2)
+    (0.48, 0.47)
     """
 
     def __init__(
@@ -191,7 +218,15 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             for columns in sets.values():
                 warn_if_exchangeable(columns, e_columns, type(self).__name__)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
-        paths = self._paths(training, list(sets.values()), e_columns, grid)
+        paths = self._paths(training, list(sets.values()), e_columns)
+        with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
+            self._search(paths, grid, list(sets), training, folds)
+        return self
+
+    def _search(
+        self, paths: list[Path], grid: Grid, sets: list[str], training: Training, folds: list[Fold]
+    ) -> None:
+        """Fit in folds, judge, choose, and fit the choice."""
         fits = self._fold_fits(paths, grid, training, folds)
         judged = fits
         if self.relax:
@@ -202,13 +237,10 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             for fit, (_, test) in zip(judged, folds, strict=True)
         ]
         tested = float(training.weight[np.unique(np.concatenate([test for _, test in folds]))].sum())
-        self.cv_results_ = results_of(
-            paths, grid, sums, list(sets), tested=tested, n_standard_errors=self.n_standard_errors
-        )
+        self.cv_results_ = results_of(paths, grid, sums, sets, tested=tested, n_standard_errors=self.n_standard_errors)
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
         self.selection_ = select(self.cv_results_, combine=self.relax)
         self._store_chosen(paths, grid, fits, folds, training)
-        return self
 
     def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
@@ -218,25 +250,11 @@ n_iter_, converged_, history_, classes_, n_features_in_, feature_names_in_
             check_at_least_zero(getattr(self, name), name)
         return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
 
-    def _paths(
-        self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp], grid: Grid
-    ) -> list[Path]:
-        """Return what is to be walked; a second start counts where it leads elsewhere at the middle penalties."""
-        engine, options = engine_of(training.X), {"tol": _PATH_TOL, "max_iter": self.max_iter}
-        audits = imagine_audits(engine, Design.of(e_columns), training.weight, self.imaginary_audits)
-        paths: list[Path] = []
-        for i, columns in enumerate(sets):
-            problem = PairProblem(engine, training.s, training.weight, columns, e_columns, 1.0, 1.0, audits)
-            path = Path(i, "paper", the_papers_start, problem)
-            paths.append(path)
-            # Without the attributes that both see, models that see the same would be the other way round.
-            if np.isin(columns, e_columns).any() and not see_the_same(columns, e_columns):
-                self._tell(f"all rows, attribute set {i + 1} of {len(sets)}, both starts")
-                other = path._replace(start="exclusion", make_start=exclusion_start)
-                ends = [walk_to(each, grid, *grid.middle, **options) for each in (path, other)]  # type: ignore[arg-type]
-                if not same_optimum(problem, *ends):
-                    paths.append(other)
-        return paths
+    def _paths(self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp]) -> list[Path]:
+        """Return what is to be walked: each set of attributes."""
+        engine, s, w = engine_of(training.X), training.s, training.weight
+        audits = imagine_audits(engine, Design.of(e_columns), w, self.imaginary_audits)
+        return [Path(i, PairProblem(engine, s, w, columns, e_columns, 1.0, 1.0, audits)) for i, columns in enumerate(sets)]
 
     def _fold_fits(self, paths: list[Path], grid: Grid, training: Training, folds: list[Fold]) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
