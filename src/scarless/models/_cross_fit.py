@@ -1,8 +1,8 @@
 """Classifiers that never judge a row whose label they have seen.
 
-A flexible classifier reproduces the labels that it was fitted to. In EM it then finds that every positive is labelled, and
-its start is its answer. Here each row's class is judged by models that were fitted without its fold, and the propensity is
-fitted to these judgements.
+A flexible classifier reproduces the labels that it was fitted to. In EM it then finds that every positive is labelled,
+and its start is its answer. Here each row's class is judged by models that were fitted without its fold, and the
+propensity is fitted to these judgements.
 """
 
 from collections.abc import Callable
@@ -190,7 +190,12 @@ def _start_propensity(
 
 
 def _advance(
-    boosters: list[Booster], gradients: list[Any], parts: list[tuple[Any, Any]], folds: list[Fold], u: Vector, n_jobs: Any
+    boosters: list[Booster],
+    gradients: list[Any],
+    parts: list[tuple[Any, Any]],
+    folds: list[Fold],
+    u: Vector,
+    n_jobs: Any,
 ) -> Vector:
     """Grow one stage in every fold; return the logits of the rows that each has not seen."""
 

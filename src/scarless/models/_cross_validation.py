@@ -24,6 +24,8 @@ class CVSelection:
         The best of the chosen candidates.
     members : tuple of int
         All that were chosen: one for each set of attributes that is tied with the best.
+    possible : tuple of int
+        One for each set of attributes within twice as many standard errors: what intervals look at.
     n_tied : int
         How many candidates the labels cannot tell from the best.
     class_priors : tuple of two floats
@@ -33,6 +35,7 @@ class CVSelection:
 
     index: int
     members: tuple[int, ...]
+    possible: tuple[int, ...]
     n_tied: int
     reason: str
     class_priors: tuple[float, float]
@@ -76,6 +79,7 @@ def results_of(
         "standard_error": surplus.error(best),
         "tied": tied_with_best(surplus, number_of_path, n_standard_errors),
         "path": number_of_path,
+        "possible": tied_with_best(surplus, number_of_path, 2.0 * n_standard_errors),
         "class_prior": positives / weight,
         "label_frequency": labelled / positives,
     }
@@ -124,16 +128,25 @@ def select(results: dict[str, Any], *, combine: bool) -> CVSelection:
     wanted, the lowest label frequency decides: the paper's principle.
     """
     tied = np.flatnonzero(results["tied"])
-    far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
-    of_path = [tied[results["path"][tied] == path] for path in np.unique(results["path"][tied])]
-    members = [int(rows[np.argmin(far[rows])]) for rows in of_path]
+    members = _nearest_to_one(results, tied)
+    n_paths, possible = len(members), members
+    others = np.flatnonzero(results["possible"] & ~np.isin(results["path"], results["path"][members]))
+    if others.size:
+        possible = members + _nearest_to_one(results, others)
     if not combine:
         members = [min(members, key=lambda i: float(results["label_frequency"][i]))]
     best = max(members, key=lambda i: float(results["mean_test_score"][i]))
     priors = results["class_prior"][members if combine else tied]
     spread = float(priors.min()), float(priors.max())
-    reason = _reason(results, members, tied.size, len(of_path), spread)
-    return CVSelection(best, tuple(members), int(tied.size), reason, spread)
+    reason = _reason(results, members, tied.size, n_paths, spread)
+    return CVSelection(best, tuple(members), tuple(possible), int(tied.size), reason, spread)
+
+
+def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int]:
+    """Return, of each path among some rows, the one with penalties nearest to 1."""
+    far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
+    of_path = [rows[results["path"][rows] == path] for path in np.unique(results["path"][rows])]
+    return [int(each[np.argmin(far[each])]) for each in of_path]
 
 
 def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: tuple[float, float]) -> str:
@@ -149,7 +162,7 @@ def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: i
     if n_paths > 1:
         frequency = results["label_frequency"][members[0]]
         return told + (
-            f"It has the lowest label frequency, {frequency:.2f}; class priors of those tied go from {spread[0]:.3f} to "
-            f"{spread[1]:.3f}."
+            f"It has the lowest label frequency, {frequency:.2f}; class priors of those tied go from {spread[0]:.3f} "
+            f"to {spread[1]:.3f}."
         )
     return told

@@ -13,16 +13,17 @@ from scarless.models._base import Training, engine_of
 from scarless.models._boosting import booster_kind, most_rounds
 from scarless.models._cross_fit import Boosted, CrossFit, Tell, alternate, boost
 from scarless.models._folds import Fold
-from scarless.models._learners import as_learner
-from scarless.models._logistic import imagine_audits
-from scarless.models._propensities import LearnedPropensity, LogisticPropensity, Propensity
-from scarless.models._relaxed import Relaxation, mixed_interval, relax
+from scarless.models._learners import as_learner, final_step
+from scarless.models._logistic import fit_known_propensity, imagine_audits
+from scarless.models._propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
+from scarless.models._relaxed import Relaxation, levels_interval, relax
 from scarless.numerics.linear import Design
 
 Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
+_SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
 _PATIENCE = 5  # stages of boosting without a better held-out likelihood
 
 
@@ -96,6 +97,35 @@ def cross_fit(
     return Crossed(fit, propensity, relaxation, f_columns, e_columns)
 
 
+@dataclass(frozen=True)
+class CrossedKnown:
+    """A cross-fitted classifier where the propensity is known, its logits moved and stretched as labels like them."""
+
+    fit: CrossFit
+    slope: float
+    level: float
+
+    def __call__(self, u: Vector) -> Vector:
+        """Return the logits as labels like them."""
+        return self.slope * u + self.level
+
+    def logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows."""
+        return self(self.fit.logits(X))
+
+
+def cross_fit_known(
+    classifier: Any, training: Training, e: Vector, folds: list[Fold], options: CrossOptions, tell: Tell
+) -> CrossedKnown:
+    """Fit a classifier in folds by the likelihood of labels whose propensity is known, then its scale and level."""
+    X, s, w = training
+    fit = _classifier(classifier, X, s, w, folds, FixedPropensity(e), options, tell)
+    engine, design = engine_of(fit.u[:, None]), Design.of(np.arange(1))
+    found = fit_known_propensity(engine, design, s, e, w, C=_SLOPE_C, tol=1e-9, max_iter=100)
+    slope, level = found.parameters
+    return CrossedKnown(fit, float(slope), float(level))
+
+
 def numeric_columns(X: Any, columns: Columns) -> Any:
     """Return some columns as numbers; none of them as a table without columns."""
     return check_numeric(take_columns(X, columns)) if columns.size else np.empty((X.shape[0], 0))
@@ -151,18 +181,26 @@ def model_of(model: Any) -> Any:
     return model.booster if isinstance(model, Boosted) else model.learner.model
 
 
+def importances_of(model: Any) -> Vector | None:
+    """Return the importance of each column for one fold's model, where it knows that."""
+    if isinstance(model, Boosted):
+        return model.booster.importances
+    found = getattr(final_step(model.learner.model), "feature_importances_", None)
+    return None if found is None else np.asarray(found, dtype=np.float64)
+
+
 def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxation, name: str) -> None:
     """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
     if fell > _FELL and rose > _ROSE:
         warn_user(
-            f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose by "
-            f"{rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
+            f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
+            f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
             "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
             UserWarning,
         )
-    highest = mixed_interval([relaxation.levels.label_frequency], [relaxation.levels.weight], 0.98)[1]
+    highest = levels_interval([relaxation.levels], "label_frequency", 0.98)[1]
     if label_frequency > highest + 0.02:
         warn_user(
             f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from scarless.models._base import Training, engine_of
 from scarless.models._cross_fit import Tell
-from scarless.models._crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.models._cross_validation import results_of, select
+from scarless.models._crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.models._folds import Fold
 from scarless.models._logistic import imagine_audits
 from scarless.models._penalty_path import Grid, Path, fits_without, held_out_sums, walk_to

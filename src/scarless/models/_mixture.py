@@ -20,7 +20,7 @@ def row_intervals(logits: list[Vector], relaxations: list[Relaxation], level: fl
     What the labels cannot tell of the level, and what the models differ in, is in it; the noise of each model's
     direction is not.
     """
-    weight = np.concatenate([each.levels.weight for each in relaxations]) / len(relaxations)
+    weight = np.concatenate([each.levels.doubtful_weight for each in relaxations]) / len(relaxations)
     tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
     out = np.empty((logits[0].size, 2))
     for start in range(0, out.shape[0], _ROWS):

@@ -113,7 +113,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             propensity_C=problem.propensity_C,
         )
         self.relaxation_ = chosen.relaxation
-        self._levels = (chosen.relaxation.levels, *(member.levels for member in chosen.members))
+        self._levels = (chosen.relaxation.levels, *(each.levels for each in chosen.possible))
         self.log_likelihood_ = self._inference.log_likelihood
         self.label_frequency_ = chosen.relaxation.label_frequency
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)

@@ -1,4 +1,4 @@
-"""Candidates of a search, relaxed: judged by what their directions are worth, and averaged where labels cannot choose."""
+"""Candidates of a search, relaxed: judged by their directions, and averaged where labels cannot choose."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ class RelaxedPairFit(NamedTuple):
     f: Vector
     e: Vector
     relaxation: Relaxation
-    members: list[Relaxation]
+    possible: list[Relaxation]  # of every set of attributes that the labels leave possible
 
 
 def held_out_logits(fits: list[FoldFits], folds: list[Fold], X: Any, candidate: int) -> tuple[Vector, Vector]:
@@ -39,7 +39,7 @@ def held_out_logits(fits: list[FoldFits], folds: list[Fold], X: Any, candidate: 
 def relax_candidates(
     fits: list[FoldFits], folds: list[Fold], training: Training, problem: PairProblem, audits: float
 ) -> list[FoldFits]:
-    """Return the fits of every fold with scale, level and propensity of each candidate as its held-out logits like them."""
+    """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
     relaxed = [FoldFits(fit.f.copy(), fit.e.copy(), fit.converged) for fit in fits]
     columns = np.append(problem.e_columns, training.X.shape[1])
     for candidate in range(fits[0].f.shape[1]):
@@ -58,28 +58,34 @@ def combine(
     folds: list[Fold],
     training: Training,
     audits: float,
+    possible: tuple[int, ...],
 ) -> RelaxedPairFit:
     """Relax each member, take the mean of their logits, and relax that once more; one member alone is relaxed once.
 
-    Each member comes with its fit to all rows and its number among the candidates.
+    Each member comes with its fit to all rows and its number among the candidates. `possible` are candidates that are
+    relaxed for the sake of intervals, the members among them.
     """
     problem, n_columns = members[0][0], training.X.shape[1]
     beta, u = np.zeros(n_columns + 1), np.zeros(training.s.size)
     found: list[Relaxation] = []
+
+    def relaxed(logits: Vector, times: Vector) -> Relaxation:
+        weight = np.where(times > 0, training.weight, 0.0)
+        return relax(problem.engine, problem.e, logits, training.s, weight, audits=audits)
+
     for own, fit, candidate in members:
         logits, times = held_out_logits(fits, folds, training.X, candidate)
-        weight = np.where(times > 0, training.weight, 0.0)
-        found.append(relax(problem.engine, problem.e, logits, training.s, weight, audits=audits))
+        found.append(relaxed(logits, times))
         beta[np.append(own.f_columns, n_columns)] += found[-1].of_linear(fit.f) / len(members)
         u += found[-1](logits) / len(members)
     last = found[0]
     if len(members) > 1:
-        last = relax(problem.engine, problem.e, u, training.s, weight, audits=audits)
+        last = relaxed(u, times)
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([own.f_columns for own, *_ in members]))
     bears = np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)])
     bears = float(bears) * (last.slope**2 if len(members) > 1 else 1.0)
     whole = problem._replace(f_columns=columns, C=bears)
-    return RelaxedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, found)
-
-
+    chosen = {candidate for *_, candidate in members}
+    others = [relaxed(*held_out_logits(fits, folds, training.X, other)) for other in possible if other not in chosen]
+    return RelaxedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])

@@ -6,8 +6,9 @@ from textwrap import wrap
 from typing import Any
 
 from scarless.data.extras import need
+from scarless.data.options import check_share
 from scarless.models._inference import Interval
-
+from scarless.models._uncertainty import ONE_PROPENSITY, attribute_names
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ class StackSummary:
 
     def notes(self) -> list[str]:
         """Return what a reader of the table should know."""
-        slopes = "held-out: log-likelihood of labels that a member had not seen, per row. slope: by how much its logits "
+        slopes = (
+            "held-out: log-likelihood of labels that a member had not seen, per row. slope: by how much its logits "
+        )
         return [
             slopes + "were too flat (above 1) or too steep before they were relaxed.",
             f"Brackets: {self.level:.6g} intervals from the likelihood of every class prior; the last one mixes those of all "
@@ -126,6 +129,34 @@ class StackSummary:
             f"<div><h4>{escape(self.title)}</h4><p>{escape(self.facts())}</p>"
             f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
         )
+
+
+def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
+    """Return what a cross-fitted classifier can say of itself."""
+    found, level = model.relaxation_, check_share(level, "level")
+    row = MemberSummary(
+        name,
+        "",
+        found.log_likelihood / model._weight,
+        found.slope,
+        found.class_prior,
+        model.class_prior_interval(level=level),
+        found.label_frequency,
+    )
+    columns = model._e_columns
+    names = [*attribute_names(model)[columns], "intercept"] if found.e.size == columns.size + 1 else ["intercept"]
+    remarks = ["The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."]
+    if columns.size == 0:
+        remarks.append(ONE_PROPENSITY)
+    return StackSummary(
+        title=type(model).__name__,
+        level=level,
+        n_rows=model._weight,
+        labelled=model._labelled,
+        members=(row,),
+        propensity=tuple(zip(names, map(float, found.e), strict=True)),
+        remarks=tuple(remarks),
+    )
 
 
 def _label(member: MemberSummary) -> str:

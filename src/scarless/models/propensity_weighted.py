@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,12 +23,25 @@ from scarless.models._base import (
     need_labels,
     warn_unless_converged,
 )
+from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of
 from scarless.models._em import em_known_propensity
+from scarless.models._folds import check_folds
 from scarless.models._learners import as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_known_propensity, fit_targets
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 
 Vector = NDArray[np.float64]
+
+
+class CrossedLearner:
+    """A cross-fitted classifier as a learner that is fitted already."""
+
+    def __init__(self, crossed: CrossedKnown) -> None:
+        self.crossed = crossed
+
+    def probability(self, X: Any) -> Vector:
+        """Return the fitted probabilities."""
+        return np.asarray(expit(self.crossed.logits(X)))
 
 
 class KnownPropensityClassifier(LogisticMixin, PUClassifier):
@@ -44,9 +58,17 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         else:
             self._fit_estimator(training, e, method)
         X, _, w = training
-        p = self._learner.probability(X) if self.estimator is not None else self._checked_probability(X)
+        p = self._training_probability(X)
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
         self.class_prior_ = float(w @ p) / float(w.sum())
+
+    def _training_probability(self, X: Any) -> Vector:
+        """Return the training rows' probabilities; of a cross-fit, by models that have not seen them."""
+        if self.estimator is None:
+            return self._checked_probability(X)
+        if isinstance(self._learner, CrossedLearner):
+            return self._held_out
+        return self._learner.probability(X)
 
     def _fit_logistic(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
@@ -63,6 +85,9 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
 
     def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
+        if method == "likelihood" and getattr(self, "cross_fit", None) is not None and (e[s == 1] < 1).any():
+            self._fit_crossed(training, e)
+            return
         learner = as_learner(self.estimator, name="estimator", C=self.C, plain_labels=bool((e[s == 1] == 1).all()))
         if method == "risk":
             if (e[s == 1] < 1).any():
@@ -81,6 +106,23 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
                 )
         self._learner = learner
         self.estimator_ = learner.model
+
+    def _fit_crossed(self, everything: Training, e: Vector) -> None:
+        """Fit in folds: a classifier that has seen a row's label does not judge that row."""
+        training = counted(everything)
+        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        tol = 1e-4 if self.tol is None else self.tol
+        options = CrossOptions(
+            C=self.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=self.max_iter, n_jobs=self.n_jobs
+        )
+        counts = everything.weight > 0
+        crossed = cross_fit_known(self.estimator, training, e[counts], folds, options, lambda _: None)
+        self._learner = CrossedLearner(crossed)
+        self.estimators_ = [model_of(model) for model in crossed.fit.models]
+        self.n_iter_ = len(crossed.fit.log_likelihood)
+        # For the class prior: rows as judged by models that have not seen them.
+        self._held_out = np.zeros(everything.s.size)
+        self._held_out[counts] = expit(crossed(crossed.fit.u))
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -112,6 +154,11 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         boosting do; liblinear and others do not and are refused after a trial fit. With ``method="likelihood"`` any
         classifier with ``sample_weight`` and ``predict_proba`` will do.
     method : {"risk", "likelihood"}, default="risk"
+    cross_fit : int, splitter, list of pairs or None, default=5
+        With an estimator of your own and ``method="likelihood"``: folds, as in `SAREMClassifier`. Each row's class is
+        judged by models that have not seen its label, and scale and level of their logits are fitted to the labels at
+        the end; predictions are the mean of the folds' models. None: plain EM, in which a flexible classifier memorises
+        labels.
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.
     tol : float, optional
@@ -120,6 +167,10 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+    random_state : int, numpy generator or RandomState, optional
+        Seed of the folds.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, in threads.
 
     Attributes
     ----------
@@ -127,7 +178,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
         Where `estimator` is None.
     estimator_ : fitted estimator
-        Where `estimator` is given.
+        Where `estimator` is given; of a cross-fit ``estimators_``, one for each fold.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows.
     n_iter_ : int
@@ -166,17 +217,23 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         estimator: Any = None,
         *,
         method: str = "risk",
+        cross_fit: Any = 5,
         C: float = 1.0,
         tol: float | None = None,
         max_iter: int = 200,
         pos_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
+        self.cross_fit = cross_fit
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(
         self,

@@ -21,13 +21,22 @@ from scarless.models._base import (
     warn_unless_converged,
 )
 from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeable
-from scarless.models._crossed import CrossOptions, Crossed, counted, cross_fit, model_of, warn_of_collapse
+from scarless.models._crossed import (
+    Crossed,
+    CrossOptions,
+    counted,
+    cross_fit,
+    importances_of,
+    model_of,
+    warn_of_collapse,
+)
 from scarless.models._em import EMStep, em
 from scarless.models._folds import check_folds
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.models._pair import PairClassifier, means_all
+from scarless.models._stack_summary import crossed_summary
 from scarless.models._starts import PairProblem, check_starts, make_starts
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -53,13 +62,16 @@ class SAREMClassifier(PairClassifier):
     Parameters
     ----------
     classifier : scikit-learn classifier, optional
-        Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression.
-        Prefer models that do not reproduce their own training labels: fully grown trees make EM believe its start.
+        Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
+        cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
+        XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
+        number of rounds as a limit; all others are fitted by expectation maximisation.
     propensity_model : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
-    propensity_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one
-        constant, which is SCAR by maximum likelihood. ``slice(None)``: all columns.
+    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant, which
+        is SCAR by maximum likelihood. The word "all": every column, for who cannot name any; the propensity is then
+        much less sure, and `SARStackingClassifier` serves better. ``["all"]`` is a column of that name.
     classification_attributes : str, int, sequence, slice, mask or callable, optional
         Columns that the class may depend on. None: all.
     solver : {"auto", "newton", "em"}, default="auto"
@@ -72,9 +84,22 @@ class SAREMClassifier(PairClassifier):
         the paper's protocol with four propensity attributes (``python -m benchmarks.core refit``), without it, with
         it, and with the published code's version, which drops rows of negative weight: splice 0.123, 0.148, 0.183;
         breast cancer 0.045, 0.065, 0.103; image segmentation 0.074, 0.074, 0.125; mushroom 0.096, 0.095, 0.123.
+    cross_fit : int, splitter, list of pairs or None, default=5
+        With a `classifier` of your own: folds. A classifier that has seen a row's label reproduces it, EM then finds
+        that every positive is labelled, and its start is its answer; so each row's class is judged by models that were
+        fitted without its fold. A number: each fold has the same share of labelled rows, and equal rows are in one
+        fold; for groups, ``list(GroupKFold().split(X, s, groups))``. Predictions are the mean of the folds' models.
+        None: plain EM.
+    relax : bool, default=True
+        With `cross_fit`: estimate scale and level of the held-out logits anew, together with the propensity, by the
+        observed likelihood. See `SAREMClassifierCV`.
     C, propensity_C : float, default=1.0
         Inverse strength of the L2 penalty on each logistic model, as in ``LogisticRegression``; ``np.inf`` for none.
         Intercepts are never penalised.
+    imaginary_audits : float or "auto", default="auto"
+        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
+        the label frequency off 0 and 1 where the labels hardly care. "auto": 4 with `cross_fit`, and none for two
+        logistic models, which is the paper's likelihood.
     n_starts : int, default=1
         How many starts to climb from; Newton only. The likelihood may have several optima. Of those found, the best
         penalised one is taken, unless others are behind it by less than the standard error of the difference: then,
@@ -100,7 +125,9 @@ class SAREMClassifier(PairClassifier):
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
     random_state : int, numpy generator or RandomState, optional
-        Seed of random starts.
+        Seed of random starts, and of folds.
+    n_jobs : int, optional
+        Folds of a cross-fit that are fitted at the same time, in threads.
     verbose : bool, default=False
         Print a line for each iteration. Newton: the start's name, the penalised objective per row (minus the
         log-likelihood, so lower is better), what the step is predicted to gain of it, and the share of the step that
@@ -114,9 +141,16 @@ class SAREMClassifier(PairClassifier):
         The logistic classifier; 0 for columns that it does not see. Absent where `classifier` is given.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
         The logistic propensity model. Absent where `propensity_model` is given.
+    classifiers_ : list
+        Of a cross-fit: one fitted model for each fold.
+    relaxation_ : Relaxation
+        Of a relaxed cross-fit: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior
+        is.
+    feature_importances_ : array
+        Of a cross-fit whose models have them: their mean over folds, with sum 1.
     classifier_, propensity_model_ : fitted estimators
-        Where `classifier` and `propensity_model` are given. Trees and forests by Gini's index and LightGBM fit
-        posteriors as real-valued targets; these are then the regressors that do so.
+        Without cross-fit, where `classifier` and `propensity_model` are given. Trees and forests by Gini's index and
+        LightGBM fit posteriors as real-valued targets; these are then the regressors that do so.
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
     label_frequency_ : float
@@ -256,6 +290,20 @@ class SAREMClassifier(PairClassifier):
         else:
             self._fit_em(training)
         return self
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Mean of the folds' importances; of LightGBM and XGBoost by gain."""
+        crossed = getattr(self, "_crossed", None)
+        found = [] if crossed is None else [importances_of(model) for model in crossed.fit.models]
+        if not found or any(each is None for each in found):
+            raise AttributeError(
+                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost or "
+                "a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
+                "make_pu_scorer(...)."
+            )
+        mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
+        return np.asarray(mean)
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
@@ -407,6 +455,7 @@ class SAREMClassifier(PairClassifier):
     def _store_crossed(self, crossed: Crossed, training: Training) -> None:
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
         self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
+        self._weight, self._labelled = float(w.sum()), float(w @ training.s)
         self.classifiers_ = [model_of(model) for model in fit.models]
         self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
         self.history_ = {
@@ -415,7 +464,8 @@ class SAREMClassifier(PairClassifier):
         }
         if self.relax:
             self.relaxation_, self._levels = relaxation, (relaxation.levels,)
-            self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
+            if relaxation.e.size == self._e_columns.size + 1:  # not with a propensity model of the user's
+                self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
             prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
         else:
             f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
@@ -425,6 +475,23 @@ class SAREMClassifier(PairClassifier):
         self.log_likelihood_, self.label_frequency_ = value, frequency
         warn_if_all_labelled(frequency, type(self).__name__)
         self.class_prior_ = prior
+
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary or StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        if getattr(self, "_crossed", None) is None or not self.relax:
+            return super().summary(level=level)
+        return crossed_summary(self, type(self.classifier).__name__, level)
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training

@@ -35,27 +35,27 @@ class SAREMClassifierCV(PairClassifier):
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
     stand between such fits and a good answer, and each has its remedy:
 
-    * A penalty that finds the *direction* of the classifier shrinks the *scale* of its logit, and what `f` does not reach
-      goes into `e`. So scale and level of each candidate's held-out logits are estimated anew, together with the
-      propensity: the fit is *relaxed*. Candidates are scored by the observed log-likelihood of held-out labels after that,
-      which needs no true class.
-    * Labels tell little of the level: often a lower class prior with a higher propensity does as well. So all levels are
-      walked through, and the mean class prior, weighted by likelihood, is believed; the spread is the class prior's
+    * A penalty that finds the *direction* of the classifier shrinks the *scale* of its logit, and what `f` does not
+      reach goes into `e`. So scale and level of each candidate's held-out logits are estimated anew, together with the
+      propensity: the fit is *relaxed*. Candidates are scored by the observed log-likelihood of held-out labels after
+      that, which needs no true class.
+    * Labels tell little of the level: often a lower class prior with a higher propensity does as well. So all levels
+      are walked through, and the mean class prior, weighted by likelihood, is believed; the spread is the class prior's
       interval.
-    * Labels often cannot tell whether the classifier should see the propensity attributes. Of each set that is tied with
-      the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits, relaxed once
-      more, is the answer: again a pair of logistic models.
+    * Labels often cannot tell whether the classifier should see the propensity attributes. Of each set that is tied
+      with the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits,
+      relaxed once more, is the answer: again a pair of logistic models.
 
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
-    0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each could
-    be right.
+    0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each
+    could be right.
 
     Parameters
     ----------
     propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant. The word
-        "all": every column, for who cannot name any; which model an attribute belongs to is then a matter of form, the
-        propensity is much less sure, and `SARStackingClassifier` finds the class better.
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant. The
+        word "all": every column, for who cannot name any; which model an attribute belongs to is then a matter of form,
+        the propensity is much less sure, and `SARStackingClassifier` finds the class better.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each as `propensity_attributes`, None for all; a dict also names
         them. "auto": all columns, and all but the propensity attributes.
@@ -68,15 +68,15 @@ class SAREMClassifierCV(PairClassifier):
         Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold. Pairs are rows
         to fit and rows to score; for groups, ``list(GroupKFold().split(X, s, groups))``.
     n_standard_errors : float, default=2.0
-        How far behind the best a set of attributes counts as tied, in standard errors of the difference, paired over rows;
-        penalties, half of that. 0: the best score is taken.
+        How far behind the best a set of attributes counts as tied, in standard errors of the difference, paired over
+        rows; penalties, half of that. 0: the best score is taken.
     relax : bool, default=True
         Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
     imaginary_audits : float, default=4.0
-        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep the
-        label frequency off 0 and 1 where the labels hardly care. 0: none.
+        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
+        the label frequency off 0 and 1 where the labels hardly care. 0: none.
     tol : float, optional
         Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
         (default 1e-10). Fits along the path stop at 1e-8.
@@ -125,11 +125,9 @@ classes_, n_features_in_, feature_names_in_
     SAREMClassifier : One pair of penalties.
     scarless.diagnostics.SelectionPathDisplay : A picture of the candidates.
 
-    Notes
-    -----
-    ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring. Standard errors
-    of coefficients do not know of the choice: they are those of two logistic models at the relaxed coefficients, with the
-    penalty that these bear (`C` times the square of the slope), direction included.
+    Notes ----- ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
+    Standard errors of coefficients do not know of the choice: they are those of two logistic models at the relaxed
+    coefficients, with the penalty that these bear (`C` times the square of the slope), direction included.
     `scarless.diagnostics.bootstrap_intervals` repeats everything on every resample, which takes as many searches.
 
     What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
@@ -212,7 +210,10 @@ classes_, n_features_in_, feature_names_in_
         training = counted(everything)
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = check_attribute_sets(
-            self.attribute_sets, e_columns, self.n_features_in_, lambda chosen: self._columns(X, chosen, "attribute_sets")
+            self.attribute_sets,
+            e_columns,
+            self.n_features_in_,
+            lambda chosen: self._columns(X, chosen, "attribute_sets"),
         )
         if not means_all(self.propensity_attributes):
             for columns in sets.values():
@@ -223,9 +224,7 @@ classes_, n_features_in_, feature_names_in_
             self._search(paths, grid, list(sets), training, folds)
         return self
 
-    def _search(
-        self, paths: list[Path], grid: Grid, sets: list[str], training: Training, folds: list[Fold]
-    ) -> None:
+    def _search(self, paths: list[Path], grid: Grid, sets: list[str], training: Training, folds: list[Fold]) -> None:
         """Fit in folds, judge, choose, and fit the choice."""
         fits = self._fold_fits(paths, grid, training, folds)
         judged = fits
@@ -254,7 +253,9 @@ classes_, n_features_in_, feature_names_in_
         """Return what is to be walked: each set of attributes."""
         engine, s, w = engine_of(training.X), training.s, training.weight
         audits = imagine_audits(engine, Design.of(e_columns), w, self.imaginary_audits)
-        return [Path(i, PairProblem(engine, s, w, columns, e_columns, 1.0, 1.0, audits)) for i, columns in enumerate(sets)]
+        return [
+            Path(i, PairProblem(engine, s, w, columns, e_columns, 1.0, 1.0, audits)) for i, columns in enumerate(sets)
+        ]
 
     def _fold_fits(self, paths: list[Path], grid: Grid, training: Training, folds: list[Fold]) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
@@ -287,7 +288,7 @@ classes_, n_features_in_, feature_names_in_
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
         if self.relax:
-            chosen = combine(members, fits, folds, training, self.imaginary_audits)
+            chosen = combine(members, fits, folds, training, self.imaginary_audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f_columns
             self._store_relaxed(chosen, [fit for _, fit, _ in members])
         else:

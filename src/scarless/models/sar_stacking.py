@@ -21,7 +21,7 @@ from scarless.models._members import Member, cross_fit_member, logistic_member
 from scarless.models._mixture import row_intervals
 from scarless.models._pair import PairClassifier
 from scarless.models._propensities import logit_of
-from scarless.models._relaxed import Relaxation, mixed_interval, relax
+from scarless.models._relaxed import Relaxation, levels_interval, relax
 from scarless.models._stack_summary import MemberSummary, StackSummary
 from scarless.models._uncertainty import attribute_names
 from scarless.numerics.linear import Design
@@ -41,22 +41,23 @@ class SARStackingClassifier(PairClassifier):
     .. math:: f(x) = \sigma\bigl(m + a + b\,(\mathrm{logit}\,\bar p(x) - m)\bigr), \qquad
         \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x), \qquad e(x) = \sigma(\gamma_0 + \gamma' x_e).
 
-    Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and `e`,
-    not `f`. So no member is chosen.
+    Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and
+    `e`, not `f`. So no member is chosen.
 
     Parameters
     ----------
     estimators : list of (name, classifier), optional
         Members; None as a classifier stands for the logistic model. Default: the logistic model and scikit-learn's
-        histogram boosting. Boosting by scikit-learn, LightGBM and XGBoost climbs the observed likelihood itself and stops
-        early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted EM.
+        histogram boosting. Boosting by scikit-learn, LightGBM and XGBoost climbs the observed likelihood itself and
+        stops early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted
+        EM.
     propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for who
-        cannot name any. The class is then found about as well, but the propensity is less sure, and where it
+        Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for
+        who cannot name any. The class is then found about as well, but the propensity is less sure, and where it
         matters `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
-        Sets of columns that the classifiers may see; each classifier is fitted on each set. "auto": all columns, and all
-        but the propensity attributes. See `SAREMClassifierCV`.
+        Sets of columns that the classifiers may see; each classifier is fitted on each set. "auto": all columns, and
+        all but the propensity attributes. See `SAREMClassifierCV`.
     cv : int, splitter or list of pairs, default=5
         Folds, as in `SAREMClassifierCV`.
     C, propensity_C : float, default=1.0
@@ -94,10 +95,9 @@ class SARStackingClassifier(PairClassifier):
     feature_names_in_ : array of str
         Where `X` has names.
 
-    Notes
-    -----
-    ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for classes and undo
-    the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the calibration.
+    Notes ----- ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for
+    classes and undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the
+    calibration.
 
     References
     ----------
@@ -172,7 +172,10 @@ class SARStackingClassifier(PairClassifier):
         named = "all" if self.propensity_attributes is None else self.propensity_attributes
         self._e_columns = self._columns(X, named, "propensity_attributes")
         sets = check_attribute_sets(
-            self.attribute_sets, self._e_columns, self.n_features_in_, lambda given: self._columns(X, given, "attribute_sets")
+            self.attribute_sets,
+            self._e_columns,
+            self.n_features_in_,
+            lambda given: self._columns(X, given, "attribute_sets"),
         )
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         self.members_ = self._fit_members(estimators, sets, training, folds)
@@ -255,8 +258,8 @@ class SARStackingClassifier(PairClassifier):
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
 
-        Members in equal shares, each at every level that the labels allow it: what they differ in and what labels cannot
-        tell of the level is in it; the noise of each member's direction is not.
+        Members in equal shares, each at every level that the labels allow it: what they differ in and what labels
+        cannot tell of the level is in it; the noise of each member's direction is not.
 
         Parameters
         ----------
@@ -307,9 +310,7 @@ class SARStackingClassifier(PairClassifier):
 
     def _row(self, name: str, attributes: str, found: Relaxation, interval: Interval) -> MemberSummary:
         value = found.log_likelihood / self._weight
-        return MemberSummary(
-            name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency
-        )
+        return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _remarks(self) -> list[str]:
         remarks = []
@@ -349,7 +350,7 @@ class SARStackingClassifier(PairClassifier):
 
 
 def _interval(found: Relaxation, level: float) -> Interval:
-    return Interval(*mixed_interval([found.levels.class_prior], [found.levels.weight], level))
+    return Interval(*levels_interval([found.levels], "class_prior", level))
 
 
 def _check_estimators(given: Any) -> list[tuple[str, Any]]:

@@ -1,7 +1,8 @@
 r"""The relaxed pair: a classifier's held-out logits, moved and stretched, together with a logistic propensity.
 
 A penalty that finds the direction of a classifier also shrinks the scale of its logits, and what the classifier then
-fails to reach the propensity must explain. Given logits :math:`u_i` that have not seen row `i`'s label, with centre `m`,
+fails to reach the propensity must explain. Given logits :math:`u_i` that have not seen row `i`'s label, with centre
+`m`,
 
 .. math:: f_i = \sigma(m + a + e^g (u_i - m)), \qquad e_i = \sigma(v_i + z_i'\gamma + \gamma_0),
 
