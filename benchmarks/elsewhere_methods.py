@@ -15,7 +15,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.elsewhere_tasks import Task
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,11 @@ def answer_of(model: Any, task: Task, *, propensity: bool = True) -> Answer:
 
 def boosting() -> HistGradientBoostingClassifier:
     return HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=6, learning_rate=0.1, early_stopping=False)
+
+
+def stopped() -> HistGradientBoostingClassifier:
+    """Boosting that may go on for longer, since held-out labels stop it."""
+    return HistGradientBoostingClassifier(max_iter=200, max_leaf_nodes=6, learning_rate=0.1)
 
 
 def supervised(task: Task) -> Answer:
@@ -87,6 +98,17 @@ def search(task: Task) -> Answer:
     return answer_of(model.fit(task.X_train, task.s_train), task)
 
 
+def boosted(task: Task) -> Answer:
+    model = SAREMClassifier(stopped(), propensity_attributes=task.propensity_columns, random_state=task.method_seed)
+    return answer_of(model.fit(task.X_train, task.s_train), task)
+
+
+def stacked(task: Task) -> Answer:
+    columns = "all" if task.nameless else task.propensity_columns
+    model = SARStackingClassifier(propensity_attributes=columns, random_state=task.method_seed)
+    return answer_of(model.fit(task.X_train, task.s_train), task)
+
+
 def nameless(method: Method) -> Method:
     """Return a method as somebody would use it who cannot name any propensity attribute: all are named."""
     return lambda task: method(task.without_names())
@@ -107,5 +129,9 @@ METHODS: dict[str, Method] = {
     "SAREM C=1, without x_e": sarem_without,
     "SAREM C=1, nameless": nameless(sarem_all),
     "search": search,
-    # New methods go here: "boosted", "stacked", "stacked, all".
+    "boosted": boosted,
+    "stacked": stacked,
+    "search, nameless": nameless(search),
+    "boosted, nameless": nameless(boosted),
+    "stacked, nameless": nameless(stacked),
 }

@@ -40,7 +40,7 @@ def fold_of_rows(training: Training, n_folds: int, rng: np.random.Generator) -> 
             f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier and set the "
             "penalties."
         )
-    fold = _deal(labelled, unlabelled, min(n_folds, fewest), rng)
+    fold = _deal(labelled.astype(np.float64), unlabelled.astype(np.float64), min(n_folds, fewest), rng)
     return fold[group]
 
 

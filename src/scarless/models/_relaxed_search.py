@@ -83,9 +83,8 @@ def combine(
         last = relaxed(u, times)
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([own.f_columns for own, *_ in members]))
-    bears = np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)])
-    bears = float(bears) * (last.slope**2 if len(members) > 1 else 1.0)
-    whole = problem._replace(f_columns=columns, C=bears)
+    bears = float(np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)]))
+    whole = problem._replace(f_columns=columns, C=bears * (last.slope**2 if len(members) > 1 else 1.0))
     chosen = {candidate for *_, candidate in members}
     others = [relaxed(*held_out_logits(fits, folds, training.X, other)) for other in possible if other not in chosen]
     return RelaxedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])

@@ -38,6 +38,10 @@ class CrossedLearner:
 
     def __init__(self, crossed: CrossedKnown) -> None:
         self.crossed = crossed
+        self.model: Any = None
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Stay as it is."""
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""

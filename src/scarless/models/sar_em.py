@@ -295,11 +295,12 @@ class SAREMClassifier(PairClassifier):
     def feature_importances_(self) -> Vector:
         """Mean of the folds' importances; of LightGBM and XGBoost by gain."""
         crossed = getattr(self, "_crossed", None)
-        found = [] if crossed is None else [importances_of(model) for model in crossed.fit.models]
-        if not found or any(each is None for each in found):
+        every = [] if crossed is None else [importances_of(model) for model in crossed.fit.models]
+        found = [each for each in every if each is not None]
+        if not found:
             raise AttributeError(
-                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost or "
-                "a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
+                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost "
+                "or a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
                 "make_pu_scorer(...)."
             )
         mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
@@ -380,7 +381,8 @@ class SAREMClassifier(PairClassifier):
     def _check_cross_fit(self) -> None:
         if isinstance(self.cross_fit, bool) or (np.ndim(self.cross_fit) == 0 and isinstance(self.cross_fit, float)):
             raise ValueError(
-                f"cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got {self.cross_fit!r}."
+                "cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got "
+                f"{self.cross_fit!r}."
             )
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")

@@ -316,8 +316,9 @@ class SARStackingClassifier(PairClassifier):
         remarks = []
         if self._e_columns.size == self.n_features_in_:
             remarks.append(
-                "Every attribute may drive the labelling: the class is found about as well as with the right ones named, but "
-                "the propensity is less sure, and which of the two an attribute belongs to is partly a matter of form."
+                "Every attribute may drive the labelling: the class is found nearly as well as with the right ones "
+                "named, but the propensity is less sure, and which of both an attribute belongs to is partly a matter "
+                "of form."
             )
         priors = [member.relaxation.class_prior for member in self.members_]
         if max(priors) - min(priors) > 0.25:
