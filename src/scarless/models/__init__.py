@@ -3,6 +3,8 @@
 from scarless.models._basins import Basin, Selection
 from scarless.models._cross_validation import CVSelection
 from scarless.models._inference import Interval
+from scarless.models._relaxed import Levels, Relaxation
+from scarless.models._stack_summary import StackSummary
 from scarless.models._summary import Summary
 from scarless.models._uncertainty import StandardErrors
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
@@ -16,13 +18,16 @@ __all__ = [
     "Basin",
     "CVSelection",
     "Interval",
+    "Levels",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
+    "Relaxation",
     "SAREMClassifier",
     "SAREMClassifierCV",
     "SARStackingClassifier",
     "SCARClassifier",
     "Selection",
+    "StackSummary",
     "StandardErrors",
     "StratifiedSCARClassifier",
     "Summary",

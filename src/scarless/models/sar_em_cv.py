@@ -299,8 +299,8 @@ classes_, n_features_in_, feature_names_in_
             low, high = self.selection_.class_priors
             warn_user(
                 f"{type(self).__name__}: the labels cannot tell apart candidates whose class priors go from {low:.2f} "
-                f"to {high:.2f}. What would help: fewer attributes in either model where you know better, more labelled "
-                "rows, or an audit, that is the true class of some unlabelled rows. See class_prior_interval().",
+                f"to {high:.2f}. What would help: fewer attributes in either model where you know better, more "
+                "labelled rows, or an audit, that is the true class of some unlabelled rows. See class_prior_interval().",
                 UserWarning,
             )
 
