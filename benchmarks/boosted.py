@@ -1,9 +1,9 @@
 """``python -m benchmarks.boosted [part]``: boosting that has not seen the labels it is judged by.
 
 Parts: ``tables``, on the five tables of `benchmarks.elsewhere` where supervised boosting beats supervised logistic
-regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there. Plain EM is the
-same classifier with ``cross_fit=None``. Errors are mean squared errors on test rows: of ``f`` to the class (tables) or to
-the true probability (simulated), of ``e`` on positives.
+regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there. Plain EM
+is the same classifier with ``cross_fit=None``. Errors are mean squared errors on test rows: of ``f`` to the class
+(tables) or to the true probability (simulated), of ``e`` on positives.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def table() -> None:
         plain = np.array([run[keys[2]]["mse_f"] for run in runs])
         bias = np.mean([run[keys[0]]["mean_e"] - run["true_mean_e"] for run in runs])
         print(
-            f"| {name} | {len(runs)} | {supervised:.3f} | {' | '.join(cells)} | {best.mean() / supervised:.2f} | {bias:+.2f} | "
-            f"{(best <= plain).sum()} of {len(runs)} |"
+            f"| {name} | {len(runs)} | {supervised:.3f} | {' | '.join(cells)} | {best.mean() / supervised:.2f} | "
+            f"{bias:+.2f} | {(best <= plain).sum()} of {len(runs)} |"
         )
 
 

@@ -74,7 +74,7 @@ class SAREMClassifierCV(PairClassifier):
         Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
-    imaginary_audits : float, default=4.0
+    imaginary_audits : float, default=8.0
         As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
         the label frequency off 0 and 1 where the labels hardly care. 0: none.
     tol : float, optional
@@ -167,7 +167,7 @@ classes_, n_features_in_, feature_names_in_
         cv: Any = 5,
         n_standard_errors: float = 2.0,
         relax: bool = True,
-        imaginary_audits: float = 4.0,
+        imaginary_audits: float = 8.0,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
@@ -300,7 +300,8 @@ classes_, n_features_in_, feature_names_in_
             warn_user(
                 f"{type(self).__name__}: the labels cannot tell apart candidates whose class priors go from {low:.2f} "
                 f"to {high:.2f}. What would help: fewer attributes in either model where you know better, more "
-                "labelled rows, or an audit, that is the true class of some unlabelled rows. See class_prior_interval().",
+                "labelled rows, or an audit, that is the true class of some unlabelled rows. See "
+                "class_prior_interval().",
                 UserWarning,
             )
 
