@@ -76,6 +76,8 @@ class Summary:
         The classifier's parameters and the propensity model's, as arrays.
     remarks : tuple of str
         What to know of this very fit.
+    relaxed : bool
+        Whether scale, level and propensity were estimated anew from held-out logits.
     """
 
     title: str
@@ -93,6 +95,7 @@ class Summary:
     label_frequency_interval: Interval
     blocks: tuple[Block, Block]
     remarks: tuple[str, ...] = ()
+    relaxed: bool = False
 
     def to_frame(self) -> Any:
         """Return the parameters of both models as a pandas DataFrame, indexed by model and attribute."""
@@ -122,10 +125,14 @@ class Summary:
 
     def notes(self) -> list[str]:
         """Return what a reader of the table should know."""
-        notes = [
-            f"Brackets: {self.level:.6g} intervals by the delta method; those of class prior and label frequency are "
-            "for the population that the rows come from."
-        ]
+        by_model = f"{self.level:.6g} intervals by the delta method, as if both models were of the right form"
+        notes = [f"Brackets: {by_model}; those of class prior and label frequency are for the population of the rows."]
+        if self.relaxed:
+            notes = [
+                f"Relaxed: scale and level of the classifier and the propensity are estimated from held-out logits. "
+                f"Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood of every "
+                f"level, for the population of the rows. Of coefficients: {by_model}."
+            ]
         if np.isfinite([self.C, self.propensity_C]).any():
             notes.append(
                 "Penalised coefficients are shrunk towards 0, and their intervals centre on the shrunk values: true "

@@ -101,6 +101,7 @@ class InferenceMixin:
                 Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
             ),
             remarks=(*self._collinear_remarks(), *self._remarks()),
+            relaxed=bool(self._levels),
         )
 
     def standard_errors(self) -> StandardErrors:
@@ -220,6 +221,11 @@ class InferenceMixin:
         remarks = []
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)
+        if self._known_inference().exchangeable:
+            remarks.append(
+                "Both models see the same attributes: the labels alone do not say which model is the classifier, and "
+                "an attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
+            )
         if all_labelled(self._known_inference().label_frequency.value):
             remarks.append(
                 "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
