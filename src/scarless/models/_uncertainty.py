@@ -223,8 +223,9 @@ class InferenceMixin:
             remarks.append(ONE_PROPENSITY)
         if self._known_inference().exchangeable:
             remarks.append(
-                "Both models see the same attributes: the labels alone do not say which model is the classifier, and "
-                "an attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
+                "Both models see the same attributes: the labels alone do not say which model is the classifier, "
+                "and an attribute's place in one or the other is a matter of form. Name what drives the labelling, or "
+                "audit."
             )
         if all_labelled(self._known_inference().label_frequency.value):
             remarks.append(
