@@ -29,9 +29,7 @@ MODELS = [
     PropensityWeightedClassifier(GaussianNB()),
     PropensityWeightedClassifier(LOGISTIC),
     PropensityWeightedClassifier(TREE, method="likelihood", cross_fit=None),
-    PropensityWeightedClassifier(
-        make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood", cross_fit=None
-    ),
+    PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood", cross_fit=None),
     SCARClassifier(),
     SCARClassifier(0.7),
     SCARClassifier(0.7, method="likelihood"),
