@@ -8,7 +8,7 @@ from scipy.special import expit, log_expit
 from scipy.stats import norm
 
 from scarless.models._base import engine_of
-from scarless.models._relaxed import Levels, levels_interval, mixed_interval, relax, relax_roughly
+from scarless.models._relaxed import Levels, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 from scarless.numerics.linear import Design
 from scarless.numerics.relaxed import centre_of
 
@@ -132,8 +132,9 @@ def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
     w, v = (rng.random(s.size) + 0.5 if weighted else np.ones(s.size)), 0.3 * rng.normal(size=s.size)
     levels = relaxed(X, 0.5 * u, s, w, v=v, audits=audits).levels
     own = Objective(X, 0.5 * u, s, w, v)
-    top = levels.log_density.argmax() if audits else -1  # where the walks begin: found with audits, not on the profile
-    likely = np.setdiff1d(np.flatnonzero(levels.log_density > levels.log_density.max() - 5), [top])
+    # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
+    first = _Fits.of(engine_of(X), Design.of(E_COLUMNS), 0.5 * u, s, w, v, audits).at_top().theta[1]
+    likely = np.flatnonzero((levels.log_density > levels.log_density.max() - 5) & (levels.shift != first))
     assert likely.size > 4
     for i in likely[:: max(1, likely.size // 4)]:
         best = own.best(levels.shift[i])
