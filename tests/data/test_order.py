@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from scarless.data.order import canonical_order
+from scarless.data.order import canonical_order, equal_rows
 from scarless.data.tables import take_rows
 
 TABLES = hnp.arrays(
@@ -99,3 +99,26 @@ def test_an_array_of_objects_and_one_of_whole_numbers():
     np.testing.assert_array_equal(order, 2 - other)
     whole = np.arange(12).reshape(6, 2)
     np.testing.assert_array_equal(canonical_order(whole, np.zeros(6)), canonical_order(whole * 1.0, np.zeros(6)))
+
+
+# --- equal rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(X=TABLES, seed=st.integers(0, 1000), kind=st.sampled_from([np.asarray, sparse.csr_array, pd.DataFrame]))
+def test_rows_have_one_number_if_and_only_if_they_are_equal_whatever_their_order(X, seed, kind):
+    X = X[np.random.default_rng(seed).integers(0, len(X), size=len(X))]
+    number = equal_rows(kind(X))
+    assert set(number) == set(range(number.max() + 1))
+    np.testing.assert_array_equal(number[:, None] == number, (X[:, None] == X).all(axis=2))
+    shuffle = np.random.default_rng(seed).permutation(len(X))
+    np.testing.assert_array_equal(equal_rows(kind(X[shuffle])), number[shuffle])
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_equal_rows_of_frames_with_text(kind):
+    columns = {"region": np.array(["north", "south"] * 6, dtype=object), "age": np.arange(12) % 3}
+    number = equal_rows(kind(columns))
+    expected = [*zip(columns["region"], columns["age"], strict=True)]
+    for i in range(12):
+        assert [number[i] == number[j] for j in range(12)] == [expected[i] == row for row in expected]

@@ -1,6 +1,5 @@
 """Resampled fits: what is resampled, what is quoted, what is counted when it fails."""
 
-import builtins
 import warnings
 
 import numpy as np
@@ -17,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.diagnostics import bootstrap, identifiability_report, profile_class_prior
+from scarless.data import progress
+from scarless.diagnostics import identifiability_report, profile_class_prior
 from scarless.diagnostics.bootstrap import bootstrap_intervals
 
 
@@ -283,19 +283,8 @@ def test_a_bar_is_shown_when_asked_for(data, naive, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_notebook_shows_a_bar_where_it_can(monkeypatch):
-    class ZMQInteractiveShell:
-        """What IPython calls itself in a notebook."""
-
-    assert not bootstrap._in_notebook()
-    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
-    for there in (True, False):
-        monkeypatch.setattr(bootstrap, "find_spec", lambda package, there=there: package == "rich" or there or None)
-        assert bootstrap._in_notebook() is there
-
-
 def test_a_bar_needs_rich(data, naive, monkeypatch):
-    monkeypatch.setattr(bootstrap, "need", _missing)
+    monkeypatch.setattr(progress, "need", _missing)
     with pytest.raises(ImportError, match="rich"):
         bootstrap_intervals(naive, *data, n_resamples=20, progress=True)
 

@@ -269,10 +269,22 @@ def test_a_choice_among_other_class_priors_is_not_sure(data):
     search.selection_ = replace(inside, class_priors=(0.01, search.class_prior_), n_tied=7)
     after = identifiability_report(search)
     assert (before.verdict, after.verdict) == ("identified", "weakly identified")
-    words = "Chosen among 7 candidates that the labels cannot tell apart, with class priors from 0.010 to"
+    words = "Standard errors of coefficients do not know of this choice."
     assert words in told(after)
     assert words not in told(before)
     assert words in " ".join(str(search.summary()).split())
+
+
+def test_a_relaxed_search_is_reported_as_it_says_itself(data):
+    X, s = data
+    search = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=3, random_state=0).fit(X, s)
+    report = identifiability_report(search)
+    assert report.class_prior == search.class_prior_
+    assert report.class_prior_interval == search.class_prior_interval()
+    np.testing.assert_array_equal(report.coef[:-2], np.append(search.coef_[0], search.intercept_))
+    assert f"{report.class_prior:.3f} [{report.class_prior_interval.low:.3f}" in told(report)
+    assert "class_prior_interval() rests on a walk through all levels" in told(report)
+    assert "profile_class_prior" not in told(report)
 
 
 def test_one_labelled_row_identifies_nothing():

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import _class_prior_path
 from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
 from scarless.models._base import engine_of
@@ -102,6 +102,25 @@ def test_a_wide_grid_is_followed_far_out(model, data):
     assert profile.class_prior.min() == pytest.approx(0.05, abs=1e-8)
     assert profile.class_prior.max() == pytest.approx(0.95, abs=1e-8)
     assert (profile.difference <= 1e-6).all()
+
+
+def test_imaginary_audits_are_part_of_what_is_followed(data):
+    """With many of them the plain penalised likelihood has its top elsewhere."""
+    options = {"propensity_attributes": [2], "tol": 1e-13}
+    plain, audited = (SAREMClassifier(imaginary_audits=k, **options).fit(*data) for k in (0, 400))
+    assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
+    profile = profile_class_prior(audited, *data)
+    test_the_fit_is_the_top(profile, audited)
+    test_the_interval_ends_at_the_cut(profile)
+
+
+def test_a_relaxed_fit_has_no_profile_but_levels(data):
+    options = {"propensity_attributes": [2], "Cs": [1.0], "cv": 3, "random_state": 0}
+    relaxed = SAREMClassifierCV(**options).fit(*data)
+    with pytest.raises(ValueError, match=r"is relaxed: its fit .* relaxation_\.levels, .*relax=False"):
+        profile_class_prior(relaxed, *data)
+    plain = SAREMClassifierCV(relax=False, **options).fit(*data)
+    test_the_interval_ends_at_the_cut(profile_class_prior(plain, *data))
 
 
 def test_levels_nest(model, data, profile):

@@ -24,16 +24,28 @@ def closed():
     plt.close("all")
 
 
-def test_every_candidate_is_a_dot_and_the_chosen_one_has_a_ring(fitted):
+def test_every_candidate_is_a_dot_and_the_chosen_ones_have_rings(fitted):
     ax = plt.subplots()[1]
     display = SelectionPathDisplay.from_estimator(fitted, ax=ax)
     assert display.ax_ is ax
     dots = {tuple(point) for line in ax.lines if line.get_marker() == "o" for point in np.column_stack(line.get_data())}
     results = fitted.cv_results_
     assert dots == set(zip(results["param_C"], results["mean_test_score"], strict=True))
-    ring = next(line for line in ax.lines if line.get_markersize() == 13)
-    assert ring.get_xdata()[0] == fitted.C_
-    assert ring.get_ydata()[0] == fitted.best_score_
+    members = list(fitted.selection_.members)
+    assert len(members) == 2
+    (ring,) = (line for line in ax.lines if line.get_markersize() == 13)
+    np.testing.assert_array_equal(ring.get_xdata(), results["param_C"][members])
+    np.testing.assert_array_equal(ring.get_ydata(), results["mean_test_score"][members])
+    frequencies = results["label_frequency"][members]
+    told = f"chosen: label frequency {frequencies.min():.2f} to {frequencies.max():.2f}"
+    assert told in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_without_members_the_ring_is_around_the_best_index(fitted):
+    ax = SelectionPathDisplay(fitted.cv_results_, 3).plot()
+    (ring,) = (line for line in ax.lines if line.get_markersize() == 13)
+    assert ring.get_xdata() == fitted.cv_results_["param_C"][3]
+    assert ring.get_ydata() == fitted.cv_results_["mean_test_score"][3]
 
 
 def test_filled_dots_are_the_tied_ones(fitted):

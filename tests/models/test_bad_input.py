@@ -335,7 +335,9 @@ def test_more_columns_than_rows(kind, pu):
         (NaiveClassifier(max_iter=1), "NaiveClassifier did not converge in max_iter=1"),
         (PropensityWeightedClassifier(max_iter=1), "PropensityWeightedClassifier did not converge in max_iter=1"),
         (
-            PropensityWeightedClassifier(LogisticRegression(), method="likelihood", max_iter=4, tol=1e-9),
+            PropensityWeightedClassifier(
+                LogisticRegression(), method="likelihood", cross_fit=None, max_iter=4, tol=1e-9
+            ),
             r"PropensityWeightedClassifier \(EM\) did not converge in max_iter=4",
         ),
     ],

@@ -71,7 +71,13 @@ PAIRS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_any_pair_of_classifiers(pu, classifier, propensity_model):
     model = SAREMClassifier(
-        classifier, propensity_model, propensity_attributes=[2], tol=1e-2, slope_tol=1e-3, max_iter=15
+        classifier,
+        propensity_model,
+        propensity_attributes=[2],
+        cross_fit=None,
+        tol=1e-2,
+        slope_tol=1e-3,
+        max_iter=15,
     ).fit(pu.X, pu.s)
     p, e = model.predict_proba(pu.X), model.predict_propensity(pu.X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -85,30 +91,33 @@ def test_any_pair_of_classifiers(pu, classifier, propensity_model):
 def test_logistic_regressions_of_scikit_learn_are_ours(pu):
     inner = LogisticRegression(tol=1e-10, max_iter=1000)
     options = {"propensity_attributes": [2], "tol": 1e-9, "slope_tol": 1e-6, "max_iter": 5000}
-    foreign = SAREMClassifier(inner, inner, **options).fit(pu.X, pu.s)
+    foreign = SAREMClassifier(inner, inner, cross_fit=None, **options).fit(pu.X, pu.s)
     own = SAREMClassifier(solver="em", **options).fit(pu.X, pu.s)
     np.testing.assert_allclose(foreign.predict_proba(pu.X), own.predict_proba(pu.X), atol=1e-4)
     np.testing.assert_allclose(foreign.predict_propensity(pu.X), own.predict_propensity(pu.X), atol=1e-4)
 
 
+@pytest.mark.parametrize("cross_fit", [5, None])
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_text_columns_are_the_classifiers_business(pu, frame):
+def test_text_columns_are_the_classifiers_business(pu, frame, cross_fit):
     # The logistic propensity model used to refuse the whole table at prediction, after a fit that went well.
     columns = {name: pu.X[:, i] for i, name in enumerate("abcd")}
     table = frame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
     encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
     pipeline = make_pipeline(encode, LogisticRegression(max_iter=1000))
-    model = SAREMClassifier(pipeline, propensity_attributes=["c"], tol=1e-2).fit(table, pu.s)
+    model = SAREMClassifier(pipeline, propensity_attributes=["c"], cross_fit=cross_fit, tol=1e-2).fit(table, pu.s)
     e = model.predict_propensity(table)
     np.testing.assert_allclose(e, 1 / (1 + np.exp(-pu.X @ model.propensity_coef_[0, :4] - model.propensity_intercept_)))
     assert model.predict_posterior(table, pu.s).shape == pu.s.shape
 
 
-def test_missing_values_are_the_classifiers_business(pu):
+@pytest.mark.parametrize("cross_fit", [5, None])
+def test_missing_values_are_the_classifiers_business(pu, cross_fit):
     X = pu.X.copy()
     X[::7, 0] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3)
-    model = SAREMClassifier(boosting, propensity_attributes=[2], tol=0.1, slope_tol=0.1, window=2).fit(X, pu.s)
+    options = {"tol": 0.1, "slope_tol": 0.1, "window": 2, "cross_fit": cross_fit, "random_state": 0}
+    model = SAREMClassifier(boosting, propensity_attributes=[2], **options).fit(X, pu.s)
     assert np.isfinite(model.predict_propensity(X)).all()
     assert np.isfinite(model.predict_proba(X)).all()
 

@@ -161,7 +161,7 @@ def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
-    options = {"method": "likelihood", "max_iter": 3, "tol": 1e-12}
+    options = {"method": "likelihood", "cross_fit": None, "max_iter": 3, "tol": 1e-12}
     cold = fit_risk(estimator, pu, **options)
     warm = fit_risk(clone(estimator).set_params(warm_start=True), pu, **options)
     np.testing.assert_allclose(cold.predict_proba(pu.X), warm.predict_proba(pu.X))
@@ -169,9 +169,9 @@ def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
 
 def test_a_pipeline_inside_needs_no_metadata_requests(pu):
     inner = make_pipeline(StandardScaler(), GaussianNB())
-    plain = fit_risk(inner, pu, method="likelihood")
+    plain = fit_risk(inner, pu, method="likelihood", random_state=0)
     with config_context(enable_metadata_routing=True):
-        routed = fit_risk(inner, pu, method="likelihood")
+        routed = fit_risk(inner, pu, method="likelihood", random_state=0)
     np.testing.assert_allclose(plain.predict_proba(pu.X), routed.predict_proba(pu.X))
 
 
@@ -260,10 +260,9 @@ def test_boosting_on_copies_is_boosting_on_the_shares(pu):
 )
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
 def test_pipelines_get_their_weights(pu, estimator, method):
-    plain = fit_risk(estimator, pu, method=method, max_iter=500)
-    shifted = PropensityWeightedClassifier(
-        make_pipeline(StandardScaler(with_mean=False, with_std=False), estimator), method=method, max_iter=500
-    ).fit(pu.X, pu.s, propensity=pu.e)
+    options = {"method": method, "max_iter": 500, "random_state": 0}
+    plain = fit_risk(estimator, pu, **options)
+    shifted = fit_risk(make_pipeline(StandardScaler(with_mean=False, with_std=False), estimator), pu, **options)
     np.testing.assert_allclose(shifted.predict_proba(pu.X), plain.predict_proba(pu.X), atol=1e-3)
 
 
@@ -286,17 +285,22 @@ def test_likelihood_works_for_every_estimator_with_weights(pu, estimator):
     assert error[0] < error[1]
 
 
-def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu):
+@pytest.mark.parametrize("cross_fit", [5, None])
+def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, cross_fit):
     # NaN used to reach Newton's method, which never ended.
     X = pu.X.copy()
     X[3, 2] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3)
+    message = "The logistic model reads columns that hold NaN or infinity"
     for model in (
-        SAREMClassifier(boosting, propensity_attributes=[2]),
-        SAREMClassifier(None, boosting, propensity_attributes=[0]),
+        SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit),
+        SAREMClassifier(None, boosting, propensity_attributes=[0], cross_fit=cross_fit),
     ):
-        with pytest.raises(ValueError, match="The logistic model reads columns that hold NaN or infinity"):
+        with pytest.raises(ValueError, match=message):
             model.fit(X, pu.s)
+    fitted = SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit, tol=0.1, slope_tol=0.1)
+    with pytest.raises(ValueError, match=message):
+        fitted.fit(pu.X, pu.s).predict_propensity(X)
 
 
 def test_logistic_learner_starts_from_its_last_result(pu):
@@ -311,9 +315,11 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
     # It is a LogisticRegression to isinstance, and has no warm_start.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # scikit-learn's, about its own defaults
-        model = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), tol=1e-2, slope_tol=1e-2).fit(pu.X, pu.s)
+        options = {"tol": 1e-2, "slope_tol": 1e-2}
+        plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=None, **options).fit(pu.X, pu.s)
+        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=2, **options).fit(pu.X, pu.s)
         assert negative_weight_trouble(LogisticRegressionCV()) is not None
-    assert model.classifier_.Cs == 2
+    assert [model.Cs for model in (plain.classifier_, *crossed.classifiers_)] == [2, 2, 2]
 
 
 # --- LightGBM

@@ -287,14 +287,18 @@ def test_pickles_clones_and_parameters(pu, model):
     assert str(twin) == str(clone(model)) == str(model)
 
 
-def test_a_second_fit_forgets_the_first(pu):
+@pytest.mark.parametrize("cross_fit", [5, None])
+def test_a_second_fit_forgets_the_first(pu, cross_fit):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    model = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
+    options = {"propensity_attributes": [2], "cross_fit": cross_fit, "random_state": 0}
+    model = SAREMClassifier(**options).fit(pu.X, pu.s)
     model.set_params(classifier=tree).fit(pu.X, pu.s)
-    fresh = SAREMClassifier(tree, propensity_attributes=[2]).fit(pu.X, pu.s)
+    fresh = SAREMClassifier(tree, **options).fit(pu.X, pu.s)
     np.testing.assert_array_equal(model.predict_proba(pu.X), fresh.predict_proba(pu.X))
     model.set_params(classifier=None).fit(pu.X, pu.s)
     assert not hasattr(model, "classifier_")
+    assert not hasattr(model, "classifiers_")
+    assert not hasattr(model, "relaxation_")
     reference = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     np.testing.assert_array_equal(model.predict_proba(pu.X), reference.predict_proba(pu.X))
 

@@ -4,15 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.models._base import engine_of
 from scarless.models._cross_validation import Surplus, tied_with_best
+from scarless.models._relaxed import relax
+from scarless.numerics.linear import Design
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
+PLAIN = {"relax": False, "imaginary_audits": 0, **SMALL}
 
 
 def table_of(model, *names):
@@ -26,19 +30,37 @@ def folds(pu):
 
 @pytest.fixture
 def fitted(pu, folds):
+    """The search without relaxing: its candidates are plain fits."""
+    return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **PLAIN).fit(pu.X, pu.s)
+
+
+@pytest.fixture
+def relaxed(pu, folds):
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **SMALL).fit(pu.X, pu.s)
+
+
+def nearest_to_one(results, rows):
+    """Return the row of the penalties nearest to 1 among some of one set."""
+    return min(rows, key=lambda i: (abs(np.log(results["param_C"][i])), abs(np.log(results["param_propensity_C"][i]))))
+
+
+def representatives(results):
+    """Return of each set of attributes that has tied candidates the one nearest to 1."""
+    rows = np.flatnonzero(results["tied"])
+    sets = results["param_attributes"][rows]
+    return [nearest_to_one(results, rows[sets == name]) for name in dict.fromkeys(sets)]
+
+
+def plain_model(params, **options):
+    """Return a plain SAREMClassifier with a candidate's parameters."""
+    seen = {"all": None, "all but the propensity attributes": [0, 1, 3]}[params["attributes"]]
+    penalties = {"C": params["C"], "propensity_C": params["propensity_C"]}
+    return SAREMClassifier(propensity_attributes=[2], classification_attributes=seen, **penalties, **options)
 
 
 def rows_out_of_fold(pu, folds, params):
     """Return each row's held-out log-likelihood under a plain SAREMClassifier with the candidate's parameters."""
-    seen = {"all": None, "all but the propensity attributes": [0, 1, 3]}[params["attributes"]]
-    model = SAREMClassifier(
-        propensity_attributes=[2],
-        classification_attributes=seen,
-        C=params["C"],
-        propensity_C=params["propensity_C"],
-        start=params["start"],
-    )
+    model = plain_model(params)
     value = np.empty(pu.s.size)
     for train, test in folds:
         model.fit(pu.X[train], pu.s[train])
@@ -71,17 +93,58 @@ def test_the_table_has_every_candidate_once(fitted):
     assert fitted.best_score_ == fitted.cv_results_["mean_test_score"][fitted.best_index_]
 
 
-def test_of_tied_candidates_the_lowest_label_frequency_wins(fitted):
+def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label_frequency(fitted):
     tied, frequency, prior = table_of(fitted, "tied", "label_frequency", "class_prior")
-    rows = np.flatnonzero(tied)
-    assert 1 < rows.size < tied.size
-    assert fitted.best_index_ == rows[frequency[rows].argmin()]
+    rows, stand = np.flatnonzero(tied), representatives(fitted.cv_results_)
+    assert len(stand) == 2 < rows.size < tied.size
+    chosen = min(stand, key=lambda i: frequency[i])
+    assert fitted.best_index_ == chosen
+    assert fitted.selection_.members == (chosen,)
     assert fitted.selection_.n_tied == rows.size
     assert fitted.selection_.class_priors == (prior[rows].min(), prior[rows].max())
-    assert f"{rows.size} of {tied.size} candidates cannot be told apart" in str(fitted.selection_)
-    assert "their class priors go from {:.3f} to {:.3f}".format(*fitted.selection_.class_priors) in str(
-        fitted.selection_
+    told = str(fitted.selection_)
+    assert f"{rows.size} of {tied.size} candidates cannot be told apart" in told
+    assert f"the penalty nearest to 1 is taken: C = {fitted.C_:.3g} (classifier sees" in told
+    assert f"It has the lowest label frequency, {frequency[chosen]:.2f}" in told
+    assert "class priors of those tied go from {:.3f} to {:.3f}".format(*fitted.selection_.class_priors) in told
+
+
+def test_relaxed_sets_that_are_tied_are_all_chosen(relaxed):
+    tied, score, prior = table_of(relaxed, "tied", "mean_test_score", "class_prior")
+    stand = representatives(relaxed.cv_results_)
+    assert len(stand) == 2 < tied.sum()
+    assert sorted(relaxed.selection_.members) == sorted(stand)
+    assert set(stand) <= set(relaxed.selection_.possible)
+    assert relaxed.best_index_ == max(stand, key=lambda i: score[i])
+    assert relaxed.selection_.class_priors == (prior[stand].min(), prior[stand].max())
+    told = str(relaxed.selection_)
+    assert "Of each set of attributes the penalty nearest to 1 is taken" in told
+    assert (
+        f"Their mean is the answer; their class priors go from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
+        in told
     )
+
+
+def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds, relaxed):
+    """Every step again, from plain fits: held-out logits, each relaxed, their mean, relaxed once more."""
+    engine, e, w = engine_of(pu.X), Design.of(np.array([2])), np.ones(pu.s.size)
+    s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
+    for member in relaxed.selection_.members:
+        params = relaxed.cv_results_["params"][member]
+        model = plain_model(params, imaginary_audits=4.0, tol=1e-12)
+        u = np.empty(pu.s.size)
+        for train, test in folds:
+            own = clone(model).fit(pu.X[train], pu.s[train])
+            u[test] = logit(own.predict_proba(pu.X[test])[:, 1])
+        found = relax(engine, e, u, s, w)
+        model.fit(pu.X, pu.s)
+        coef += found.of_linear(np.append(model.coef_[0], model.intercept_)) / 2
+        mean += found(u) / 2
+    last = relax(engine, e, mean, s, w)
+    np.testing.assert_allclose(np.append(relaxed.coef_[0], relaxed.intercept_), last.of_linear(coef), atol=1e-3)
+    np.testing.assert_allclose([relaxed.propensity_coef_[0, 2], *relaxed.propensity_intercept_], last.e, atol=1e-3)
+    assert relaxed.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)
+    assert relaxed.label_frequency_ == pytest.approx(last.label_frequency, abs=1e-4)
 
 
 def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_standard_errors():
@@ -109,9 +172,17 @@ def test_zero_standard_errors_means_the_best_score(pu, folds):
     assert model.selection_.reason == "The best of 12 candidates by held-out log-likelihood."
 
 
-def test_many_standard_errors_mean_the_lowest_label_frequency(pu, folds):
-    model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, n_standard_errors=1e6, **SMALL).fit(pu.X, pu.s)
-    assert model.label_frequency_ == pytest.approx(model.cv_results_["label_frequency"].min(), abs=1e-3)
+@pytest.mark.parametrize("relax", [True, False])
+def test_many_standard_errors_mean_the_penalties_nearest_to_1(pu, folds, relax):
+    options = {**SMALL, "relax": relax, "n_standard_errors": 1e6}
+    model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, **options).fit(pu.X, pu.s)
+    results = model.cv_results_
+    assert results["tied"].all()
+    assert {(results["param_C"][i], results["param_propensity_C"][i]) for i in representatives(results)} == {(1.0, 0.5)}
+    expected = representatives(results)
+    if not relax:
+        expected = [min(expected, key=lambda i: results["label_frequency"][i])]
+    assert sorted(model.selection_.members) == sorted(expected)
 
 
 def test_the_final_fit_is_that_of_the_chosen_parameters(pu, fitted):
@@ -125,14 +196,6 @@ def test_the_final_fit_is_that_of_the_chosen_parameters(pu, fitted):
     np.testing.assert_allclose(fitted.predict_propensity(pu.X), plain.predict_propensity(pu.X), atol=1e-4)
     assert fitted.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-4)
     np.testing.assert_allclose(fitted.standard_errors().coef, plain.standard_errors().coef, atol=1e-4)
-
-
-def test_a_second_start_counts_where_it_leads_elsewhere(two_optima):
-    X, s = two_optima(7)
-    model = SAREMClassifierCV(
-        propensity_attributes=[5, 6], attribute_sets=[None], Cs=[30.0], propensity_Cs=[1.0], random_state=0
-    ).fit(X, s)
-    assert sorted(model.cv_results_["param_start"]) == ["exclusion", "paper"]
 
 
 def test_the_order_of_rows_changes_nothing(pu):
@@ -177,18 +240,18 @@ def test_without_propensity_attributes_there_is_one_set(pu):
     assert np.ptp(model.predict_propensity(pu.X)) == 0
 
 
-def test_default_penalties_are_ten_by_three(pu):
+def test_default_penalties_are_ten_by_one(pu):
     model = SAREMClassifierCV(cv=2, random_state=0).fit(pu.X, pu.s)
     C, propensity_C = table_of(model, "param_C", "param_propensity_C")
     np.testing.assert_allclose(np.unique(C), np.logspace(-2, 2.5, 10))
-    np.testing.assert_allclose(np.unique(propensity_C), [0.1, 1, 10])
+    np.testing.assert_allclose(np.unique(propensity_C), [1.0])
 
 
 def test_it_says_what_it_does(pu, capsys):
     SAREMClassifierCV(propensity_attributes=[2], cv=2, verbose=True, **SMALL).fit(pu.X, pu.s)
     told = capsys.readouterr().out
     assert "fold 2 of 2, 12 candidates" in told
-    assert "all rows, attribute set 1 of 2, paper's start" in told
+    assert "relaxing the candidates" in told
 
 
 def test_a_final_fit_that_did_not_converge_says_so(pu):
@@ -206,6 +269,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"Cs": [1.0, -1.0]}, "each of Cs must be a number above 0"),
         ({"propensity_Cs": [np.inf]}, "propensity_Cs must be finite"),
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
+        ({"imaginary_audits": -1}, "imaginary_audits must be a number of at least 0"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
         ({"tol": 0}, "tol must be a number above 0"),
         ({"cv": 1}, "cv must be a whole number of at least 2"),

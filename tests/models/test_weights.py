@@ -13,7 +13,7 @@ from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassif
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 LOGISTIC = LogisticRegression(tol=1e-8, max_iter=500)
-EM = {"propensity_attributes": [2], "tol": 1e-3, "slope_tol": 1e-3}
+EM = {"propensity_attributes": [2], "tol": 1e-3, "slope_tol": 1e-3, "random_state": 0}
 
 MODELS = [
     SAREMClassifier(),
@@ -21,15 +21,15 @@ MODELS = [
     SAREMClassifier(propensity_attributes=[2], refit=True),
     SAREMClassifier(solver="em", **EM),
     SAREMClassifier(solver="em", refit=True, **EM),
-    SAREMClassifier(TREE, **EM),
-    SAREMClassifier(LOGISTIC, GaussianNB(), **EM),
+    SAREMClassifier(TREE, cross_fit=None, **EM),
+    SAREMClassifier(LOGISTIC, GaussianNB(), cross_fit=None, **EM),
     PropensityWeightedClassifier(),
     PropensityWeightedClassifier(method="likelihood"),
     PropensityWeightedClassifier(TREE),
     PropensityWeightedClassifier(GaussianNB()),
     PropensityWeightedClassifier(LOGISTIC),
-    PropensityWeightedClassifier(TREE, method="likelihood"),
-    PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood"),
+    PropensityWeightedClassifier(TREE, method="likelihood", cross_fit=None),
+    PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood", cross_fit=None),
     SCARClassifier(),
     SCARClassifier(0.7),
     SCARClassifier(0.7, method="likelihood"),
@@ -37,6 +37,11 @@ MODELS = [
     NaiveClassifier(),
     NaiveClassifier(TREE),
     NaiveClassifier(LOGISTIC),
+    SAREMClassifier(TREE, **EM),
+    SAREMClassifier(LOGISTIC, **EM),
+    SAREMClassifier(LOGISTIC, GaussianNB(), **EM),
+    PropensityWeightedClassifier(TREE, method="likelihood", random_state=0),
+    PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood", random_state=0),
 ]
 
 

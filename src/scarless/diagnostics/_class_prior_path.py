@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
+from scarless.engines.problem import Pull
 from scarless.models._inference import PairInference
 from scarless.numerics.constrained import (
     LevelOptions,
@@ -30,18 +31,23 @@ _PAST_THE_CUT = 1.5  # how far below the cut the profile is shown, as a multiple
 
 @dataclass(frozen=True)
 class PenalisedLevelProblem:
-    """Minus the log-likelihood of a pair plus the ridge penalty, with the expected number of positives."""
+    """Minus the log-likelihood of a pair plus the penalty, with the expected number of positives."""
 
     engine: Engine
     pair: PairWithPositives
     ridge: Vector
+    pulls: tuple[Pull, ...] = ()
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> LevelSums:
         """Return the sums over all rows, penalty included."""
         sums = self.engine.total(self.pair.sums, beta, curvature)
         sums.curvature[np.diag_indices(beta.size)] += self.ridge
-        value = sums.value + 0.5 * ((self.ridge * beta) @ beta)
-        return sums._replace(value=value, gradient=sums.gradient + self.ridge * beta)
+        value, gradient = sums.value + 0.5 * ((self.ridge * beta) @ beta), sums.gradient + self.ridge * beta
+        for pull in self.pulls:
+            pulled = pull.sums(beta)
+            value, gradient = value + pulled.value, gradient + pulled.gradient
+            sums.curvature[...] += pulled.curvature
+        return sums._replace(value=value, gradient=gradient)
 
 
 class ProfilePath:
@@ -50,14 +56,15 @@ class ProfilePath:
     def __init__(self, inference: PairInference, engine: Engine) -> None:
         self.inference, self.engine = inference, engine
         pair = PairWithPositives(LogisticPair(inference.f, inference.e))
-        self.problem = PenalisedLevelProblem(engine, pair, inference.ridge)
+        self.problem = PenalisedLevelProblem(engine, pair, inference.ridge, inference.pulls)
         self.weight = float(inference.sums.weight)
         single = engine.dtype == np.float32
         self.options = LevelOptions(
             scale=self.weight, level_tol=1e-6 if single else 1e-9, rounding=1e-7 if single else 1e-14
         )
         beta = inference.parameters
-        value = 0.5 * float(inference.ridge @ beta**2) - inference.log_likelihood
+        penalty = 0.5 * float(inference.ridge @ beta**2) + sum(float(pull.sums(beta).value) for pull in inference.pulls)
+        value = penalty - inference.log_likelihood
         self.fit = LevelSolution(beta, 0.0, value, inference.positives, converged=True, n_iter=0)
         self.fit_alpha = inference.positives / self.weight
         self.points = {self.fit_alpha: self.fit}

@@ -1,14 +1,12 @@
 """Intervals by fitting again to rows drawn with replacement: slower than standard errors, and for any classifier."""
 
-import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from scarless.data.extras import REPRODUCE, need
+from scarless.data.extras import need
 from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
+from scarless.data.progress import progress_bar
 from scarless.data.vectors import check_counts, check_random_stream
 from scarless.diagnostics._row_names import called, index_of
 from scarless.models._uncertainty import attribute_names, refuse_wrapped
@@ -233,11 +232,14 @@ def bootstrap_intervals(
     weight, params = _check_rows(X, s, sample_weight, fit_params)
     estimates = _answers(model, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
-    with _bar(progress, n_resamples) as advance, _silence():
+    with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
         fits = Parallel(n_jobs=n_jobs, return_as="generator")(
             delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
         )
-        outcomes = [advance(outcome) for outcome in fits]
+        outcomes = []
+        for outcome in fits:
+            outcomes.append(outcome)
+            advance()
     _check_enough(outcomes)
     good = [outcome for outcome in outcomes if outcome.answers is not None]
     samples = {name: np.array([(outcome.answers or {})[name] for outcome in good]) for name in estimates}
@@ -347,28 +349,3 @@ def _check_enough(outcomes: list[_Outcome]) -> None:
     if 2 * len(failed) > len(outcomes):
         raise ValueError(f"{told}. Too few are left for an interval; are there more than a few labelled rows?")
     warn_user(f"{told}. The intervals are of the others, and too narrow if failing depends on the rows.", UserWarning)
-
-
-@contextmanager
-def _bar(progress: bool | None, total: int) -> Iterator[Callable[[Any], Any]]:
-    """Yield a function that hands on what it gets and moves a bar, where there is one."""
-    if progress is None:
-        progress = find_spec("rich") is not None and (sys.stderr.isatty() or _in_notebook())
-    if not progress:
-        yield lambda outcome: outcome
-        return
-    console = need("rich.console", "The progress bar", REPRODUCE).Console(stderr=True)
-    with need("rich.progress", "The progress bar", REPRODUCE).Progress(console=console) as bars:
-        task = bars.add_task("bootstrap", total=total)
-
-        def advance(outcome: Any) -> Any:
-            bars.advance(task)
-            return outcome
-
-        yield advance
-
-
-def _in_notebook() -> bool:
-    """Return whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
-    is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
-    return is_notebook and find_spec("ipywidgets") is not None

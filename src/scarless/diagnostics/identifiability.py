@@ -144,7 +144,8 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     :math:`[(H+R)^{-1}R]_{jj}`.
 
     All this is local, a quadratic picture of the likelihood around the fit. Other basins are not seen, and a wide
-    interval is only known to be wide: `profile_class_prior` follows the likelihood itself.
+    interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a relaxed
+    `SAREMClassifierCV` has walked through it in `fit`.
 
     Parameters
     ----------
@@ -192,8 +193,8 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     moving, harmless = look.directions()
     return IdentifiabilityReport(
         verdict=_verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval)),
-        class_prior=look.prior,
-        class_prior_interval=inference.class_prior_interval(_LEVEL),
+        class_prior=model.class_prior_,
+        class_prior_interval=model.class_prior_interval(level=_LEVEL),
         data_interval=data_interval,
         exchanged=exchanged,
         condition=look.data.condition,
@@ -277,7 +278,12 @@ def _notes(model: Any, inference: PairInference) -> list[str]:
             "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "
             "observed one."
         )
-    notes.append("This is a local picture; profile_class_prior follows the likelihood farther out.")
+    farther = (
+        "class_prior_interval() rests on a walk through all levels."
+        if hasattr(model, "relaxation_")
+        else "profile_class_prior follows the likelihood farther out."
+    )
+    notes.append(f"This is a local picture; {farther}")
     return notes
 
 

@@ -154,7 +154,7 @@ def profile_class_prior(
     Parameters
     ----------
     model : fitted SAREMClassifier or SAREMClassifierCV
-        With two logistic models.
+        With two logistic models, not relaxed: a relaxed fit has ``relaxation_.levels`` in place of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
     s : array of shape (n_rows,)
@@ -190,6 +190,7 @@ def profile_class_prior(
     """
     level = check_share(level, "level")
     inference = known_inference(model)
+    _refuse_relaxed(model)
     wanted = None if grid is None else _check_grid(grid)
     X = check_table(model, X, reset=False)
     labels = check_vector(model._coding.encode(s, "s"), "s", n_rows=X.shape[0])
@@ -230,9 +231,9 @@ def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[Pair
         starts.append(own.exchanged)
     found = [own]
     for start in starts:
-        C, propensity_C = own.C, own.propensity_C
-        fit = fit_pair(engine, own.f, own.e, s, w, C=C, propensity_C=propensity_C, tol=1e-10, max_iter=200, start=start)
-        other = pair_inference(engine, own.f, own.e, s, w, fit.f, fit.e, C=C, propensity_C=propensity_C)
+        penalties: dict[str, Any] = {"C": own.C, "propensity_C": own.propensity_C, "audits": own.audits}
+        fit = fit_pair(engine, own.f, own.e, s, w, **penalties, tol=1e-10, max_iter=200, start=start)
+        other = pair_inference(engine, own.f, own.e, s, w, fit.f, fit.e, **penalties)
         if all(abs(other.positives - known.positives) > _APART * float(own.sums.weight) for known in found):
             found.append(other)
     return found[1:]
@@ -245,6 +246,16 @@ def _check_grid(grid: Iterable[float]) -> Vector:
         came = f"got {bad[0]:g}" if bad.size else "it is empty"
         raise ValueError(f"grid must hold class priors strictly between 0 and 1; {came}.")
     return values
+
+
+def _refuse_relaxed(model: Any) -> None:
+    """Refuse a relaxed fit, which is not the top of the likelihood that would be followed."""
+    if hasattr(model, "relaxation_"):
+        raise ValueError(
+            f"This {type(model).__name__} is relaxed: its fit is not the optimum of a penalised likelihood, which a "
+            "profile would follow. The likelihood of every class prior was walked through in fit already: see "
+            "relaxation_.levels, and class_prior_interval(). Or fit with relax=False."
+        )
 
 
 def _check_same_fit(inference: PairInference, path: ProfilePath) -> None:

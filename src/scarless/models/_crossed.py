@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from scarless.data.notices import warn_user
 from scarless.data.tables import check_numeric, take_columns, take_rows
@@ -13,7 +14,7 @@ from scarless.models._base import Training, engine_of
 from scarless.models._boosting import booster_kind, most_rounds
 from scarless.models._cross_fit import Boosted, CrossFit, Tell, alternate, boost
 from scarless.models._folds import Fold
-from scarless.models._learners import as_learner, final_step
+from scarless.models._learners import as_learner, final_step, refuse_gaps
 from scarless.models._logistic import fit_known_propensity, imagine_audits
 from scarless.models._propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
 from scarless.models._relaxed import Relaxation, levels_interval, relax
@@ -128,7 +129,11 @@ def cross_fit_known(
 
 def numeric_columns(X: Any, columns: Columns) -> Any:
     """Return some columns as numbers; none of them as a table without columns."""
-    return check_numeric(take_columns(X, columns)) if columns.size else np.empty((X.shape[0], 0))
+    if not columns.size:
+        return np.empty((X.shape[0], 0))
+    numbers = check_numeric(take_columns(X, columns))
+    refuse_gaps(numbers.data if sparse.issparse(numbers) else numbers)
+    return numbers
 
 
 def _propensity(

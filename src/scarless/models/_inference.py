@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from scarless.engines import Engine
-from scarless.engines.problem import WIDEST_MATRIX
+from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.models._base import all_labelled
-from scarless.models._logistic import exchange, ridge_of
+from scarless.models._logistic import Audits, exchange, ridge_of
 from scarless.numerics import uncertainty
 from scarless.numerics.linear import Design, Matrix, logits
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -49,6 +49,7 @@ class PairInference:
     information: Matrix | None  # of the likelihood alone
     expected: bool  # whether that is the expected information, the observed one being of no use here
     noise: float
+    audits: Audits | None = None  # imaginary ones, part of the penalty
 
     @property
     def log_likelihood(self) -> float:
@@ -74,6 +75,11 @@ class PairInference:
     def ridge(self) -> Vector:
         """The penalty's weight on the square of each parameter."""
         return pair_ridge(self.f, self.e, self.C, self.propensity_C)
+
+    @property
+    def pulls(self) -> tuple[Pull, ...]:
+        """What imaginary audits add to the penalty."""
+        return () if self.audits is None else (self.audits.pull(self.f.n_parameters),)
 
     @cached_property
     def precision(self) -> Precision:
@@ -184,6 +190,7 @@ def pair_inference(
     C: float,
     propensity_C: float,
     information: Matrix | None = None,
+    audits: Audits | None = None,
 ) -> PairInference:
     """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
 
@@ -204,7 +211,7 @@ def pair_inference(
             if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
                 information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
     n_rows = int(np.count_nonzero(w))
-    return PairInference(f, e, beta_f, beta_e, C, propensity_C, n_rows, sums, information, expected, noise)
+    return PairInference(f, e, beta_f, beta_e, C, propensity_C, n_rows, sums, information, expected, noise, audits)
 
 
 def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:

@@ -144,6 +144,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             C=problem.C,
             propensity_C=problem.propensity_C,
             information=fit.information,
+            audits=problem.audits,
         )
         self._levels = ()
         self._warn_of_units(problem.engine.units)

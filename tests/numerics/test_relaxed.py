@@ -1,0 +1,201 @@
+"""The relaxed pair: derivatives of each other, products of its matrices, and centres that nobody's tail can move."""
+
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from scarless.engines import InMemoryEngine
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature
+from scarless.numerics.relaxed import RelaxedPair, centre_of
+
+N = 60
+KINDS = pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+HOLD = pytest.mark.parametrize("hold_level", [False, True], ids=["free", "held"])
+CURVATURES = pytest.mark.parametrize("curvature", [Curvature.EXPECTED, Curvature.DIAGONAL, Curvature.OBSERVED])
+
+
+def case(kind, *, hold_level=False, seed=0):
+    """Return a pair with every part at work: weights, an offset, attributes out of their units."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 1]
+    columns, is_sparse = np.array([1, 2]), kind is sparse.csr_array
+    shift = np.zeros(2) if is_sparse else X[:, columns].mean(axis=0)
+    pair = RelaxedPair(Design.of(columns), 0.4, shift, X[:, columns].std(axis=0), hold_level)
+    rows = {
+        "u": 2.0 * rng.normal(size=N),
+        "v": 0.5 * rng.normal(size=N),
+        "s": (rng.random(N) < 0.4).astype(float),
+        "w": rng.random(N) + 0.1,
+    }
+    return pair, kind(X), rows, 0.5 * rng.normal(size=pair.n_parameters)
+
+
+def differences(function, beta, h=1e-5):
+    """Return the derivative of a function of the parameters, along each of them."""
+    steps = h * np.eye(beta.size)
+    return np.array([(function(beta + step) - function(beta - step)) / (2 * h) for step in steps])
+
+
+def free_parts(pair):
+    """Return the parameters that the solver moves."""
+    return np.delete(np.arange(pair.n_parameters), [1] if pair.hold_level else [])
+
+
+@KINDS
+def test_the_value_is_minus_the_log_likelihood_of_moved_and_stretched_logits(kind):
+    pair, X, rows, beta = case(kind)
+    Z = X[:, [1, 2]].toarray() if sparse.issparse(X) else X[:, [1, 2]]
+    f = expit(pair.centre + beta[1] + np.exp(beta[0]) * rows["u"])
+    e = expit(rows["v"] + (Z - pair.shift) / pair.unit @ beta[2:-1] + beta[-1])
+    value = -rows["w"] @ np.where(rows["s"] == 1, np.log(f * e), np.log1p(-f * e))
+    assert float(pair.sums(X, rows, beta, Curvature.NONE).value) == pytest.approx(value, rel=1e-13)
+
+
+@KINDS
+@HOLD
+def test_the_gradient_is_the_derivative_of_the_value_but_along_a_level_that_is_held(kind, hold_level):
+    pair, X, rows, beta = case(kind, hold_level=hold_level)
+    gradient = pair.sums(X, rows, beta, Curvature.NONE).gradient
+    expected = differences(lambda at: float(pair.sums(X, rows, at, Curvature.NONE).value), beta)
+    free = free_parts(pair)
+    np.testing.assert_allclose(gradient[free], expected[free], atol=1e-7)
+    if hold_level:
+        assert gradient[1] == 0
+        assert abs(expected[1]) > 0.1
+
+
+@KINDS
+@HOLD
+def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_level):
+    pair, X, rows, beta = case(kind, hold_level=hold_level)
+    matrix = pair.sums(X, rows, beta, Curvature.OBSERVED).curvature
+    expected = differences(lambda at: pair.sums(X, rows, at, Curvature.NONE).gradient, beta)
+    free = np.ix_(free_parts(pair), free_parts(pair))
+    np.testing.assert_allclose(matrix[free], expected[free], atol=1e-6)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+
+
+@KINDS
+def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind):
+    """The mean over both labels of each row, by their probability: enumeration, not simulation."""
+    pair, X, rows, beta = case(kind)
+    _, _, u, v = pair.logits(X, rows, beta)
+    p = expit(u) * expit(v)
+    mean = sum(
+        pair.sums(X, {**rows, "s": np.full(N, s), "w": rows["w"] * weight}, beta, Curvature.OBSERVED).curvature
+        for s, weight in ((1.0, p), (0.0, 1.0 - p))
+    )
+    got = pair.sums(X, rows, beta, Curvature.EXPECTED).curvature
+    np.testing.assert_allclose(got, mean, atol=1e-10)
+    diagonal = pair.sums(X, rows, beta, Curvature.DIAGONAL).curvature
+    np.testing.assert_allclose(diagonal, np.diagonal(got), atol=1e-10)
+
+
+@KINDS
+@CURVATURES
+def test_a_level_that_is_held_is_one_that_nothing_depends_on(kind, curvature):
+    pair, X, rows, beta = case(kind, hold_level=True)
+    held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, hold_level=False)))
+    expected = free.copy()
+    if curvature is not Curvature.DIAGONAL:
+        expected[1, :] = expected[:, 1] = 0.0
+        expected[1, 1] = 1.0
+    else:
+        expected[1] = 1.0
+    np.testing.assert_array_equal(held, expected)
+
+
+@KINDS
+@HOLD
+def test_products_are_those_of_the_matrix(kind, hold_level):
+    pair, X, rows, beta = case(kind, hold_level=hold_level)
+    matrix = pair.sums(X, rows, beta, Curvature.EXPECTED).curvature
+    of_rows = {**rows, "curvature": pair.row_curvature(X, rows, beta, Curvature.EXPECTED)}
+    for direction in np.random.default_rng(1).normal(size=(5, pair.n_parameters)):
+        (product,) = pair.product(X, of_rows, direction)
+        expected = matrix @ direction
+        free = free_parts(pair)
+        np.testing.assert_allclose(product[free], expected[free], atol=1e-11)
+        if hold_level:
+            assert product[1] == 0
+
+
+@KINDS
+@HOLD
+def test_reach_is_how_far_the_logits_move_from_a_slope_of_1(kind, hold_level):
+    pair, X, rows, _ = case(kind, hold_level=hold_level)
+    direction = np.random.default_rng(2).normal(size=pair.n_parameters)
+    moves = direction * np.where(np.arange(direction.size) == 1, 0.0 if hold_level else 1.0, 1.0)
+    h = 1e-6
+    _, _, *up = pair.logits(X, rows, h * moves)
+    _, _, *down = pair.logits(X, rows, -h * moves)
+    expected = [rows["w"] @ ((a - b) / (2 * h)) ** 2 for a, b in zip(up, down, strict=True)]
+    np.testing.assert_allclose(pair.reach(X, rows, direction)[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("curvature", list(Curvature))
+def test_blocks_of_rows_add_up(curvature):
+    pair, X, rows, beta = case(np.asarray)
+    whole = pair.sums(X, rows, beta, curvature)
+    blocks = InMemoryEngine(X, rows, block_rows=7).total(pair.sums, beta, curvature)
+    for got, want in zip(blocks, whole, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+def test_dense_and_sparse_attributes_without_a_shift_are_one():
+    pair, X, rows, beta = case(sparse.csr_array)
+    for curvature in Curvature:
+        for got, want in zip(
+            pair.sums(X, rows, beta, curvature), pair.sums(X.toarray(), rows, beta, curvature), strict=True
+        ):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
+
+
+def test_no_slope_overflows():
+    pair, X, rows, beta = case(np.asarray)
+    beta[0] = 1e4
+    sums = pair.sums(X, rows, beta, Curvature.OBSERVED)
+    assert all(np.isfinite(field).all() for field in sums)
+
+
+# --- the centre
+
+
+def exact_centre(u, w):
+    with mpmath.workdps(60):
+        f = [1 / (1 + mpmath.exp(-mpmath.mpf(float(x)))) for x in u]
+        weight = [mpmath.mpf(float(k)) * p * (1 - p) for k, p in zip(w, f, strict=True)]
+        return float(mpmath.fdot(weight, [mpmath.mpf(float(x)) for x in u]) / mpmath.fsum(weight))
+
+
+def test_the_centre_is_the_mean_weighted_by_the_variance_of_the_class():
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 10.0, 100.0):
+        u, w = scale * rng.normal(size=30), rng.random(30)
+        assert centre_of(u, w) == pytest.approx(exact_centre(u, w), rel=1e-12, abs=1e-14)
+
+
+def test_at_the_centre_a_change_of_slope_moves_the_class_prior_least():
+    """To first order not at all: the derivative of mean sigmoid(m + b (u - m)) along b vanishes at b = 1."""
+    rng = np.random.default_rng(1)
+    u, w, h = 1.0 + 3 * rng.normal(size=50), rng.random(50), 1e-5
+    m = centre_of(u, w)
+    prior = [w @ expit(m + b * (u - m)) for b in (1 - h, 1 + h)]
+    assert (prior[1] - prior[0]) / (2 * h) == pytest.approx(0, abs=1e-8)
+
+
+def test_the_centre_of_logits_beyond_all_variance_is_their_mean():
+    assert centre_of(np.array([-2000.0, 1000.0]), np.array([1.0, 3.0])) == 250.0
+    assert centre_of(np.array([3.0, 1000.0]), np.array([0.0, 1.0])) == 1000.0
+
+
+def test_the_centre_moves_with_the_logits_sign_and_ignores_rows_of_no_weight():
+    u, w = np.array([-1.0, 0.5, 2.0]), np.array([1.0, 2.0, 0.0])
+    assert centre_of(-u, w) == pytest.approx(-centre_of(u, w), rel=1e-14)
+    assert centre_of(u, w) == pytest.approx(centre_of(u[:2], w[:2]), rel=1e-14)
+    assert centre_of(np.repeat(u, [1, 2, 0]), np.ones(3)) == pytest.approx(centre_of(u, w), rel=1e-14)
