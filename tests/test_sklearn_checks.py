@@ -1,6 +1,7 @@
 """Every estimator passes scikit-learn's whole battery, with no expected failures."""
 
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -10,8 +11,11 @@ from scarless import (
     PropensityWeightedClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
+    SARStackingClassifier,
     SCARClassifier,
 )
+
+BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, min_samples_leaf=3)
 
 ESTIMATORS = [
     NaiveClassifier(),
@@ -27,6 +31,10 @@ ESTIMATORS = [
     SCARClassifier(label_frequency=0.9, method="likelihood"),
     NaiveClassifier(DecisionTreeClassifier(random_state=0)),
     PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
+    SAREMClassifier(DecisionTreeClassifier(random_state=0), cross_fit=2, max_iter=10, random_state=0),
+    SAREMClassifier(BOOSTING, cross_fit=2, random_state=0),
+    SARStackingClassifier([("logistic", None)], cv=2, random_state=0),
+    SARStackingClassifier([("boosting", BOOSTING)], propensity_attributes=[0], cv=2, random_state=0),
 ]
 
 
