@@ -95,7 +95,7 @@ class LogisticLearner:
         """Fit targets by Newton's method."""
         X = check_numeric(X)
         if self.beta is None:
-            _refuse_gaps(X.data if sparse.issparse(X) else X)
+            refuse_gaps(X.data if sparse.issparse(X) else X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
         self.solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
         self.beta = self.solution.parameters
@@ -105,11 +105,11 @@ class LogisticLearner:
         X = check_numeric(X)
         assert self.beta is not None
         p = predict(engine_of(X), all_columns(X), self.beta)
-        _refuse_gaps(p)
+        refuse_gaps(p)
         return p
 
 
-def _refuse_gaps(values: Any) -> None:
+def refuse_gaps(values: Any) -> None:
     """Refuse NaN and infinity, which the other model of a pair may have been right to let through."""
     if not np.isfinite(values).all():
         raise ValueError(

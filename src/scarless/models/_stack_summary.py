@@ -90,8 +90,8 @@ class StackSummary:
         )
         return [
             slopes + "were too flat (above 1) or too steep before they were relaxed.",
-            f"Brackets: {self.level:.6g} intervals from the likelihood of every class prior; the last one mixes those of "
-            "all members.",
+            f"Brackets: {self.level:.6g} intervals from the likelihood of every class prior; the last one mixes those "
+            "of all members.",
             *self.remarks,
         ]
 
@@ -137,7 +137,7 @@ def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
     row = MemberSummary(
         name,
         "",
-        found.log_likelihood / model._weight,
+        found.log_likelihood / model._judged,
         found.slope,
         found.class_prior,
         model.class_prior_interval(level=level),

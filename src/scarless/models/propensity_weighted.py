@@ -124,9 +124,10 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         self._learner = CrossedLearner(crossed)
         self.estimators_ = [model_of(model) for model in crossed.fit.models]
         self.n_iter_ = len(crossed.fit.log_likelihood)
-        # For the class prior: rows as judged by models that have not seen them.
+        # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
+        f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
         self._held_out = np.zeros(everything.s.size)
-        self._held_out[counts] = expit(crossed(crossed.fit.u))
+        self._held_out[counts] = np.where(held > 0, f, held @ f / held.sum())
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
