@@ -103,10 +103,12 @@ class _Stepped:
 
 
 def _edges(column: Vector, n_steps: int) -> Vector:
-    """Return the highest value of every step but the last; with few different values each is a step, however rare."""
+    """Return where each step ends but the last. With few different values each is a step, however rare, as it would be
+    for scikit-learn, and a value that was not seen goes to the nearest.
+    """
     different = np.unique(column)
     if different.size <= n_steps:
-        return np.asarray(different[:-1])
+        return np.asarray(0.5 * different[:-1] + 0.5 * different[1:])
     return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_steps + 1)[1:-1], method="lower"))
 
 
@@ -219,6 +221,8 @@ class LightGBMBooster(_RoundBooster):
 class XGBoostBooster(_RoundBooster):
     """XGBoost with its objective replaced."""
 
+    data: Any
+
     _DROPPED: ClassVar = {
         "n_estimators", "objective", "importance_type", "early_stopping_rounds", "callbacks", "eval_metric", "missing",
         "enable_categorical", "feature_types", "base_score", "scale_pos_weight",
@@ -252,7 +256,7 @@ class XGBoostBooster(_RoundBooster):
         given = {name: value for name, value in params.items() if name not in self._DROPPED and value is not None}
         options = {"verbosity": 0, **given, "base_score": 0.0, "disable_default_eval_metric": 1}
         self.options = {name: params.get(name) for name in ("enable_categorical", "feature_types", "missing")}
-        self.data: Any = self._matrix(X, label=s)
+        self.data = self._matrix(X, label=s)
         self.model = Booster(options, [self.data])
 
     def _predict(self, X: Any, start: int, end: int) -> Any:
