@@ -145,7 +145,7 @@ class HistogramBooster:
     def logits(self, X: Any, n_stages: int) -> Vector:
         """Return the logits of rows after some stages."""
         X = self.prepare(X)
-        return np.sum([model.predict(X) for model in self.models[:n_stages]], axis=0, initial=0.0)
+        return np.asarray(sum((model.predict(X) for model in self.models[:n_stages]), np.zeros(X.shape[0])))
 
 
 class _RoundBooster:

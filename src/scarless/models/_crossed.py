@@ -216,6 +216,14 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
         )
 
 
+def check_cross_fit(given: Any) -> None:
+    """Refuse what stands for no folds, before a splitter is asked for them."""
+    if isinstance(given, bool | float | str):
+        raise ValueError(
+            f"cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got {given!r}."
+        )
+
+
 def counted(training: Training) -> Training:
     """Leave out rows of weight 0: they must not decide where the folds lie."""
     X, s, w = training

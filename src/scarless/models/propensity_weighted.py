@@ -23,7 +23,7 @@ from scarless.models._base import (
     need_labels,
     warn_unless_converged,
 )
-from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of
+from scarless.models._crossed import CrossedKnown, CrossOptions, check_cross_fit, counted, cross_fit_known, model_of
 from scarless.models._em import em_known_propensity
 from scarless.models._folds import check_folds
 from scarless.models._learners import as_learner, check_weighted_classifier
@@ -267,6 +267,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
+        check_cross_fit(self.cross_fit)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warn_user(

@@ -24,6 +24,7 @@ from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeabl
 from scarless.models._crossed import (
     Crossed,
     CrossOptions,
+    check_cross_fit,
     counted,
     cross_fit,
     importances_of,
@@ -385,11 +386,7 @@ class SAREMClassifier(PairClassifier):
         return solver
 
     def _check_cross_fit(self) -> None:
-        if isinstance(self.cross_fit, bool) or (np.ndim(self.cross_fit) == 0 and isinstance(self.cross_fit, float)):
-            raise ValueError(
-                "cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got "
-                f"{self.cross_fit!r}."
-            )
+        check_cross_fit(self.cross_fit)
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
 
