@@ -33,7 +33,7 @@ ESTIMATORS = [
     PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
     SAREMClassifier(DecisionTreeClassifier(random_state=0), cross_fit=2, max_iter=10, random_state=0),
     SAREMClassifier(BOOSTING, cross_fit=2, random_state=0),
-    SARStackingClassifier([("logistic", None)], cv=2, random_state=0),
+    SARStackingClassifier([("logistic", None)], propensity_attributes=[0], cv=2, random_state=0),
     SARStackingClassifier([("boosting", BOOSTING)], propensity_attributes=[0], cv=2, random_state=0),
 ]
 

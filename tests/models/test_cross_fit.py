@@ -62,7 +62,7 @@ def test_the_order_of_rows_changes_nothing(pu, classifier):
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, TREE])
+@pytest.mark.parametrize("classifier", [LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)])
 def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classifier):
     data = simulated(n=200)
     weight = np.random.default_rng(0).integers(0, 4, 200)

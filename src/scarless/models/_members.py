@@ -24,7 +24,7 @@ Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]
 
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
-_PATH_TOL = 1e-10
+_PATH_TOL = 1e-7
 
 
 @dataclass(frozen=True)
