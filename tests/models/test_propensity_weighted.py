@@ -78,7 +78,7 @@ def test_logistic_likelihood_is_the_maximum_of_the_observed_likelihood(pu, C):
 
 def test_em_with_logistic_regression_reaches_the_direct_maximum(pu):
     inner = LogisticRegression(tol=1e-10, max_iter=1000)
-    em = PropensityWeightedClassifier(inner, method="likelihood", tol=1e-12, max_iter=2000)
+    em = PropensityWeightedClassifier(inner, method="likelihood", cross_fit=None, tol=1e-12, max_iter=2000)
     em.fit(pu.X, pu.s, propensity=pu.e)
     direct = PropensityWeightedClassifier(method="likelihood", tol=1e-14).fit(pu.X, pu.s, propensity=pu.e)
     np.testing.assert_allclose(parameters(em.estimator_), parameters(direct), atol=1e-4)

@@ -233,11 +233,12 @@ def test_clones_have_the_parameters_and_fit_the_same(pu, fitted):
 
 def test_weights_are_copies_and_order_is_nothing(simulated):
     data = simulated(n=120)
-    estimators = [("logistic", None), ("other", LogisticRegression(tol=1e-10, max_iter=1000))]
+    estimators = [("logistic", None), ("tree", DecisionTreeClassifier(max_depth=1, random_state=0))]
     weight = np.random.default_rng(0).integers(0, 3, 120)
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(120), weight))
-    weighted = stack(estimators).fit(data.X, data.s, sample_weight=weight)
-    copied = stack(estimators).fit(data.X[rows], data.s[rows])
+    model = stack(estimators, attribute_sets=[[0, 1]])
+    weighted = clone(model).fit(data.X, data.s, sample_weight=weight)
+    copied = clone(model).fit(data.X[rows], data.s[rows])
     np.testing.assert_allclose(weighted.predict_proba(data.X), copied.predict_proba(data.X), atol=1e-5)
     assert weighted.class_prior_ == pytest.approx(copied.class_prior_, abs=1e-5)
 
@@ -247,7 +248,7 @@ def test_folds_of_the_users_and_rows_of_none(pu):
     boosting = [("boosting", BOOSTING)]
     listed, split = (stack(boosting, cv=cv).fit(pu.X, pu.s) for cv in (folds, StratifiedKFold(3)))
     np.testing.assert_array_equal(listed.predict_proba(pu.X), split.predict_proba(pu.X))
-    some = stack(cv=folds[:2]).fit(pu.X, pu.s)
+    some = stack(boosting, cv=folds[:2]).fit(pu.X, pu.s)
     judged = np.concatenate([test for _, test in folds[:2]])
     f = expit(some.relaxation_(logit(np.mean([member.f for member in some.members_], axis=0))))
     assert some.class_prior_ == pytest.approx(f[judged].mean())

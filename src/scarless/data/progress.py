@@ -24,7 +24,8 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Ad
     console = need("rich.console", "The progress bar", REPRODUCE).Console(stderr=True)
     progress = need("rich.progress", "The progress bar", REPRODUCE)
     columns = (*progress.Progress.get_default_columns(), progress.TimeElapsedColumn())
-    with progress.Progress(*columns, console=console, transient=True) as bars:
+    # A file cannot be drawn over: it gets the bar as it is at the end, where a terminal is tidied up.
+    with progress.Progress(*columns, console=console, transient=console.is_terminal) as bars:
         task = bars.add_task(what, total=total or None)
         yield lambda: bars.advance(task)
 
