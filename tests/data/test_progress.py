@@ -64,5 +64,5 @@ def test_without_rich_there_is_no_bar_by_default_and_a_word_on_request(capfd, mo
     assert capfd.readouterr() == ("", "")
     monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="The progress bar.*rich"), progress_bar("work", 1, show=True):
+    with pytest.raises(ImportError, match=r"The progress bar.*rich"), progress_bar("work", 1, show=True):
         pass

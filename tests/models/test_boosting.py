@@ -281,5 +281,5 @@ def test_models_without_importances_say_what_to_do(pu):
     ]
     for model in fits:
         assert not hasattr(model, "feature_importances_")
-        with pytest.raises(AttributeError, match="those of a cross-fitted classifier that has them.*permutation_imp"):
+        with pytest.raises(AttributeError, match=r"those of a cross-fitted classifier that has them.*permutation_imp"):
             _ = model.feature_importances_

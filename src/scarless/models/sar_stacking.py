@@ -344,7 +344,9 @@ class SARStackingClassifier(PairClassifier):
     def _checked(self, X: Any) -> Any:
         if self._reader is None:
             return check_table(self, X, reset=False)
-        return check_foreign_table(self, X, inner=self._reader, reset=False)
+        X = check_foreign_table(self, X, inner=self._reader, reset=False)
+        numeric_columns(X, self._e_columns)  # gaps there are refused, as in the fit
+        return X
 
     def _mean_logits(self, logits: list[Vector]) -> Vector:
         f = [expit(member.relaxation(u)) for member, u in zip(self.members_, logits, strict=True)]
