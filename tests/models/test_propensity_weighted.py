@@ -173,3 +173,78 @@ def test_routed_propensities_reach_a_grid_search(pu):
         search.fit(pu.X, pu.s, propensity=pu.e)
         best = PropensityWeightedClassifier(C=search.best_params_["C"]).fit(pu.X, pu.s, propensity=pu.e)
         np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)
+
+
+def memorising(**options):
+    from sklearn.tree import DecisionTreeClassifier
+
+    params = {"method": "likelihood", "max_iter": 20, "random_state": 0} | options
+    return PropensityWeightedClassifier(DecisionTreeClassifier(random_state=0), **params)
+
+
+def test_a_memorising_tree_finds_the_class_prior_only_if_cross_fitted(simulated):
+    data = simulated(n=600, low=0.2, high=0.6)
+    true = data.y.mean()
+    plain, crossed = (
+        memorising(cross_fit=folds).fit(data.X, data.s, propensity=data.e).class_prior_ for folds in (None, 5)
+    )
+    assert abs(plain - true) > 0.15  # it finds the labelled rows, and no others
+    assert abs(crossed - true) < 0.5 * abs(plain - true)
+
+
+def test_a_cross_fit_has_one_estimator_for_each_fold_and_predicts_their_mean(pu):
+    model = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=pu.e)
+    assert len(model.estimators_) == 3
+    assert not hasattr(model, "estimator_")
+    p = [np.clip(each.predict(pu.X), 1e-6, 1 - 1e-6) for each in model.estimators_]
+    u = np.mean([np.log(each / (1 - each)) for each in p], axis=0)
+    crossed = model._learner.crossed
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(crossed.slope * u + crossed.level))
+
+
+def test_scale_and_level_of_a_cross_fit_are_what_the_labels_like_best(pu):
+    model = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=pu.e)
+    crossed = model._learner.crossed
+
+    def loss(theta):
+        f = expit(theta[0] * crossed.fit.u + theta[1])
+        return -np.where(pu.s == 1, np.log(f), np.log1p(-f * pu.e)).sum() + 0.5 * theta[0] ** 2 / 100.0
+
+    best = minimize(loss, [1.0, 0.0], method="BFGS", options={"gtol": 1e-7}).x
+    np.testing.assert_allclose([crossed.slope, crossed.level], best, atol=1e-3)
+    assert model.class_prior_ == pytest.approx(expit(best[0] * crossed.fit.u + best[1]).mean(), abs=1e-3)
+
+
+def test_a_cross_fit_boosts_and_pickles(pu):
+    import pickle
+
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    boosting = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+    model = PropensityWeightedClassifier(boosting, method="likelihood", cross_fit=3, random_state=0)
+    model.fit(pu.X, pu.s, propensity=pu.e)
+    stored = pickle.dumps(model)
+    np.testing.assert_array_equal(pickle.loads(stored).predict_proba(pu.X), model.predict_proba(pu.X))
+    assert pu.X[:3].tobytes() not in stored
+    naive = LogisticRegression().fit(pu.X, pu.s).predict_proba(pu.X)[:, 1]
+    assert np.mean((model.predict_proba(pu.X)[:, 1] - pu.f) ** 2) < 0.5 * np.mean((naive - pu.f) ** 2)
+
+
+def test_rows_of_weight_0_and_of_no_fold_do_not_count_in_a_cross_fit(pu):
+    weight = (np.arange(pu.s.size) >= 40).astype(float)
+    odd = pu.e.copy()
+    odd[:40] = 0.01
+    one = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=odd, sample_weight=weight)
+    other = memorising(cross_fit=3).fit(pu.X[40:], pu.s[40:], propensity=pu.e[40:])
+    np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
+    assert one.class_prior_ == pytest.approx(other.class_prior_)
+    folds = list(StratifiedKFold(4).split(pu.X, pu.s))[:3]
+    some, judged = memorising(cross_fit=folds).fit(pu.X, pu.s, propensity=pu.e), np.concatenate([b for _, b in folds])
+    crossed = some._learner.crossed
+    assert some.class_prior_ == pytest.approx(expit(crossed(crossed.fit.u[judged])).mean())
+
+
+def test_folds_of_a_cross_fit_that_are_none_are_refused(pu):
+    for given in (True, 0.5, "five"):
+        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter, a list of pairs"):
+            memorising(cross_fit=given).fit(pu.X, pu.s, propensity=pu.e)

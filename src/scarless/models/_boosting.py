@@ -30,6 +30,10 @@ class Booster(Protocol):
 
     importances: Vector | None
 
+    def forget(self) -> None:
+        """Let go of the training rows: nothing more will be grown."""
+        ...
+
     def advance(self, gradient: Gradient) -> None:
         """Grow the trees of one stage."""
         ...
@@ -63,6 +67,11 @@ def most_rounds(estimator: Any) -> int:
     return int(params.get("max_iter") or params.get("n_estimators") or 100)
 
 
+def rounds_of_stage(estimator: Any) -> int:
+    """Return how many rounds a stage has: no more than the estimator would boost in all."""
+    return min(ROUNDS, most_rounds(estimator))
+
+
 class _Prepared:
     """What a pipeline does to rows before they are boosted, fitted once."""
 
@@ -82,11 +91,7 @@ class _Stepped:
     def __init__(self, prepare: _Prepared, X: Any, n_steps: int) -> None:
         self.prepare, self.edges = prepare, None
         if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-            shares = np.linspace(0.0, 1.0, n_steps + 1)[1:-1]
-            columns = (column[np.isfinite(column)] for column in X.T.astype(np.float64))
-            self.edges = [
-                np.unique(np.quantile(column, shares, method="lower")) if column.size else column for column in columns
-            ]
+            self.edges = [_edges(column[np.isfinite(column)], n_steps) for column in X.T.astype(np.float64)]
 
     def __call__(self, X: Any) -> Any:
         X = self.prepare(X)
@@ -95,6 +100,16 @@ class _Stepped:
         X = np.asarray(X, dtype=np.float64)
         steps = np.column_stack([np.searchsorted(edges, x) for edges, x in zip(self.edges, X.T, strict=True)])
         return np.where(np.isnan(X), np.nan, steps)
+
+
+def _edges(column: Vector, n_steps: int) -> Vector:
+    """Return where each step ends but the last. With few different values each is a step, however rare, as it would be
+    for scikit-learn, and a value that was not seen goes to the nearest.
+    """
+    different = np.unique(column)
+    if different.size <= n_steps:
+        return np.asarray(0.5 * different[:-1] + 0.5 * different[1:])
+    return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_steps + 1)[1:-1], method="lower"))
 
 
 class HistogramBooster:
@@ -107,9 +122,13 @@ class HistogramBooster:
         self.X, self.z = self.prepare(X), np.zeros(s.size)
         allowed = HistGradientBoostingRegressor().get_params()
         self.params = {name: value for name, value in params.items() if name in allowed and name != "loss"}
-        self.params |= {"max_iter": ROUNDS, "early_stopping": False, "warm_start": False}
+        self.params |= {"max_iter": rounds_of_stage(estimator), "early_stopping": False, "warm_start": False}
         self.models: list[Any] = []
         self.importances: Vector | None = None
+
+    def forget(self) -> None:
+        """Let go of the training rows."""
+        self.X, self.z = None, np.empty(0)
 
     def advance(self, gradient: Gradient) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
@@ -126,7 +145,7 @@ class HistogramBooster:
     def logits(self, X: Any, n_stages: int) -> Vector:
         """Return the logits of rows after some stages."""
         X = self.prepare(X)
-        return np.sum([model.predict(X) for model in self.models[:n_stages]], axis=0, initial=0.0)
+        return np.asarray(sum((model.predict(X) for model in self.models[:n_stages]), np.zeros(X.shape[0])))
 
 
 class _RoundBooster:
@@ -134,6 +153,7 @@ class _RoundBooster:
 
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
         self.prepare = _Prepared(estimator, X, s)
+        self.rounds = rounds_of_stage(estimator)
         self.ends = [0]  # rounds after each stage; a stage ends early where no leaf can be split
         self._begin(final_step(estimator).get_params(), self.prepare(X), s)
 
@@ -158,7 +178,12 @@ class _RoundBooster:
 class LightGBMBooster(_RoundBooster):
     """LightGBM with its objective replaced."""
 
-    _RENAMED: ClassVar = {"n_jobs": "num_threads", "random_state": "seed", "boosting_type": "boosting"}
+    _RENAMED: ClassVar = {
+        "n_jobs": "num_threads",
+        "random_state": "seed",
+        "boosting_type": "boosting",
+        "verbose": "verbosity",
+    }
     _DROPPED: ClassVar = {"n_estimators", "class_weight", "objective", "importance_type"}
 
     @property
@@ -173,10 +198,14 @@ class LightGBMBooster(_RoundBooster):
             climb, curvature = gradient(np.asarray(z, dtype=np.float64))
             return -climb, np.maximum(curvature, _FLATTEST)
 
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             if self.model.update(fobj=objective):
                 break
         self.ends.append(self.model.current_iteration())
+
+    def forget(self) -> None:
+        """Let go of the training rows."""
+        self.model.free_dataset()
 
     def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         from lightgbm import Booster, Dataset  # noqa: PLC0415  an extra
@@ -192,9 +221,11 @@ class LightGBMBooster(_RoundBooster):
 class XGBoostBooster(_RoundBooster):
     """XGBoost with its objective replaced."""
 
+    data: Any
+
     _DROPPED: ClassVar = {
         "n_estimators", "objective", "importance_type", "early_stopping_rounds", "callbacks", "eval_metric", "missing",
-        "enable_categorical", "base_score", "scale_pos_weight",
+        "enable_categorical", "feature_types", "base_score", "scale_pos_weight",
     }  # fmt: skip
 
     @property
@@ -211,16 +242,20 @@ class XGBoostBooster(_RoundBooster):
             climb, curvature = gradient(np.asarray(z, dtype=np.float64))
             return -climb, np.maximum(curvature, _FLATTEST)
 
-        for number in range(self.ends[-1], self.ends[-1] + ROUNDS):
+        for number in range(self.ends[-1], self.ends[-1] + self.rounds):
             self.model.update(self.data, number, fobj=objective)
         self.ends.append(self.model.num_boosted_rounds())
+
+    def forget(self) -> None:
+        """Let go of the training rows, which cannot be pickled either."""
+        self.data = None
 
     def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         from xgboost import Booster  # noqa: PLC0415  an extra
 
         given = {name: value for name, value in params.items() if name not in self._DROPPED and value is not None}
         options = {"verbosity": 0, **given, "base_score": 0.0, "disable_default_eval_metric": 1}
-        self.options = {"enable_categorical": bool(params.get("enable_categorical")), "missing": params.get("missing")}
+        self.options = {name: params.get(name) for name in ("enable_categorical", "feature_types", "missing")}
         self.data = self._matrix(X, label=s)
         self.model = Booster(options, [self.data])
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.data.tables import take_rows
-from scarless.models._boosting import ROUNDS, Booster
+from scarless.models._boosting import Booster
 from scarless.models._folds import Fold
 from scarless.models._learners import Learner
-from scarless.models._propensities import Propensity, logit_of
+from scarless.models._propensities import Propensity, judged, logit_of
 from scarless.numerics import likelihood
 
 Vector = NDArray[np.float64]
@@ -40,6 +40,7 @@ class CrossFit(NamedTuple):
 
     u: Vector
     v: Vector  # the propensity's logits that go with them
+    weight: Vector  # of rows; 0 where no fold holds them out
     models: list[FoldModel]
     log_likelihood: list[float]  # held out, per row, after each step
     mean_propensity: list[float]
@@ -81,7 +82,7 @@ def boost(
     folds: list[Fold],
     propensity: Propensity,
     *,
-    max_rounds: int,
+    n_stages: int,
     patience: int,
     n_jobs: int | None,
     tell: Tell,
@@ -90,27 +91,29 @@ def boost(
 
     Stops when the held-out likelihood has not risen for `patience` stages, and goes back to where it was best.
     """
-    parts = [(take_rows(X, train), take_rows(X, test)) for train, test in folds]
+    parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
     base = _start_propensity(make, parts, s, w, folds, propensity, n_jobs)
     boosters = [make(part, s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
-    u, best, stages = np.full(s.size, base), None, -(-max_rounds // ROUNDS)
+    u, best = np.full(s.size, base), None
     values: list[float] = []
     means: list[float] = []
-    for stage in range(stages):
+    for stage in range(n_stages):
         gradients = [_observed(base, propensity.v[train], s[train], w[train]) for train, _ in folds]
         u = _advance(boosters, gradients, parts, folds, u, n_jobs)
         propensity.update(u)
-        values.append(_mean_log_likelihood(u, propensity.v, s, w))
-        means.append(_mean_probability(propensity.v, w))
-        tell(f"{ROUNDS * (stage + 1)} rounds, held-out log-likelihood per row {values[-1]:.6f}")
+        values.append(_mean_log_likelihood(u, propensity.v, s, held))
+        means.append(_mean_probability(propensity.v, held))
+        tell(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
         if best is None or values[-1] > values[best[0]] + _BETTER:
             best = stage, u.copy(), propensity.v.copy()
         elif stage - best[0] >= patience:
             break
     assert best is not None
     at, u, v = best
+    for booster in boosters:
+        booster.forget()
     models: list[FoldModel] = [Boosted(booster, base, at + 1) for booster in boosters]
-    return CrossFit(u, v, models, values, means, at, converged=at + 1 < stages)
+    return CrossFit(u, v, held, models, values, means, at, converged=at + 1 < n_stages)
 
 
 def alternate(
@@ -132,27 +135,27 @@ def alternate(
     Such steps need not climb. They end when the held-out likelihood has risen by less than `tol` per row over `window`
     steps, and go back to the best one.
     """
-    parts = [(take_rows(X, train), take_rows(X, test)) for train, test in folds]
+    parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
 
     def fit(targets: Vector, weight: Vector) -> Vector:
         jobs = (
             delayed(_fit_and_judge)(learner, part, targets[train], weight[train])
             for learner, part, (train, _) in zip(learners, parts, folds, strict=True)
         )
-        return _joined(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, s.size)
+        return judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, s.size)
 
     share = float(w @ s) / float(w.sum())
     targets, weight = s, w * np.where(s == 1, 1.0 - share, share)
     u = fit(targets, weight)
     propensity.start(np.asarray(expit(u)))
-    values, means = [_mean_log_likelihood(u, propensity.v, s, w)], [_mean_probability(propensity.v, w)]
+    values, means = [_mean_log_likelihood(u, propensity.v, s, held)], [_mean_probability(propensity.v, held)]
     best, kept, step, converged = 0, (targets, weight, u, propensity.v), 0, False
     for step in range(1, max_iter + 1):
         targets = likelihood.posterior(np.asarray(expit(u)), np.asarray(expit(propensity.v)), s)
         u = fit(targets, w)
         propensity.update(u)
-        values.append(_mean_log_likelihood(u, propensity.v, s, w))
-        means.append(_mean_probability(propensity.v, w))
+        values.append(_mean_log_likelihood(u, propensity.v, s, held))
+        means.append(_mean_probability(propensity.v, held))
         tell(f"step {step}, held-out log-likelihood per row {values[-1]:.6f}")
         if values[-1] > values[best]:
             best, kept = step, (targets, w, u, propensity.v)
@@ -163,7 +166,15 @@ def alternate(
     if best < step:
         u = fit(targets, weight)
     models: list[FoldModel] = [Learned(learner) for learner in learners]
-    return CrossFit(u, v, models, values, means, best, converged)
+    return CrossFit(u, v, held, models, values, means, best, converged)
+
+
+def held_out(w: Vector, folds: list[Fold]) -> Vector:
+    """Return the weight of rows that a fold holds out, and 0 for those that none does: nobody may judge them."""
+    held = np.zeros(w.size)
+    for _, test in folds:
+        held[test] = w[test]
+    return held
 
 
 def _start_propensity(
@@ -207,16 +218,7 @@ def _advance(
         delayed(grow)(booster, gradient, test)
         for booster, gradient, (_, test) in zip(boosters, gradients, parts, strict=True)
     )
-    return u + _joined(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, u.size)
-
-
-def _joined(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
-    """Return one value per row; a row that several folds hold out gets the mean."""
-    total, times = np.zeros(n_rows), np.zeros(n_rows)
-    for values, (_, test) in zip(pieces, folds, strict=True):
-        np.add.at(total, test, values)
-        np.add.at(times, test, 1.0)
-    return np.asarray(total / np.maximum(times, 1.0))
+    return u + judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, u.size)
 
 
 def _fit_and_judge(learner: Learner, part: tuple[Any, Any], targets: Vector, weight: Vector) -> Vector:

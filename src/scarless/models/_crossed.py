@@ -11,8 +11,8 @@ from scipy import sparse
 from scarless.data.notices import warn_user
 from scarless.data.tables import check_numeric, take_columns, take_rows
 from scarless.models._base import Training, engine_of
-from scarless.models._boosting import booster_kind, most_rounds
-from scarless.models._cross_fit import Boosted, CrossFit, Tell, alternate, boost
+from scarless.models._boosting import booster_kind, most_rounds, rounds_of_stage
+from scarless.models._cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.models._folds import Fold
 from scarless.models._learners import as_learner, final_step, refuse_gaps
 from scarless.models._logistic import fit_known_propensity, imagine_audits
@@ -46,7 +46,8 @@ class Crossed:
     """A cross-fitted classifier with its propensity, relaxed."""
 
     fit: CrossFit
-    propensity: Propensity
+    learned: LearnedPropensity | None  # the propensity, where it is a model of the user's
+    plain_e: Vector  # the propensity's coefficients, then its intercept, before both were relaxed
     relaxation: Relaxation
     f_columns: Columns
     e_columns: Columns
@@ -64,12 +65,13 @@ class Crossed:
         """Return the class's logits of other rows as the models have them."""
         return self.fit.logits(take_columns(X, self.f_columns))
 
-    def propensity_logits(self, X: Any) -> Vector:
+    def propensity_logits(self, X: Any, *, relaxed: bool = True) -> Vector:
         """Return the propensity's logits of other rows."""
-        if isinstance(self.propensity, LearnedPropensity):
-            return self.propensity.logits(take_columns(X, self.e_columns)) + self.relaxation.e[-1]
+        beta = self.relaxation.e if relaxed else self.plain_e
+        if self.learned is not None:
+            return self.learned.logits(take_columns(X, self.e_columns)) + beta[-1]
         seen = numeric_columns(X, self.e_columns)
-        return np.asarray(seen @ self.relaxation.e[:-1], dtype=np.float64) + self.relaxation.e[-1]
+        return np.asarray(seen @ beta[:-1], dtype=np.float64) + beta[-1]
 
 
 def cross_fit(
@@ -86,16 +88,16 @@ def cross_fit(
     X, s, w = training
     propensity = _propensity(propensity_model, training, e_columns, folds, options)
     fit = _classifier(classifier, take_columns(X, f_columns), s, w, folds, propensity, options, tell)
-    held = np.zeros(s.size)
-    for _, test in folds:
-        held[test] = 1.0
+    propensity.v = fit.v  # from where the best step was: the last one may lie elsewhere
+    propensity.update(fit.u)
+    fit = fit._replace(v=propensity.v)
     if isinstance(propensity, LearnedPropensity):
-        engine, design, v = engine_of(np.empty((s.size, 0))), Design.of(np.arange(0)), fit.v
-    else:
-        propensity.update(fit.u)
-        engine, design, v = propensity.engine, propensity.design, None  # type: ignore[attr-defined]
-    relaxation = relax(engine, design, fit.u, s, w * held, v=v, audits=options.audits)
-    return Crossed(fit, propensity, relaxation, f_columns, e_columns)
+        engine, design, plain = engine_of(np.empty((s.size, 0))), Design.of(np.arange(0)), np.zeros(1)
+        relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
+        propensity.forget()
+        return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
+    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits)
+    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def cross_fit_known(
     X, s, w = training
     fit = _classifier(classifier, X, s, w, folds, FixedPropensity(e), options, tell)
     engine, design = engine_of(fit.u[:, None]), Design.of(np.arange(1))
-    found = fit_known_propensity(engine, design, s, e, w, C=_SLOPE_C, tol=1e-9, max_iter=100)
+    found = fit_known_propensity(engine, design, s, e, fit.weight, C=_SLOPE_C, tol=1e-9, max_iter=100)
     slope, level = found.parameters
     return CrossedKnown(fit, float(slope), float(level))
 
@@ -138,14 +140,14 @@ def numeric_columns(X: Any, columns: Columns) -> Any:
 
 def _propensity(
     model: Any, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions
-) -> Propensity:
-    X, s, w = training
+) -> LearnedPropensity | LogisticPropensity:
+    (X, s, w), held = training, held_out(training.weight, folds)
     if model is not None:
         learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
         return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
     engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
-    audits = imagine_audits(engine, design, w, options.audits)
-    return LogisticPropensity(engine, design, s, w, C=options.propensity_C, audits=audits)
+    audits = imagine_audits(engine, design, held, options.audits)
+    return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits)
 
 
 def _classifier(
@@ -160,10 +162,10 @@ def _classifier(
 ) -> CrossFit:
     kind = None if classifier is None else booster_kind(classifier)
     if kind is not None:
-        rounds = most_rounds(classifier)
+        stages = most_rounds(classifier) // rounds_of_stage(classifier)
         make = partial(kind, classifier)
         return boost(
-            make, X, s, w, folds, propensity, max_rounds=rounds, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
+            make, X, s, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
         )
     learners = [as_learner(classifier, name="classifier", C=options.C) for _ in folds]
     return alternate(
@@ -211,6 +213,14 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
             f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "
             f"{highest:.0%}. Use relax=True, or a simpler classifier.",
             UserWarning,
+        )
+
+
+def check_cross_fit(given: Any) -> None:
+    """Refuse what stands for no folds, before a splitter is asked for them."""
+    if isinstance(given, bool | float | str):
+        raise ValueError(
+            f"cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got {given!r}."
         )
 
 

@@ -37,6 +37,7 @@ class Member:
     relaxation: Relaxation
     logits: Callable[[Any], Vector]  # of other rows, not relaxed
     model: Any
+    n_iter: int
 
     @property
     def f(self) -> Vector:
@@ -83,7 +84,7 @@ def logistic_member(
     u, times = held_out_logits(fits, folds, X, chosen)
     relaxation = relax(engine, problem.e, u, s, np.where(times > 0, w, 0.0), audits=options.audits)
     linear = Linear(f_columns, fit.f, C)
-    return Member(name, attributes, u, relaxation, linear, linear)
+    return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 
 
 def cross_fit_member(
@@ -99,4 +100,5 @@ def cross_fit_member(
 ) -> Member:
     """Cross-fit any classifier together with a logistic propensity."""
     crossed = cross_fit(classifier, None, training, f_columns, e_columns, folds, options, tell)
-    return Member(name, attributes, crossed.fit.u, crossed.relaxation, crossed.plain_logits, crossed)
+    fit, steps = crossed.fit, len(crossed.fit.log_likelihood)
+    return Member(name, attributes, fit.u, crossed.relaxation, crossed.plain_logits, crossed, steps)

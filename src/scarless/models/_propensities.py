@@ -89,16 +89,34 @@ class LearnedPropensity:
         """Take one step of EM."""
         self._fit(posterior(np.asarray(expit(u)), np.asarray(expit(self.v)), self.s))
 
+    def forget(self) -> None:
+        """Let go of the training rows."""
+        self.X, self.s, self.w, self.folds = None, np.empty(0), np.empty(0), []
+
     def logits(self, X: Any) -> Vector:
         """Return the mean of the learners' logits for other rows."""
         return np.mean([logit_of(learner.probability(X)) for learner in self.learners], axis=0)
 
     def _fit(self, q: Vector) -> None:
-        v = np.empty(self.s.size)
+        pieces = []
         for learner, (train, test) in zip(self.learners, self.folds, strict=True):
             learner.fit(take_rows(self.X, train), self.s[train], (self.w * q)[train])
-            v[test] = logit_of(learner.probability(take_rows(self.X, test)))
-        self.v = v
+            pieces.append(logit_of(learner.probability(take_rows(self.X, test))))
+        self.v = judged(pieces, self.folds, self.s.size)
+
+
+def judged(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
+    """Return one value per row from those of the rows that each fold holds out.
+
+    A row that several folds hold out gets their mean; one that none does, about which nothing honest is known, the mean
+    of all others.
+    """
+    total, times = np.zeros(n_rows), np.zeros(n_rows)
+    for values, (_, test) in zip(pieces, folds, strict=True):
+        np.add.at(total, test, values)
+        np.add.at(times, test, 1.0)
+    value = total / np.maximum(times, 1.0)
+    return np.where(times > 0, value, value[times > 0].mean())
 
 
 def logit_of(p: Vector) -> Vector:

@@ -137,7 +137,7 @@ def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
     row = MemberSummary(
         name,
         "",
-        found.log_likelihood / model._weight,
+        found.log_likelihood / model._judged,
         found.slope,
         found.class_prior,
         model.class_prior_interval(level=level),

@@ -23,7 +23,7 @@ from scarless.models._base import (
     need_labels,
     warn_unless_converged,
 )
-from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of
+from scarless.models._crossed import CrossedKnown, CrossOptions, check_cross_fit, counted, cross_fit_known, model_of
 from scarless.models._em import em_known_propensity
 from scarless.models._folds import check_folds
 from scarless.models._learners import as_learner, check_weighted_classifier
@@ -124,9 +124,10 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         self._learner = CrossedLearner(crossed)
         self.estimators_ = [model_of(model) for model in crossed.fit.models]
         self.n_iter_ = len(crossed.fit.log_likelihood)
-        # For the class prior: rows as judged by models that have not seen them.
+        # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
+        f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
         self._held_out = np.zeros(everything.s.size)
-        self._held_out[counts] = expit(crossed(crossed.fit.u))
+        self._held_out[counts] = np.where(held > 0, f, held @ f / held.sum())
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -266,6 +267,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
+        check_cross_fit(self.cross_fit)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warn_user(

@@ -24,6 +24,7 @@ from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeabl
 from scarless.models._crossed import (
     Crossed,
     CrossOptions,
+    check_cross_fit,
     counted,
     cross_fit,
     importances_of,
@@ -320,7 +321,7 @@ class SAREMClassifier(PairClassifier):
         check_is_fitted(self)
         if self._crossed is not None:
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
-            return np.asarray(expit(self._crossed.propensity_logits(X)))
+            return np.asarray(expit(self._crossed.propensity_logits(X, relaxed=self.relax)))
         if self._e_learner is None:
             return self._linear_probability(X, "propensity_")
         return self._learner_probability(self._e_learner, X, self._e_columns)
@@ -349,6 +350,12 @@ class SAREMClassifier(PairClassifier):
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
         return self.propensity_model if self.classifier is None else self.classifier
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.propensity_attributes is not None and self.propensity_model is None:
+            tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
+        return tags
 
     def _check_parameters(self) -> str:
         solver = check_choice(self.solver, "solver", ("auto", "newton", "em"))
@@ -379,11 +386,7 @@ class SAREMClassifier(PairClassifier):
         return solver
 
     def _check_cross_fit(self) -> None:
-        if isinstance(self.cross_fit, bool) or (np.ndim(self.cross_fit) == 0 and isinstance(self.cross_fit, float)):
-            raise ValueError(
-                "cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got "
-                f"{self.cross_fit!r}."
-            )
+        check_cross_fit(self.cross_fit)
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
 
@@ -457,22 +460,25 @@ class SAREMClassifier(PairClassifier):
     def _store_crossed(self, crossed: Crossed, training: Training) -> None:
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
         self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
-        self._weight, self._labelled = float(w.sum()), float(w @ training.s)
+        self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.classifiers_ = [model_of(model) for model in fit.models]
         self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
         self.history_ = {
-            "log_likelihood": np.array(fit.log_likelihood) * w.sum(),
+            "log_likelihood": np.array(fit.log_likelihood) * self._judged,
             "mean_propensity": np.array(fit.mean_propensity),
         }
+        if crossed.learned is None:
+            self._store_linear(
+                relaxation.e if self.relax else crossed.plain_e, Design.of(self._e_columns), "propensity_"
+            )
         if self.relax:
             self.relaxation_, self._levels = relaxation, (relaxation.levels,)
-            if relaxation.e.size == self._e_columns.size + 1:  # not with a propensity model of the user's
-                self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
             prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
         else:
             f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
-            prior, frequency = float(w @ f) / float(w.sum()), float(w @ (f * e)) / float(w @ f)
-            value = float(w @ log_likelihood_of_probabilities(f, e, training.s))
+            held = fit.weight
+            prior, frequency = float(held @ f) / self._judged, float(held @ (f * e)) / float(held @ f)
+            value = float(held @ log_likelihood_of_probabilities(f, e, training.s))
         warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
         self.log_likelihood_, self.label_frequency_ = value, frequency
         warn_if_all_labelled(frequency, type(self).__name__)

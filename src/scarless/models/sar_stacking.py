@@ -13,6 +13,7 @@ from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import Training, engine_of, warn_if_all_labelled
+from scarless.models._cross_fit import held_out
 from scarless.models._crossed import CrossOptions, counted, numeric_columns
 from scarless.models._folds import Fold, check_folds
 from scarless.models._inference import Interval
@@ -91,12 +92,16 @@ class SARStackingClassifier(PairClassifier):
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
     log_likelihood_ : float
         Observed log-likelihood of the training rows, each by models that had not seen its label.
+    n_iter_ : int
+        Most steps or stages that a member took.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
 
-    Notes ----- ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for
-    classes and undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the
+    Notes
+    -----
+    ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for classes and
+    undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the
     calibration.
 
     References
@@ -195,7 +200,12 @@ class SARStackingClassifier(PairClassifier):
         given = self.estimators
         if not isinstance(given, list | tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in given):
             return None
-        return None if any(each is None for _, each in given) else given[0][1]
+        return None if not given or any(each is None for _, each in given) else given[0][1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
+        return tags
 
     def _fit_members(
         self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], training: Training, folds: list[Fold]
@@ -224,17 +234,17 @@ class SARStackingClassifier(PairClassifier):
 
     def _store_mean(self, training: Training, folds: list[Fold]) -> None:
         X, s, w = training
-        held = np.zeros(s.size)
-        for _, test in folds:
-            held[test] = 1.0
+        held = held_out(w, folds)
         u = logit_of(np.mean([member.f for member in self.members_], axis=0))
         engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
-        found = relax(engine, design, u, s, w * held, audits=self.imaginary_audits)
+        found = relax(engine, design, u, s, held, audits=self.imaginary_audits)
         self.relaxation_ = found
         self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
+        self._judged = float(held.sum())
         self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
+        self.n_iter_ = max(member.n_iter for member in self.members_)
         self.converged_ = all(each.converged for each in self._relaxations())
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         self.class_prior_ = found.class_prior
@@ -309,7 +319,7 @@ class SARStackingClassifier(PairClassifier):
         )
 
     def _row(self, name: str, attributes: str, found: Relaxation, interval: Interval) -> MemberSummary:
-        value = found.log_likelihood / self._weight
+        value = found.log_likelihood / self._judged
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _remarks(self) -> list[str]:
@@ -334,7 +344,9 @@ class SARStackingClassifier(PairClassifier):
     def _checked(self, X: Any) -> Any:
         if self._reader is None:
             return check_table(self, X, reset=False)
-        return check_foreign_table(self, X, inner=self._reader, reset=False)
+        X = check_foreign_table(self, X, inner=self._reader, reset=False)
+        numeric_columns(X, self._e_columns)  # gaps there are refused, as in the fit
+        return X
 
     def _mean_logits(self, logits: list[Vector]) -> Vector:
         f = [expit(member.relaxation(u)) for member, u in zip(self.members_, logits, strict=True)]

@@ -1,0 +1,274 @@
+"""The stack: the relaxed mean of its members, intervals that hold it, a summary that names every one."""
+
+import pickle
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import SARStackingClassifier
+from scarless.models._attribute_sets import WITHOUT
+
+BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
+PAIR = [("logistic", None), ("boosting", BOOSTING)]
+pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
+
+
+def stack(estimators=PAIR, **options):
+    return SARStackingClassifier(estimators, **({"propensity_attributes": [2], "cv": 2, "random_state": 0} | options))
+
+
+@pytest.fixture(scope="module")
+def pu():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 4))
+    y = rng.random(240) < expit(1.5 * X[:, 0] - X[:, 1] - 0.3)
+    return SimpleNamespace(X=X, s=(y & (rng.random(240) < 0.3 + 0.6 * expit(1.5 * X[:, 2]))).astype(int))
+
+
+@pytest.fixture(scope="module")
+def fitted(pu):
+    return stack().fit(pu.X, pu.s)
+
+
+def test_probabilities_are_the_relaxed_mean_of_the_members(pu, fitted):
+    X = pu.X[:100] + 0.1
+    assert [(member.name, member.attributes) for member in fitted.members_] == [
+        ("logistic", "all"), ("logistic", WITHOUT), ("boosting", "all"), ("boosting", WITHOUT)
+    ]  # fmt: skip
+
+    def moved(found, u):
+        return found.centre + found.shift + found.slope * (u - found.centre)
+
+    mean = np.mean([expit(moved(member.relaxation, member.logits(X))) for member in fitted.members_], axis=0)
+    expected = expit(moved(fitted.relaxation_, logit(mean)))
+    np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], expected, rtol=1e-9)
+    linear = X @ fitted.propensity_coef_[0] + fitted.propensity_intercept_[0]
+    np.testing.assert_allclose(fitted.predict_propensity(X), expit(linear), rtol=1e-9)
+    assert not fitted.propensity_coef_[0][[0, 1, 3]].any()
+
+
+def test_class_prior_and_likelihood_are_those_of_held_out_judgements(pu, fitted):
+    mean = np.mean([member.f for member in fitted.members_], axis=0)
+    f, e = expit(fitted.relaxation_(logit(mean))), fitted.predict_propensity(pu.X)
+    assert fitted.class_prior_ == pytest.approx(f.mean())
+    assert fitted.label_frequency_ == pytest.approx(f @ e / f.sum())
+    value = np.where(pu.s == 1, np.log(f * e), np.log(1 - f * e)).sum()
+    assert fitted.log_likelihood_ == pytest.approx(value)
+
+
+def test_a_member_that_ignores_an_attribute_set_does_not_see_it(pu, fitted):
+    moved = pu.X.copy()
+    moved[:, 2] += 5.0
+    for member in fitted.members_:
+        same = np.array_equal(member.logits(moved), member.logits(pu.X))
+        assert same == (member.attributes == WITHOUT) or member.name == "boosting"
+
+
+def test_intervals_hold_the_answer_and_widen_with_the_level(pu, fitted):
+    low, high = fitted.class_prior_interval()
+    assert low < fitted.class_prior_ < high
+    f = fitted.predict_proba(pu.X)[:, 1]
+    widths = []
+    for level in (0.5, 0.9, 0.99):
+        ends = fitted.predict_proba_interval(pu.X, level=level)
+        assert ((ends >= 0) & (ends <= 1)).all()
+        widths.append(ends[:, 1] - ends[:, 0])
+        prior = fitted.class_prior_interval(level=level)
+        assert prior.low <= fitted.class_prior_ <= prior.high or level < 0.9
+    assert (widths[0] < widths[1]).all()
+    assert (widths[1] < widths[2]).all()
+    inside = (ends[:, 0] <= f) & (f <= ends[:, 1])
+    assert inside.mean() > 0.98
+    with pytest.raises(ValueError, match="level"):
+        fitted.predict_proba_interval(pu.X, level=1.5)
+
+
+def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
+    row, values, weights = pu.X[:1], [], []
+    us = [member.logits(row) for member in fitted.members_]
+    mean = np.mean([expit(member.relaxation(u)) for member, u in zip(fitted.members_, us, strict=True)], axis=0)
+    found = [member.relaxation for member in fitted.members_] + [fitted.relaxation_]
+    for relaxation, u in zip(found, [*us, logit(mean)], strict=True):
+        values.append(relaxation.at_levels(u)[0])
+        weights.append(relaxation.levels.doubtful_weight / len(found))
+    values, weights = np.concatenate(values), np.concatenate(weights)
+    low, high = logit(fitted.predict_proba_interval(row, level=0.8)[0])
+    biggest = weights.max()  # a step of the distribution
+    assert weights[values <= low].sum() == pytest.approx(0.1, abs=biggest)
+    assert weights[values >= high].sum() == pytest.approx(0.1, abs=biggest)
+
+
+def test_the_summary_names_every_member(pu, fitted):
+    summary = fitted.summary(level=0.9)
+    text, page = str(summary), summary._repr_html_()
+    for member in fitted.members_:
+        for shown in (text, page):
+            assert f"{member.name}, {member.attributes}" in shown
+            assert f"{member.relaxation.class_prior:.3f}" in shown
+            assert f"{member.relaxation.log_likelihood / 240:.5f}" in shown
+    assert "all together" in text
+    assert f"x2 {fitted.propensity_coef_[0, 2]:.3g}" in text
+    assert "0.9 interval" in text
+    assert page.count("<tr>") == 6  # heads, four members, all together
+    assert repr(summary) == text
+
+
+def test_the_summary_as_a_frame(pu, fitted):
+    pytest.importorskip("pandas")
+    frame = fitted.summary().to_frame()
+    assert len(frame) == 5
+    assert frame.loc[("all together", ""), "class_prior"] == fitted.class_prior_
+    assert frame.loc[("boosting", WITHOUT), "slope"] == fitted.members_[3].relaxation.slope
+    assert (frame["low"] <= frame["high"]).all()
+
+
+def test_names_in_a_summary_are_escaped(pu):
+    model = stack([("<b>", None)], propensity_attributes=None).fit(pu.X, pu.s)
+    page = model.summary()._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "Every attribute may drive the labelling" in str(model.summary())
+
+
+def test_none_is_the_word_all_and_a_list_is_a_column_of_that_name(pu):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(pu.X, columns=["a", "b", "all", "d"])
+    nothing, word, column, third = (
+        stack([("logistic", None)], propensity_attributes=given).fit(frame, pu.s)
+        for given in (None, "all", ["all"], [2])
+    )
+    np.testing.assert_array_equal(nothing.predict_proba(frame), word.predict_proba(frame))
+    assert len(word.members_) == 1
+    np.testing.assert_array_equal(column.predict_proba(frame), third.predict_proba(frame))
+    assert np.flatnonzero(column.propensity_coef_[0]).tolist() == [2]
+    assert list(column.feature_names_in_) == ["a", "b", "all", "d"]
+    assert "all " in str(column.summary()).split("Propensity, logit: ")[1][:5]
+
+
+def test_attribute_sets_of_the_users(pu):
+    model = stack([("logistic", None)], attribute_sets={"first": [0], "both": [0, 1]}).fit(pu.X, pu.s)
+    assert [member.attributes for member in model.members_] == ["first", "both"]
+    assert [member.model.columns.tolist() for member in model.members_] == [[0], [0, 1]]
+    with pytest.raises(ValueError, match="Each of attribute_sets needs its own name; got 'all', 'all'"):
+        stack(attribute_sets=[None, None]).fit(pu.X, pu.s)
+    for given in ([], "some", 5):
+        with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict with at least one set"):
+            stack(attribute_sets=given).fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "text"),
+    [
+        ([], "estimators must be a list of pairs"),
+        ("logistic", "estimators must be a list of pairs"),
+        (BOOSTING, "estimators must be a list of pairs"),
+        ({"logistic": None}, "estimators must be a list of pairs"),
+        ([None], "estimators must be a list of pairs"),
+        ([(1, None)], "estimators must be a list of pairs"),
+        ([("a", None), ("a", BOOSTING)], "Each of estimators needs its own name; got 'a', 'a'"),
+        ([("a", RidgeClassifier())], "a=RidgeClassifier has no predict_proba"),
+        ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier takes no sample_weight"),
+        ([("a", LogisticRegression)], "a must be a scikit-learn classifier"),
+        ([("a", "forest")], "a must be a scikit-learn classifier"),
+    ],
+)
+def test_estimators_that_are_none_are_refused(pu, estimators, text):
+    model = stack(estimators)
+    repr(model)
+    with pytest.raises(ValueError, match=text):
+        model.fit(pu.X, pu.s)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"C": 0}, {"propensity_C": -1}, {"tol": 0}, {"imaginary_audits": -1}, {"max_iter": 0}, {"cv": 1}],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_out_of_range_are_named(pu, option):
+    (name,) = option
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        stack(**option).fit(pu.X, pu.s)
+
+
+def test_gaps_and_text_are_refused_where_a_logistic_model_reads(pu):
+    X = pu.X.copy()
+    X[5, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN at row 5, column 2"):
+        stack().fit(X, pu.s)
+    with pytest.raises(ValueError, match="logistic model reads columns that hold NaN"):
+        stack([("boosting", BOOSTING)]).fit(X, pu.s)
+    X[:, 2], X[5, 0] = pu.X[:, 2], np.nan
+    model = stack([("boosting", BOOSTING)]).fit(X, pu.s)  # boosting copes
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_copy_of_a_fitted_stack_predicts_the_same(pu, fitted, tmp_path):
+    joblib.dump(fitted, tmp_path / "stack")
+    for copy in (pickle.loads(pickle.dumps(fitted)), joblib.load(tmp_path / "stack")):
+        np.testing.assert_array_equal(copy.predict_proba(pu.X), fitted.predict_proba(pu.X))
+        np.testing.assert_array_equal(copy.predict_proba_interval(pu.X), fitted.predict_proba_interval(pu.X))
+        assert str(copy.summary()) == str(fitted.summary())
+    assert pu.X[:3].tobytes() not in pickle.dumps(fitted)
+
+
+def test_clones_have_the_parameters_and_fit_the_same(pu, fitted):
+    copy = clone(fitted)
+    assert not hasattr(copy, "members_")
+    given = copy.get_params()
+    assert given["propensity_attributes"] == [2]
+    assert [name for name, _ in given["estimators"]] == ["logistic", "boosting"]
+    copy.fit(pu.X, pu.s)
+    np.testing.assert_array_equal(copy.predict_proba(pu.X), fitted.predict_proba(pu.X))
+    assert copy.set_params(cv=3).cv == 3
+
+
+def test_weights_are_copies_and_order_is_nothing(simulated):
+    data = simulated(n=120)
+    estimators = [("logistic", None), ("tree", DecisionTreeClassifier(max_depth=1, random_state=0))]
+    weight = np.random.default_rng(0).integers(0, 3, 120)
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(120), weight))
+    model = stack(estimators, attribute_sets=[[0, 1]])
+    weighted = clone(model).fit(data.X, data.s, sample_weight=weight)
+    copied = clone(model).fit(data.X[rows], data.s[rows])
+    np.testing.assert_allclose(weighted.predict_proba(data.X), copied.predict_proba(data.X), atol=1e-5)
+    assert weighted.class_prior_ == pytest.approx(copied.class_prior_, abs=1e-5)
+
+
+def test_folds_of_the_users_and_rows_of_none(pu):
+    folds = list(StratifiedKFold(3).split(pu.X, pu.s))
+    boosting = [("boosting", BOOSTING)]
+    listed, split = (stack(boosting, cv=cv).fit(pu.X, pu.s) for cv in (folds, StratifiedKFold(3)))
+    np.testing.assert_array_equal(listed.predict_proba(pu.X), split.predict_proba(pu.X))
+    some = stack(boosting, cv=folds[:2]).fit(pu.X, pu.s)
+    judged = np.concatenate([test for _, test in folds[:2]])
+    f = expit(some.relaxation_(logit(np.mean([member.f for member in some.members_], axis=0))))
+    assert some.class_prior_ == pytest.approx(f[judged].mean())
+    assert some.summary().members[-1].log_likelihood == pytest.approx(some.log_likelihood_ / judged.size)
+
+
+def test_verbose_tells_what_is_fitted(pu, capsys):
+    stack(attribute_sets=[[0, 1]], verbose=True).fit(pu.X, pu.s)
+    out = capsys.readouterr().out
+    for part in ("logistic, set 1", "boosting, set 1", "stage 1, held-out log-likelihood per row"):
+        assert f"SARStackingClassifier: {part}" in out
+    stack([("boosting", BOOSTING)]).fit(pu.X, pu.s)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_stack_is_nearer_to_the_truth_than_naive_labels(simulated):
+    data = simulated(n=1200, low=0.2, high=0.7)
+    model = stack([("logistic", None), ("tree", DecisionTreeClassifier(max_depth=3)), ("boosting", BOOSTING)])
+    f = model.fit(data.X, data.s).predict_proba(data.X)[:, 1]
+    naive = LogisticRegression().fit(data.X, data.s).predict_proba(data.X)[:, 1]
+    assert np.mean((f - data.f) ** 2) < 0.3 * np.mean((naive - data.f) ** 2)
+    assert model.n_iter_ >= 1
+    assert model.converged_
