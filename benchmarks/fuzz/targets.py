@@ -53,7 +53,7 @@ NOT_ASKED = ("_", "get_", "set_", "fit", "from_", "index", "count")  # of what c
 RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
-NO_DEFAULT |= {"n_simulations", "random_state"}
+NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity")
 
 
@@ -197,7 +197,7 @@ def _targets_of(name: str, what: Any) -> list[Target]:
     others = [method for method in dir(what) if method.startswith("from_")]
     made = [Target(f"{name}.{method}", alone, getattr(what, method), 0.3) for method in others]
     if hasattr(what, "fit"):
-        return [Target(name, estimator, what, 2.0 if name.endswith("CV") else 5.0)]
+        return [Target(name, estimator, what, 2.0 if name.endswith("CV") or "Stacking" in name else 5.0)]
     if issubclass(what, LabellingMechanism):
         return [Target(name, mechanism, what, 1.5)]
     if what is Sensitivity:
