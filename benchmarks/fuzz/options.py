@@ -123,7 +123,9 @@ FOLDS: Pool = {
     "pairs": lambda b: list(StratifiedKFold(2).split(b.X, b.s)),
     "masks": lambda b: [(np.arange(len(b.s)) % 2 == 0, np.arange(len(b.s)) % 2 == 1)],
 }
-SETS: Pool = pool([[None], [[0], [1]], [None, None], {"a": [0], "b": None}, {}, {"a": []}, [[]], ["a0"], {1: 0}, ["all"]])
+SETS: Pool = pool(
+    [[None], [[0], [1]], [None, None], {"a": [0], "b": None}, {}, {"a": []}, [[]], ["a0"], {1: 0}, ["all"]]
+)
 STACKS: Pool = {
     **pool([[("a", None)], [("a", None), ("a", None)], [("a",)], [("a", None, 1)], [["a", None]], [(1, None)], [None]]),
     **pool([("a", None), (("a", None),), {"a": None}, [("", None)], [("a", 0.5)], [("a", "b")], iter([("a", None)])]),

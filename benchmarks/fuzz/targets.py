@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import warnings
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.fuzz.base import Base, draw, make_base
-from benchmarks.fuzz.judge import Trial
+from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
@@ -129,8 +130,9 @@ def estimator(caller: Caller, name: str, cls: type) -> None:
         caller.trial.do(f"{name}.{attribute}", lambda attribute=attribute: getattr(model, attribute, None))
     for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m))]:
         if not isinstance(getattr(model, method), type) and not method.endswith("_"):
-            answer = caller.call(f"{name}.{method}", getattr(model, method))
-            caller.explore(f"{name}.{method}", answer)
+            with contextlib.suppress(Ended):  # the next method is asked all the same
+                answer = caller.call(f"{name}.{method}", getattr(model, method))
+                caller.explore(f"{name}.{method}", answer)
 
 
 def mechanism(caller: Caller, name: str, cls: type) -> None:

@@ -51,6 +51,19 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return a truth value, also one of NumPy's, 0 or 1; or raise.
+
+    Examples
+    --------
+    >>> check_flag(np.True_, "normalised"), check_flag(0, "normalised")
+    (True, False)
+    """
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+        raise ValueError(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
 def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
     number = real_number(value)
@@ -73,6 +86,14 @@ def check_whole(value: Any, name: str, *, at_least: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}; got {shown(value)}.")
     return int(value)
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless a number of jobs is one that joblib takes: None, or a whole number other than 0."""
+    if n_jobs is not None and (
+        not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or not 0 < abs(n_jobs) < 2**31
+    ):
+        raise ValueError(f"n_jobs must be None or a whole number, such as 2, or -1 for all cores; got {shown(n_jobs)}.")
 
 
 def check_share(value: Any, name: str) -> float:

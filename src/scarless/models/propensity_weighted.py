@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
-from scarless.data.options import check_choice
+from scarless.data.options import check_choice, check_jobs
 from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
@@ -25,7 +25,7 @@ from scarless.models._base import (
 )
 from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of
 from scarless.models._em import em_known_propensity
-from scarless.models._folds import check_folds
+from scarless.models._folds import check_folds, refuse_odd_cv
 from scarless.models._learners import as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_known_propensity, fit_targets
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
@@ -266,6 +266,8 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
+        refuse_odd_cv(self.cross_fit, "cross_fit")
+        check_jobs(self.n_jobs)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warn_user(

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.notices import warn_user
-from scarless.data.options import check_at_least_zero, check_choice, check_positive
+from scarless.data.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
 from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.data.vectors import check_random_stream
@@ -31,7 +31,7 @@ from scarless.models._crossed import (
     warn_of_collapse,
 )
 from scarless.models._em import EMStep, em
-from scarless.models._folds import check_folds
+from scarless.models._folds import check_folds, refuse_odd_cv
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
@@ -379,11 +379,10 @@ class SAREMClassifier(PairClassifier):
         return solver
 
     def _check_cross_fit(self) -> None:
-        if isinstance(self.cross_fit, bool) or (np.ndim(self.cross_fit) == 0 and isinstance(self.cross_fit, float)):
-            raise ValueError(
-                "cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got "
-                f"{self.cross_fit!r}."
-            )
+        refuse_odd_cv(self.cross_fit, "cross_fit")
+        check_flag(self.relax, "relax")
+        check_flag(self.refit, "refit")
+        check_jobs(self.n_jobs)
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
 

@@ -119,7 +119,7 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     for n_iter in range(1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
-        small = max(options.tol * options.scale, options.rounding * abs(float(now.value)))
+        small = max(float(options.tol) * float(options.scale), options.rounding * abs(float(now.value)))
         if gain <= small and search.holds_back():
             search.let_go()  # left over from farther out, it may hide what is still to be gained
             now, step = search.direction(beta, now)
