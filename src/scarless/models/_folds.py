@@ -80,8 +80,8 @@ def refuse_odd_cv(cv: Any, name: str) -> None:
     known = cv is None or isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)
     if odd or not known:
         raise ValueError(
-            f"{name} must be a number of folds, a splitter such as StratifiedKFold(5), or a list of pairs (rows to fit, "
-            f"rows to score); got {shown(cv)}."
+            f"{name} must be a number of folds, a splitter such as StratifiedKFold(5), or a list of pairs (rows to "
+            f"fit, rows to score); got {shown(cv)}."
         )
 
 
