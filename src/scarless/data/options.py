@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+_LARGEST = 1e100
 _LONGEST = 80  # characters of a value in a message
 
 
@@ -74,9 +75,11 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_at_least_zero(value: Any, name: str) -> float:
-    """Return a finite number of at least 0, or raise."""
+    """Return a number of at least 0, and such that sums of it stay finite, or raise."""
     number = np.nan if isinstance(value, bool) else real_number(value)
-    if not 0 <= number < np.inf:
+    if number > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST:g}, for sums to stay finite; got {shown(value)}.")
+    if not number >= 0:
         raise ValueError(f"{name} must be a number of at least 0; got {shown(value)}.")
     return number
 

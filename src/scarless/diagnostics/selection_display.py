@@ -76,18 +76,13 @@ class SelectionPathDisplay(Display):
         for i, name in enumerate(sets):
             colour = _COLOURS[i % len(_COLOURS)]
             for j, penalty in enumerate(penalties):
-                for start in dict.fromkeys(results["param_start"]):
-                    line = (
-                        (results["param_attributes"] == name)
-                        & (results["param_propensity_C"] == penalty)
-                        & (results["param_start"] == start)
-                    )
-                    rows = np.flatnonzero(line)
-                    rows = rows[np.argsort(C[rows])]
-                    ax.plot(C[rows], score[rows], color=colour, linestyle=_LINES[j % len(_LINES)], linewidth=1.2)
-                    open_, filled = rows[~tied[rows]], rows[tied[rows]]
-                    ax.plot(C[open_], score[open_], "o", color=colour, markerfacecolor="white", markersize=5)
-                    ax.plot(C[filled], score[filled], "o", color=colour, markersize=5)
+                line = (results["param_attributes"] == name) & (results["param_propensity_C"] == penalty)
+                rows = np.flatnonzero(line)
+                rows = rows[np.argsort(C[rows])]
+                ax.plot(C[rows], score[rows], color=colour, linestyle=_LINES[j % len(_LINES)], linewidth=1.2)
+                open_, filled = rows[~tied[rows]], rows[tied[rows]]
+                ax.plot(C[open_], score[open_], "o", color=colour, markerfacecolor="white", markersize=5)
+                ax.plot(C[filled], score[filled], "o", color=colour, markersize=5)
             ax.plot([], [], color=colour, label=f"classifier sees {as_text(name)}")
         for j, penalty in enumerate(penalties):
             ax.plot([], [], color=GREY, linestyle=_LINES[j % len(_LINES)], label=f"propensity C = {penalty:g}")
