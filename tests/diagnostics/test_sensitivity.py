@@ -767,3 +767,11 @@ def test_names_decisions_and_ranks_of_odd_kinds_are_told_of():
         bounds.accuracy([[1], [0, 1], 1])
     with pytest.raises(TypeError, match="rows must be a list of rows to rank, by name or by position; got "):
         bounds.ranks(sparse.dia_array(np.eye(3)))
+
+
+@pytest.mark.parametrize("gamma", [10**400, -(10**400), "a", None, [1.5]])
+def test_a_factor_that_is_no_number_is_told_of(gamma):
+    with pytest.raises(
+        ValueError, match="gamma is a factor on the odds of the propensity: one number of at least 1; got"
+    ):
+        Sensitivity([0.1, 0.2], [0.5, 0.5]).at(gamma)

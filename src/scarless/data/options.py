@@ -21,11 +21,11 @@ def shown(value: Any) -> str:
     text = repr(value)
     if len(text) <= _LONGEST and "\n" not in text:
         return text
-    size = (
-        f" of shape {value.shape}"
-        if hasattr(value, "shape")
-        else f" of length {len(value)}" * hasattr(value, "__len__")
-    )
+    size = ""
+    if hasattr(value, "shape"):
+        size = f" of shape {value.shape}"
+    elif hasattr(type(value), "__len__"):
+        size = f" of length {len(value)}"
     return f"a {type(value).__name__}{size}"
 
 

@@ -123,7 +123,7 @@ def _is_text(column: Any, kind: str) -> bool:
     if kind == "object":  # may hold numbers; whether it does shows only in the trying
         try:
             np.asarray(column, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return True
     return (
         kind in {"str", "string", "category", "categorical", "enum"}

@@ -71,7 +71,9 @@ def check_folds(cv: Any, training: Training, everything: Training, random_state:
         refuse_one_sided(folds, training.s)
         return folds
     refuse_odd_cv(cv, name)
-    return counted_folds(check_cv(cv, everything.s, classifier=True).split(*everything[:2]), everything, name)
+    if cv is None or hasattr(cv, "split"):
+        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2])
+    return counted_folds(cv, everything, name)
 
 
 def refuse_odd_cv(cv: Any, name: str) -> None:
