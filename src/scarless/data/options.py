@@ -93,9 +93,8 @@ def check_whole(value: Any, name: str, *, at_least: int) -> int:
 
 def check_jobs(n_jobs: Any) -> None:
     """Raise unless a number of jobs is one that joblib takes: None, or a whole number other than 0."""
-    if n_jobs is not None and (
-        not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or not 0 < abs(n_jobs) < 2**31
-    ):
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) < 2**31):
         raise ValueError(f"n_jobs must be None or a whole number, such as 2, or -1 for all cores; got {shown(n_jobs)}.")
 
 

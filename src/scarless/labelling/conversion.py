@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scarless.data.options import check_flag
 from scarless.data.vectors import FloatVector, check_propensity
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, count_rows
-from scarless.labelling.base import Assumption, LabellingMechanism, require_class_probability
+from scarless.labelling.base import Assumption, LabellingMechanism, check_number, require_class_probability
 from scarless.labelling.mechanisms import SCAR
 
 
@@ -94,7 +94,7 @@ def as_mechanism(obj: Any) -> LabellingMechanism:
     if isinstance(obj, LabellingMechanism):
         return obj
     if isinstance(obj, Real) and not isinstance(obj, bool):
-        return SCAR(obj)
+        return SCAR(check_number(obj, "label_frequency"))
     if isinstance(obj, type):
         raise TypeError(f"{obj.__name__} is a class; give an instance of it, e.g. SCAR(0.3).")
     if callable(obj):
