@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -112,6 +113,33 @@ SEQUENCES: Pool = {
     **pool([range(2), [True, False], [(-1, 1)], [(1, -1)], [(0, 0)], [(np.nan, 1)], [1e300, -1e300], [1j], {"a": 0.5}]),
     **pool([{-1.0: 0.5, 1.0: 0.7}, {(1.0,): 0.5}, {-1.0: 2.0, 1.0: 0.5}, {1.0: "a"}, {(1, 2): 0.5}, [1, -1], [5]]),
 }
+FOLDS: Pool = {
+    **SMALL,
+    **pool([5, 30, 10**6, [([0, 1], [2])], [([], [])], [([0], [99])], [5], [(0, 1)], [("a", "b")], [([0.5], [1.5])]]),
+    **pool([[[0, 1]], [([0, 1, 2],)], iter(()), [([[0]], [[1]])], [(None, None)], [([-1, -2], [0])]]),
+    "a splitter": lambda _: StratifiedKFold(2),
+    "not stratified": lambda _: KFold(3),
+    "groups": lambda _: GroupKFold(2),
+    "pairs": lambda b: list(StratifiedKFold(2).split(b.X, b.s)),
+    "masks": lambda b: [(np.arange(len(b.s)) % 2 == 0, np.arange(len(b.s)) % 2 == 1)],
+}
+SETS: Pool = pool(
+    [[None], [[0], [1]], [None, None], {"a": [0], "b": None}, {}, {"a": []}, [[]], ["a0"], {1: 0}, ["all"]]
+)
+STACKS: Pool = {
+    **pool([[("a", None)], [("a", None), ("a", None)], [("a",)], [("a", None, 1)], [["a", None]], [(1, None)], [None]]),
+    **pool([("a", None), (("a", None),), {"a": None}, [("", None)], [("a", 0.5)], [("a", "b")], iter([("a", None)])]),
+    "a tree": lambda _: [("tree", DecisionTreeClassifier(max_depth=2, random_state=0))],
+    "naive Bayes among them": lambda _: [("logistic", None), ("bayes", GaussianNB())],
+    "boosting alone": lambda _: [("boosting", HistGradientBoostingClassifier(max_iter=3, random_state=0))],
+    "no weights": lambda _: [("neighbours", KNeighborsClassifier(3))],
+    "class, not a model": lambda _: [("logistic", LogisticRegression)],
+    "wrong parameter inside": lambda _: [("logistic", LogisticRegression(C=-1))],
+    "clustering inside": lambda _: [("means", KMeans(2, n_init=1, random_state=0))],
+    "pipeline inside": lambda _: [("pipeline", make_pipeline(StandardScaler(), LogisticRegression()))],
+    "one of ours inside": lambda _: [("ours", NaiveClassifier())],
+    "itself inside": lambda _: [("ours", SAREMClassifier())],
+}
 PLACES: Pool = {
     **pool([None, 5, "", "\0", b"/nowhere", "/nowhere/at/all", [], 0.5, "~nobody/x", "/dev/null", True]),
     "an empty folder": lambda _: folder(),
@@ -132,6 +160,13 @@ class Choice(NamedTuple):
 
 def _sensitivity(base: Base) -> Sensitivity:
     return Sensitivity(base.f * base.e, base.e)
+
+
+def _members(base: Base) -> list[tuple[str, Any]]:
+    """Return one or two members that are fitted in no time."""
+    boosting = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=3, random_state=0)
+    both = [("logistic", None), ("boosting", boosting)]
+    return [both, both[:1], both[1:]][int(base.rng.integers(3))]
 
 
 def _last(base: Base) -> list[int]:
@@ -169,8 +204,9 @@ CHOICES: dict[str, Choice] = {
     ),
     "propensity_weighted_risk.estimator": Choice(None, NUMBERS),
     "propensity_attributes": Choice(_last, ATTRIBUTES),
+    "SARStackingClassifier.propensity_attributes": Choice(lambda b: "all", ATTRIBUTES),
     "classification_attributes": Choice(None, ATTRIBUTES),
-    "attribute_sets": Choice(None, {**ATTRIBUTES, **pool([[None], [[0], [1]], [None, None], {"a": [0], "b": None}])}),
+    "attribute_sets": Choice(lambda b: "auto", {**ATTRIBUTES, **SETS}),
     "attributes": Choice(_last, ATTRIBUTES),
     "attribute": Choice(lambda b: 0, ATTRIBUTES),
     "coefficients": Choice(lambda b: [1.0], SEQUENCES),
@@ -184,7 +220,8 @@ CHOICES: dict[str, Choice] = {
     "cost_range": Choice(None, SEQUENCES),
     "Cs": Choice(lambda b: [0.1, 1.0], {**SMALL, **pool([[0.5], [1, 1], [np.nan], [1e300], [1e-300], ["a"], [-1]])}),
     "propensity_Cs": Choice(lambda b: [1.0], {**SMALL, **pool([[0.5], [np.inf], [1e300, 1e-300], [10**400]])}),
-    "cv": Choice(lambda b: 3, {**SMALL, **pool([5, 30, 10**6, [([0, 1], [2])], [([], [])], [([0], [99])], [5]])}),
+    "cv": Choice(lambda b: 3, FOLDS),
+    "SARStackingClassifier.cv": Choice(lambda b: 2, FOLDS),
     "start": Choice(None, {**NUMBERS, **pool(["paper", "exclusion", "class_prior", "random", 0.999999])}),
     "solver": Choice(None, {**NOT_NUMBERS, **pool(["newton", "em", "EM"])}),
     "method": Choice(None, {**NUMBERS, **pool(["risk", "likelihood", "basic", "percentile", "clopper", "stratified"])}),
@@ -213,6 +250,13 @@ CHOICES: dict[str, Choice] = {
     "rows": Choice(None, {**ATTRIBUTES, **TABLES}),
     "row_names": Choice(None, {**ATTRIBUTES, **LABELS}),
     "result": Choice(lambda b: labelling_attributes(b.X, b.s, propensity_attributes=_last(b)), MODELS),
+    "SARStackingClassifier.estimators": Choice(
+        _members,
+        {**CLASSIFIERS, **STACKS},
+    ),
+    "cross_fit": Choice(lambda b: 2, FOLDS),
+    "relax": Choice(lambda b: False, NUMBERS),
+    "imaginary_audits": Choice(lambda b: 1.0, {**NUMBERS, **pool(["auto"])}),
     "profile": Choice(lambda b: profile_class_prior(fitted(b), b.X, b.s), MODELS),
     "sensitivity": Choice(_sensitivity, MODELS),
     "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),

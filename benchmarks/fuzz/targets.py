@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import warnings
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.fuzz.base import Base, draw, make_base
-from benchmarks.fuzz.judge import Trial
+from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
@@ -53,7 +54,7 @@ NOT_ASKED = ("_", "get_", "set_", "fit", "from_", "index", "count")  # of what c
 RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
-NO_DEFAULT |= {"n_simulations", "random_state"}
+NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity")
 
 
@@ -129,8 +130,9 @@ def estimator(caller: Caller, name: str, cls: type) -> None:
         caller.trial.do(f"{name}.{attribute}", lambda attribute=attribute: getattr(model, attribute, None))
     for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m))]:
         if not isinstance(getattr(model, method), type) and not method.endswith("_"):
-            answer = caller.call(f"{name}.{method}", getattr(model, method))
-            caller.explore(f"{name}.{method}", answer)
+            with contextlib.suppress(Ended):  # the next method is asked all the same
+                answer = caller.call(f"{name}.{method}", getattr(model, method))
+                caller.explore(f"{name}.{method}", answer)
 
 
 def mechanism(caller: Caller, name: str, cls: type) -> None:
@@ -197,7 +199,7 @@ def _targets_of(name: str, what: Any) -> list[Target]:
     others = [method for method in dir(what) if method.startswith("from_")]
     made = [Target(f"{name}.{method}", alone, getattr(what, method), 0.3) for method in others]
     if hasattr(what, "fit"):
-        return [Target(name, estimator, what, 2.0 if name.endswith("CV") else 5.0)]
+        return [Target(name, estimator, what, 2.0 if name.endswith("CV") or "Stacking" in name else 5.0)]
     if issubclass(what, LabellingMechanism):
         return [Target(name, mechanism, what, 1.5)]
     if what is Sensitivity:

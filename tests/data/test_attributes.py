@@ -174,3 +174,14 @@ def test_levels_are_what_encoders_call_them():
     assert levels_of("sex", ["onehot__sex_f", "Sex m", "sexes", "unisex_a", "a_sex_f"]) == ["onehot__sex_f", "Sex m"]
     assert nearest_name("Sex", ["sex", "sex_f"]) == "Did you mean 'sex'?"
     assert nearest_name("sex", ["age", "sex_f"]).startswith("This column looks like its levels")
+
+
+@pytest.mark.parametrize("ends", [slice(0.5), slice(None, None, 0.5), slice(None, [1]), slice(np.nan, 1)])
+def test_ends_of_a_slice_are_names_or_numbers(ends):
+    with pytest.raises(ValueError, match="attributes is a slice, whose ends must be names or column numbers; got "):
+        check_attributes(ends, None, n_columns=3, names=None, parameter="attributes")
+
+
+def test_a_step_of_zero_leads_nowhere():
+    with pytest.raises(ValueError, match="attributes is a slice with a step of 0; leave the step out"):
+        check_attributes(slice(None, None, 0), None, n_columns=3, names=None, parameter="attributes")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from scarless.data import DatasetFileError
+from scarless.data import DatasetFileError, load_dataset
 from scarless.data.datasets import fetch
 from scarless.data.datasets.fetch import cache_home, read_files
 from scarless.data.datasets.registry import DATASETS, Archive, RawFile
@@ -436,3 +436,20 @@ def test_the_table_is_well_formed():
             assert file.archive.urls
             assert all(url.startswith(("https://", "http://qwone.com/")) for url in file.archive.urls)
             assert file.largest >= file.n_bytes
+
+
+@pytest.mark.parametrize("home", [5, 0.5, True, False, b"/nowhere", []])
+def test_what_is_no_path_is_no_home_of_data(home):
+    with pytest.raises(TypeError, match=r"data_home must be the path of a directory, as text or a pathlib\.Path; got "):
+        load_dataset("adult", data_home=home, download=False)
+
+
+def test_the_home_of_nobody_is_told_of():
+    with pytest.raises(DatasetFileError, match="there is no directory '~nobody-at-all/x'"):
+        load_dataset("adult", data_home="~nobody-at-all/x", download=False)
+
+
+@pytest.mark.parametrize("name", [None, slice(1), ["adult"], {}, 3])
+def test_what_is_no_text_names_no_dataset(name):
+    with pytest.raises(TypeError, match="name must be the name of a dataset, such as 'simulated'; got "):
+        load_dataset(name)

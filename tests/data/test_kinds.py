@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.data.kinds import refuse_masked, refuse_odd_vector, refuse_unread
+from scarless.data.kinds import plain_array, refuse_masked, refuse_odd_vector, refuse_unread
 from scarless.diagnostics import bootstrap_intervals
 from scarless.label_frequency import KernelMean
 from scarless.labelling import LogisticSAR, simulate_labels
@@ -112,3 +112,9 @@ def test_a_query_is_to_be_collected():
 @pytest.mark.parametrize("values", [[1, 2], np.arange(3), pd.Series([1.0]), pl.Series([1]), 5, None, "text"])
 def test_what_is_plain_passes(values):
     refuse_odd_vector(values, "w")
+
+
+def test_an_array_is_made_of_one_value_per_row():
+    np.testing.assert_array_equal(plain_array([1, 0], "y"), [1, 0])
+    with pytest.raises(ValueError, match="decisions must hold one value per row, and NumPy can make no array of it: "):
+        plain_array([[1], [0, 1]], "decisions")

@@ -178,3 +178,22 @@ def test_a_missing_label_of_any_pandas_type_is_told_of(kind):
 def test_no_label_is_taken_for_missing_that_is_there():
     y = np.array([False, True, False, 0, 1], dtype=object)
     np.testing.assert_array_equal(check_observed(y), [0, 1, 0, 0, 1])
+
+
+@pytest.mark.parametrize("pos_label", [np.array([0.5, 1.0]), np.array([1.0]), pd.DataFrame({"a": [1]}), pd.NA, [1]])
+def test_a_positive_label_that_cannot_be_compared_is_not_among_the_labels(pos_label):
+    with pytest.raises(ValueError, match=r"pos_label=.* is not among the labels \[0, 1\]"):
+        check_labels([0, 1], pos_label=pos_label)
+    with pytest.raises(ValueError, match="there is no labelled row"):
+        check_labels([0, 0], pos_label=pos_label)
+
+
+def test_rows_of_unequal_length_are_no_labels():
+    with pytest.raises(ValueError, match=r"s must hold one value per row, and NumPy can make no array of it: .*a list"):
+        check_observed([[0], [0, 1], 1], "s")
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_labels_beyond_whole_numbers_are_refused_without_a_warning(kind):
+    with pytest.raises(ValueError, match=r"y holds 1e\+38, too large a number for a label\. Code labelled pos"):
+        check_labels(np.array([0.0, 1e38], dtype=kind))

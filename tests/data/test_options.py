@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scarless.data.options import check_choice, check_positive, check_share, check_whole, shown
+from scarless.data.options import check_choice, check_flag, check_jobs, check_positive, check_share, check_whole, shown
 
 
 def test_choices():
@@ -75,3 +75,25 @@ def test_messages_show_short_values_and_say_what_long_ones_are():
     assert shown([1, 2]) == "[1, 2]"
     assert shown(np.zeros(500)) == "a ndarray of shape (500,)"
     assert shown("x" * 100) == "a str of length 100"
+
+
+@pytest.mark.parametrize("value", [True, np.False_, 0, 1, np.int8(1)])
+def test_flags(value):
+    assert check_flag(value, "normalised") is bool(value)
+
+
+@pytest.mark.parametrize("value", [None, "a", 2, 0.0, np.array([True, False]), np.array([1]), pd.NA, -(10**400)])
+def test_what_is_no_flag_is_told_of(value):
+    with pytest.raises(ValueError, match="normalised must be True or False; got "):
+        check_flag(value, "normalised")
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "a", np.nan, [], True, 10**400])
+def test_what_is_no_number_of_jobs_is_told_of(value):
+    with pytest.raises(ValueError, match="n_jobs must be None or a whole number, such as 2, or -1 for all cores; got"):
+        check_jobs(value)
+
+
+def test_numbers_of_jobs():
+    for value in (None, 1, -1, np.int64(2)):
+        check_jobs(value)

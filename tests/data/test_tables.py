@@ -12,7 +12,9 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
 
+from scarless import NaiveClassifier
 from scarless.data.tables import check_foreign_table, check_numeric, check_table, take_columns
 
 ROWS = 9000  # more than one chunk of the search for bad values
@@ -350,3 +352,20 @@ def test_columns_are_taken_in_the_order_given_and_the_table_stays_one_of_its_kin
     assert isinstance(taken, kind)
     values = taken.toarray() if sparse.issparse(taken) else np.asarray(taken)
     np.testing.assert_array_equal(values, np.arange(6.0).reshape(2, 3)[:, columns])
+
+
+@pytest.mark.parametrize("names", [["a", "a", "b"], [None, None, None]])
+@pytest.mark.parametrize("model", [NaiveClassifier(), NaiveClassifier(DecisionTreeClassifier())])
+def test_equal_names_of_columns_are_told_of(names, model):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=names)
+    count = names.count(names[0])
+    message = f"{count} columns of X are called {names[0]!r}; each needs a name of its own. Rename them, or pass X.to_n"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, np.arange(20) % 2)
+
+
+def test_columns_of_lists_are_told_of():
+    polars = pytest.importorskip("polars")
+    X = polars.DataFrame({"a": [0.5, 1.0, 2.0, 3.0], "b": [[1.0], [2.0], [3.0], [4.0]]})
+    with pytest.raises(ValueError, match=r"1 of 2 columns of X hold lists, .*\(first: 'b'\)\. Give each value .* a c"):
+        NaiveClassifier().fit(X, [0, 1, 0, 1])

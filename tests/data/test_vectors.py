@@ -226,3 +226,10 @@ def test_a_count_that_is_lost_beside_another_is_zero():
     np.testing.assert_array_equal(check_counts([1e-100, 1e-100], n_rows=2), [1e-100, 1e-100])
     np.testing.assert_array_equal(check_counts(None, n_rows=2), [1.0, 1.0])
     np.testing.assert_array_equal(check_counts(3, n_rows=2), [3.0, 3.0])
+
+
+def test_integers_beyond_floats_are_no_values():
+    with pytest.raises(
+        ValueError, match="propensity must hold numbers, one per row: int too large to convert to float"
+    ):
+        check_propensity([0.5, 10**400])

@@ -11,9 +11,9 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import _class_prior_path
-from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
+from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
 from scarless.models._base import engine_of
 from scarless.models._inference import Interval
 from scarless.numerics.objectives import Curvature
@@ -293,3 +293,16 @@ def test_a_better_optimum_that_is_known_already_is_no_reason_to_fit_again(model,
     better = replace(profile, difference=profile.difference + 0.5)
     assert "selection_ says why the fit is another one" in str(replace(profile, elsewhere=[better]))
     assert "Fit again with more starts" in str(better)
+
+
+@pytest.mark.parametrize("grid", [0.3, np.float16(0.3), np.array(0.5), "ab", False])
+def test_a_grid_is_a_list(grid):
+    with pytest.raises(ValueError, match=r"grid must be a list of class priors, for example \[0.2, 0.3, 0.4\]; got "):
+        _check_grid(grid)
+
+
+@pytest.mark.parametrize("other", [[], np.array([0.5]), NaiveClassifier(), None])
+def test_only_a_profile_is_drawn_as_one(other):
+    message = f"profile must be what profile_class_prior returns, .*; got {type(other).__name__}.*from_estimator"
+    with pytest.raises(TypeError, match=message):
+        ProfileDisplay.from_profile(other)

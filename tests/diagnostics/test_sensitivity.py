@@ -756,3 +756,22 @@ def test_labels_in_the_place_of_a_quantity():
         SensitivityDisplay.from_estimator(MODEL, X, S)
     with pytest.raises(ValueError, match=r"quantity must be one of 'class_prior', .*; got a ndarray of shape"):
         OF_MODEL.curve(S)
+
+
+def test_names_decisions_and_ranks_of_odd_kinds_are_told_of():
+    P, e = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.5, 0.5])
+    with pytest.raises(TypeError, match=r"row_names must hold one name per row, .* of type ndarray"):
+        Sensitivity(P, e, row_names=np.ones((3, 1, 1)))
+    bounds = Sensitivity(P, e).at(1.5)
+    with pytest.raises(ValueError, match="decisions must hold one value per row, and NumPy can make no array of it"):
+        bounds.accuracy([[1], [0, 1], 1])
+    with pytest.raises(TypeError, match="rows must be a list of rows to rank, by name or by position; got "):
+        bounds.ranks(sparse.dia_array(np.eye(3)))
+
+
+@pytest.mark.parametrize("gamma", [10**400, -(10**400), "a", None, [1.5]])
+def test_a_factor_that_is_no_number_is_told_of(gamma):
+    with pytest.raises(
+        ValueError, match="gamma is a factor on the odds of the propensity: one number of at least 1; got"
+    ):
+        Sensitivity([0.1, 0.2], [0.5, 0.5]).at(gamma)

@@ -117,3 +117,11 @@ def test_errors():
 @parametrize_with_checks([BestBinEstimator(n_folds=2), BestBinEstimator(LogisticRegression())])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_numbers_of_low_precision_are_taken_as_they_are():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1))
+    s = (X[:, 0] > 0) & (np.arange(80) % 2 == 0)
+    low = BestBinEstimator(delta=np.float16(0.25), gamma=1e18).fit(X, s)
+    assert low.label_frequency_ == BestBinEstimator(delta=0.25, gamma=1e18).fit(X, s).label_frequency_

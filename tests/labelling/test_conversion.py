@@ -110,3 +110,14 @@ def test_not_a_mechanism(thing):
 def test_a_number_out_of_range():
     with pytest.raises(ValueError, match=r"label_frequency must lie in \(0, 1\]; it is 1.5"):
         as_mechanism(1.5)
+
+
+@pytest.mark.parametrize("value", [np.array([True, False]), np.uint8(2), -(10**400), "yes"])
+def test_whether_the_class_probability_is_used_is_a_flag(value):
+    with pytest.raises(ValueError, match="uses_class_probability must be True or False; got "):
+        CallableMechanism(lambda X: 0.5, uses_class_probability=value)
+
+
+def test_an_integer_beyond_floats_is_no_label_frequency():
+    with pytest.raises(ValueError, match="label_frequency must be one finite number; it is an integer of 1329 bits"):
+        as_mechanism(10**400)

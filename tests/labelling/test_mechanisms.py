@@ -6,6 +6,7 @@ from itertools import product
 from math import prod
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -360,3 +361,25 @@ def test_gap_needs_the_class_probability():
 def test_gap_parameter_errors(options, message):
     with pytest.raises(ValueError, match=message):
         ProbabilisticGap(**options)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_integers_beyond_floats_are_no_parameters(number):
+    with pytest.raises(ValueError, match="high must be one finite number; it is an integer of 1329 bits"):
+        ProbabilisticGap(high=number)
+    with pytest.raises(ValueError, match=r"coefficients\[0\] must be one finite number; it is an integer of 1329 bits"):
+        LogisticSAR([0], [number])
+
+
+@pytest.mark.parametrize("ranges", [0.5, False, -np.inf, 10**400, "ab"])
+def test_ranges_are_a_list_of_pairs(ranges):
+    with pytest.raises(ValueError, match=r"ranges must be a list with a pair \(minimum, maximum\) for each attribute"):
+        GeometricMeanSAR([0], ranges=ranges)
+
+
+@pytest.mark.parametrize("value", [np.array([True, False]), pd.NA, "a", None])
+def test_flags_and_directions_are_checked_at_once(value):
+    with pytest.raises(ValueError, match="absolute must be True or False; got "):
+        ProbabilisticGap(absolute=value)
+    with pytest.raises(ValueError, match="direction must be 'decreasing' or 'increasing'; it is "):
+        ProbabilisticGap(direction=value)

@@ -171,3 +171,14 @@ def test_what_is_no_number_of_rows_or_hypotheses_is_named(bad):
 def test_what_is_no_cost_is_named(bad):
     with pytest.raises(ValueError, match="delta_max must be a number that is at least 0; got "):
         paper_bound(10, delta_max=bad)
+
+
+def test_propensities_whose_inverse_leaves_the_range_of_numbers():
+    y_pred = [0.9, 0.5, 0.2]
+    assert corrected_bound(y_pred, [5e-324, 0.5, 0.5], cost="squared") == np.inf
+    # At 0.5 both classes cost the same: no label of that row moves the risk, however unlikely it is.
+    here = corrected_bound(y_pred, [0.5, 5e-324, 0.5], cost="squared")
+    assert here == pytest.approx(corrected_bound(y_pred, 0.5, cost="squared"))
+    assert corrected_bound(y_pred, 1e-300, cost="squared") == pytest.approx(
+        1e300 * corrected_bound(y_pred, 1.0, cost="squared")
+    )

@@ -301,3 +301,29 @@ def test_errors_of_effective_sample_size():
         effective_sample_size([0.5], 0.5)
     with pytest.raises(ValueError, match="propensity must lie in"):
         effective_sample_size([1], 0.0)
+
+
+def test_tiny_propensities_give_infinite_variance_and_no_warning():
+    assert risk_variance([0.9, 0.2], [1, 0], 1e-300) == np.inf
+    assert risk_variance([0.9, 0.2], [1, 0], [0.5, 5e-324]) == pytest.approx(risk_variance([0.9, 0.2], [1, 0], 0.5))
+    assert risk_variance([0.5, 0.2], [1, 0], 5e-324, cost="squared") == 0.0
+
+
+def test_weights_beyond_all_numbers_are_refused_unless_clipped():
+    message = "the weight s/e of a labelled row leaves the range of numbers, .*np.maximum.*estimator='clipped'"
+    for estimator in ("normal", "self-normalised"):
+        with pytest.raises(ValueError, match=message):
+            propensity_weighted_risk([0.9, 0.2], [1, 0], 5e-324, estimator=estimator)
+    clipped = propensity_weighted_risk([0.9, 0.2], [1, 0], 5e-324, estimator="clipped", clip=2)
+    assert clipped == pytest.approx(propensity_weighted_risk([0.9, 0.2], [1, 0], 0.5))
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), "a", 10**400])
+def test_options_of_the_weighted_risk_that_are_no_numbers(value):
+    y_pred, s, e = [0.9, 0.2], [1, 0], 0.5
+    with pytest.raises(ValueError, match="estimator must be one of 'normal', 'self-normalised', 'clipped'; got "):
+        propensity_weighted_risk(y_pred, s, e, estimator=value)
+    with pytest.raises(ValueError, match="needs clip, the largest weight s/e, at least 1"):
+        propensity_weighted_risk(y_pred, s, e, estimator="clipped", clip=value)
+    with pytest.raises(ValueError, match=r"class_prior must lie in \(0, 1\]; got "):
+        propensity_weighted_risk(y_pred, s, e, estimator="self-normalised", class_prior=value)

@@ -311,3 +311,28 @@ def test_wrong_rows_are_told(sar):
         scorer(sar, Data.X, Data.s, propensity=Data.e[:3])
     with pytest.raises(ValueError, match="StandardScaler has no classes_; a fitted classifier"):
         scorer(StandardScaler().fit(Data.X), Data.X, Data.s)
+
+
+@pytest.mark.parametrize("flag", [np.array([True, False]), pd.DataFrame({"a": [1]}), "yes"])
+def test_whether_a_scorer_normalises_is_a_flag(flag):
+    with pytest.raises(ValueError, match="normalised must be True or False; got "):
+        make_pu_scorer("roc_auc", normalised=flag)
+
+
+@pytest.mark.parametrize("prior", [pd.DataFrame({"a": [1]}), np.array([0.5, 0.5]), 10**400])
+def test_a_class_prior_that_is_no_number_is_told_of(prior):
+    with pytest.raises(ValueError, match=r"class_prior must be a number in \(0, 1\], e.g. 0.3; got "):
+        make_pu_scorer("roc_auc", normalised=True, class_prior=prior)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_an_undefined_score_is_an_error_where_one_number_is_asked_for():
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    s = (np.arange(40) % 3 == 0).astype(int)
+    model = LogisticRegression().fit(X, s)
+    scorer, message = make_pu_scorer("roc_auc"), "'roc_auc' is undefined on these rows, {} of which are labelled"
+    with pytest.raises(ValueError, match=message.format(14) + ".*np.maximum.*evaluate returns NaN"):
+        scorer.score(model, X, s, propensity=1e-300)
+    with pytest.raises(ValueError, match=message.format(0)):
+        scorer.score(model, X, s, propensity=0.5, sample_weight=1.0 - s)
+    assert np.isnan(scorer.evaluate(model, X, s, propensity=1e-300).value)

@@ -602,3 +602,20 @@ def test_rankings_need_an_order_and_decisions_a_threshold():
         observed_log_likelihood(P, S, E, level=0.0)
     with pytest.raises(ValueError, match=r"level must lie.*got 'x'"):
         observed_log_likelihood(P, S, E, level="x")
+
+
+@pytest.mark.parametrize("flag", [np.array([True, False]), pd.DataFrame({"a": [1]}), pd.NA, "yes"])
+def test_whether_weights_are_normalised_is_a_flag(flag):
+    with pytest.raises(ValueError, match="normalised must be True or False; got "):
+        propensity_weighted_roc_auc([0.9, 0.1], [1, 0], 0.5, normalised=flag)
+
+
+def test_an_integer_beyond_floats_is_no_largest_weight():
+    with pytest.raises(ValueError, match=r"max_weight, .*number of at least 1, e.g. 10; got an integer of 1329 bits"):
+        propensity_weighted_roc_auc([0.9, 0.1], [1, 0], 0.5, max_weight=10**400)
+
+
+def test_a_level_of_higher_precision_is_a_level():
+    rows = ([0.9, 0.4, 0.6, 0.1], [1, 0, 1, 0], [0.5, 0.5, 0.8, 0.8])
+    wide = propensity_weighted_brier_score(*rows, level=np.longdouble(0.5))
+    assert wide.interval == propensity_weighted_brier_score(*rows, level=0.5).interval

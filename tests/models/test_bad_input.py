@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -19,6 +20,7 @@ from scarless import (
     PropensityWeightedClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
+    SARStackingClassifier,
     SCARClassifier,
 )
 
@@ -498,3 +500,54 @@ def test_weights_at_the_ends_of_the_range_give_numbers(pu, model, scale):
     assert np.isfinite(model.predict_proba(pu.X)).all()
     assert 0 < model.class_prior_ <= 1
     assert np.isfinite(model.score(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale)))
+
+
+def small_stack(**options):
+    members = [("logistic", None), ("boosting", HistGradientBoostingClassifier(max_iter=2))]
+    return SARStackingClassifier(members, cv=2, random_state=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"relax": np.array([True, False])}, "relax must be True or False; got "),
+        ({"refit": "a"}, "refit must be True or False; got 'a'"),
+        ({"n_jobs": 1.5}, "n_jobs must be None or a whole number, such as 2, or -1 for all cores; got 1.5"),
+        ({"cross_fit": 0.5}, "cross_fit must be a number of folds, a splitter"),
+        ({"imaginary_audits": -1.0}, "imaginary_audits must be a number of at least 0; got -1.0"),
+        ({"imaginary_audits": np.inf}, r"imaginary_audits must be at most 1e\+100, for sums to stay finite; got inf"),
+    ],
+)
+def test_options_of_the_cross_fit_are_checked(options, message):
+    X, s = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(ValueError, match=message):
+        SAREMClassifier(**options).fit(X, s)
+    options = {name: value for name, value in options.items() if name in {"n_jobs", "imaginary_audits"}}
+    if options:
+        with pytest.raises(ValueError, match=message):
+            small_stack(**options).fit(X, s)
+    if "n_jobs" in options:
+        with pytest.raises(ValueError, match=message):
+            PropensityWeightedClassifier(**options).fit(X, s, propensity=0.5)
+
+
+@pytest.mark.parametrize("C", [5e-324, 1e-320, 1e-300])
+def test_a_penalty_beyond_all_numbers_leaves_no_coefficient(C):
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(60, 2)), np.arange(60) % 3 == 0
+    np.testing.assert_array_equal(NaiveClassifier(C=C).fit(X, s).predict_proba(X)[:, 1], s.mean())
+    model = SAREMClassifier(propensity_attributes=[1], C=C, propensity_C=C).fit(X, s)
+    assert np.abs([*model.coef_[0], *model.propensity_coef_[0]]).max() < 1e-90
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_tolerances_and_columns_at_the_end_of_all_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    s = (rng.random(80) < 0.5) & (X[:, 0] > -0.5)
+    NaiveClassifier(tol=np.float32(3e38)).fit(1e15 * X, s)
+    for largest in (1e80, 1e99):
+        X[:, 0] = np.where(s, largest, -largest)
+        for C in (1.0, 2.0, np.inf):  # the weighted risk falls along this column without end
+            model = SCARClassifier(C=C, label_frequency=0.7).fit(X, s)
+            assert np.isfinite(model.coef_).all()

@@ -99,7 +99,7 @@ def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
 
 def test_folds_that_are_none_are_refused(pu):
     for given in (True, 2.5):
-        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter, a list of pairs"):
+        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
             crossed(TREE, cross_fit=given).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="gives no folds"):
         crossed(TREE, cross_fit=iter([])).fit(pu.X, pu.s)

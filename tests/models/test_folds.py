@@ -119,7 +119,7 @@ def test_pairs_hold_every_row_once_on_each_side():
 def test_folds_of_all_rows_are_folds_of_those_that_count():
     s, w = np.array([1.0, 0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 1, 2, 0])
     given_folds = [([0, 1, 2, 3], [4, 5]), (np.array([False, True, False, False, True, True]), np.arange(4))]
-    found = counted_folds(given_folds, Training(np.zeros((6, 1)), s, w))
+    found = counted_folds(given_folds, Training(np.zeros((6, 1)), s, w), "cv")
     assert [[part.tolist() for part in fold] for fold in found] == [[[0, 1, 2], [3]], [[1, 3], [0, 1, 2]]]
 
 
@@ -167,6 +167,6 @@ def test_folds_that_leave_nothing_are_refused():
 def test_an_empty_list_and_a_single_fold_are_refused():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
     with pytest.raises(ValueError, match=r"cv gives no folds\. A generator is used up after one fit"):
-        counted_folds([], training)
+        counted_folds([], training, "cv")
     with pytest.raises(ValueError, match="cross_fit must be a whole number of at least 2"):
         check_folds(1, training, training, 0, name="cross_fit")

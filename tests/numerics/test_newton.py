@@ -506,3 +506,11 @@ def test_solve_positive_inverts_well_conditioned_matrices_in_any_units(d, seed, 
     matrix, x = root.T @ root + np.eye(d), rng.normal(size=d)
     got = solve_positive(matrix * units[:, None] * units, matrix @ x * units) * units
     np.testing.assert_allclose(got, x, rtol=1e-9, atol=1e-10)
+
+
+def test_a_direction_of_next_to_no_information_gives_a_finite_step():
+    matrix, right = np.diag([1.0, 1e-305]), np.array([1.0, 1e10])
+    step = solve_positive(matrix, right)
+    assert np.isfinite(step).all()
+    assert step[0] == pytest.approx(1.0)
+    np.testing.assert_allclose(solve_positive(np.diag([1.0, 1e-200]), right), [1.0, 1e210])

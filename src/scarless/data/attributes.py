@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.data.options import shown
+
 Indices = NDArray[np.intp]
 
 
@@ -131,4 +133,9 @@ def _positional(columns: slice, names: Any, parameter: str) -> slice:
         start = _index_of_name(start, names, parameter)
     if isinstance(stop, str):
         stop = _index_of_name(stop, names, parameter) + 1
+    for end in (start, stop, columns.step):
+        if end is not None and not isinstance(end, int | np.integer):
+            raise ValueError(f"{parameter} is a slice, whose ends must be names or column numbers; got {shown(end)}.")
+    if columns.step == 0:
+        raise ValueError(f"{parameter} is a slice with a step of 0; leave the step out.")
     return slice(start, stop, columns.step)

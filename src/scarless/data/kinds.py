@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 
@@ -55,3 +56,22 @@ def refuse_odd_vector(values: Any, name: str) -> None:
         raise ValueError(
             f"Complex data not supported: {name} must hold real numbers; take the part that is meant, e.g. {name}.real."
         )
+
+
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """Return one value per row as an array; a list of lists of unequal length is none.
+
+    Examples
+    --------
+    >>> plain_array([[1], [0, 1]], "y")
+    Traceback (most recent call last):
+    ...
+    ValueError: y must hold one value per row, and NumPy can make no array of it: ...
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold one value per row, and NumPy can make no array of it: {error}. Look for rows that "
+            "hold a list."
+        ) from error

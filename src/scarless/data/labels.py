@@ -7,10 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from scarless.data.kinds import refuse_odd_vector
+from scarless.data.kinds import plain_array, refuse_odd_vector
 from scarless.data.notices import warn_user
+from scarless.data.options import shown
 
 FloatVector = NDArray[np.float64]
+
+_LARGEST_LABEL = 2.0**63
 
 
 def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
@@ -67,7 +70,7 @@ def check_observed(y: Any, name: str = "y") -> Any:
     array([0, 1, 1])
     """
     refuse_odd_vector(y, name)
-    values: Any = np.asarray(y)
+    values: Any = plain_array(y, name)
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype.kind == "O":
@@ -83,6 +86,18 @@ def check_observed(y: Any, name: str = "y") -> Any:
     if values.dtype.kind == "O" and values.ndim == 1:
         return np.array(values.tolist())
     return y
+
+
+def _refuse_huge(y: Any) -> None:
+    """Refuse codes beyond all whole numbers, which scikit-learn cannot take for classes."""
+    values = np.asarray(y)
+    if values.dtype.kind != "f":
+        return
+    huge = values[np.abs(values.astype(np.float64)) >= _LARGEST_LABEL]
+    if huge.size:
+        raise ValueError(
+            f"y holds {huge[0]:g}, too large a number for a label. Code labelled positives as 1, unlabelled rows as 0."
+        )
 
 
 def _is_missing(value: Any) -> bool:
@@ -106,6 +121,7 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
     >>> check_labels(["positive", "unlabeled"], pos_label="positive").positive
     0
     """
+    _refuse_huge(y)
     check_classification_targets(y)
     classes = np.unique(np.asarray(y))
     if classes.size > 2:
@@ -118,7 +134,7 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
         )
     positive = _positive_value(classes, pos_label)
     if classes.size < 2:
-        missing = "unlabelled row" if classes[0] == positive else "labelled row"
+        missing = "unlabelled row" if _same(classes[0], positive) else "labelled row"
         raise ValueError(
             f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. Learning from positive and "
             "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
@@ -126,10 +142,16 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
     return LabelCoding(classes, int(np.flatnonzero(classes == positive)[0]))
 
 
+def _same(value: Any, pos_label: Any) -> bool:
+    """Whether a label is the positive one; comparing with an array, a table or NA gives no answer."""
+    equal = value == pos_label
+    return isinstance(equal, bool | np.bool_) and bool(equal)
+
+
 def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if pos_label is not None:
-        if pos_label not in classes.tolist() and classes.size == 2:
-            raise ValueError(f"pos_label={pos_label!r} is not among the labels {classes.tolist()}.")
+        if classes.size == 2 and not any(_same(value, pos_label) for value in classes.tolist()):
+            raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}.")
         return pos_label
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
         return classes.dtype.type(1)

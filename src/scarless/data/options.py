@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+_LARGEST = 1e100
 _LONGEST = 80  # characters of a value in a message
 
 
@@ -20,11 +21,11 @@ def shown(value: Any) -> str:
     text = repr(value)
     if len(text) <= _LONGEST and "\n" not in text:
         return text
-    size = (
-        f" of shape {value.shape}"
-        if hasattr(value, "shape")
-        else f" of length {len(value)}" * hasattr(value, "__len__")
-    )
+    size = ""
+    if hasattr(value, "shape"):
+        size = f" of shape {value.shape}"
+    elif hasattr(type(value), "__len__"):
+        size = f" of length {len(value)}"
     return f"a {type(value).__name__}{size}"
 
 
@@ -51,6 +52,19 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return a truth value, also one of NumPy's, 0 or 1; or raise.
+
+    Examples
+    --------
+    >>> check_flag(np.True_, "normalised"), check_flag(0, "normalised")
+    (True, False)
+    """
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+        raise ValueError(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
 def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
     number = real_number(value)
@@ -61,9 +75,11 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_at_least_zero(value: Any, name: str) -> float:
-    """Return a finite number of at least 0, or raise."""
+    """Return a number of at least 0, and such that sums of it stay finite, or raise."""
     number = np.nan if isinstance(value, bool) else real_number(value)
-    if not 0 <= number < np.inf:
+    if number > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST:g}, for sums to stay finite; got {shown(value)}.")
+    if not number >= 0:
         raise ValueError(f"{name} must be a number of at least 0; got {shown(value)}.")
     return number
 
@@ -73,6 +89,13 @@ def check_whole(value: Any, name: str, *, at_least: int) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}; got {shown(value)}.")
     return int(value)
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless a number of jobs is one that joblib takes: None, or a whole number other than 0."""
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) < 2**31):
+        raise ValueError(f"n_jobs must be None or a whole number, such as 2, or -1 for all cores; got {shown(n_jobs)}.")
 
 
 def check_share(value: Any, name: str) -> float:

@@ -1,5 +1,6 @@
 """Tables of attributes -> checked arrays: dense or CSR, float32 or float64, finite, names kept."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,19 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
 def _refuse_odd(X: Any) -> None:
     refuse_unread(X, "X")
     refuse_masked(X, "X")
+    _refuse_equal_names(X)
+
+
+def _refuse_equal_names(X: Any) -> None:
+    """Name the columns of a data frame that another one shares its name with, or that have none."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return
+    name, count = next(iter(Counter(X.columns).most_common(1)), (None, 0))
+    if count > 1:
+        raise ValueError(
+            f"{count} columns of X are called {name!r}; each needs a name of its own. Rename them, or pass "
+            "X.to_numpy() and name columns by their numbers."
+        )
 
 
 def _refuse_text(X: Any) -> None:
@@ -80,6 +94,7 @@ def _refuse_text(X: Any) -> None:
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
+    _refuse_lists(X, dtypes)
     text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
     if text:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
@@ -92,12 +107,23 @@ def _refuse_text(X: Any) -> None:
         )
 
 
+def _refuse_lists(X: Any, dtypes: Any) -> None:
+    """Name the columns that hold several values in each row."""
+    several = ("list", "array", "struct")
+    lists = [name for name, kind in zip(X.columns, dtypes, strict=True) if str(kind).lower().startswith(several)]
+    if lists:
+        raise ValueError(
+            f"{len(lists)} of {len(X.columns)} columns of X hold lists, not one number in each row (first: "
+            f"{lists[0]!r}). Give each value of a list a column of its own, or leave such columns out."
+        )
+
+
 def _is_text(column: Any, kind: str) -> bool:
     kind = kind.lower().split("(")[0]
     if kind == "object":  # may hold numbers; whether it does shows only in the trying
         try:
             np.asarray(column, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return True
     return (
         kind in {"str", "string", "category", "categorical", "enum"}

@@ -31,7 +31,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     refuse_odd_vector(values, name)
     try:
         vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
     if vector.ndim == 0 and n_rows is not None:
         vector = np.full(n_rows, float(vector))
@@ -101,8 +101,8 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
         return vector
     if np.isin(found, [-1.0, 1.0]).all():
         return (vector + 1.0) / 2.0
-    shown = ", ".join(f"{value:g}" for value in found[:5]) + (", ..." if found.size > 5 else "")
-    raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {shown}.")
+    some = ", ".join(f"{value:g}" for value in found[:5]) + (", ..." if found.size > 5 else "")
+    raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {some}.")
 
 
 def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:

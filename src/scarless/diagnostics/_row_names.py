@@ -1,10 +1,12 @@
 """What rows are called, and whether values per row come in their order."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scarless.data.options import shown
 
 
 def index_of(X: Any) -> Any:
@@ -36,8 +38,14 @@ def check_names(row_names: Any, n_rows: int) -> NDArray[Any] | range | None:
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
     if isinstance(row_names, str) or not np.iterable(row_names):
-        raise TypeError(f"row_names must be a sequence with a name for each row; got {row_names!r}.")
+        raise TypeError(f"row_names must be a sequence with a name for each row; got {shown(row_names)}.")
     given = list(row_names)
+    odd = next((name for name in given if not isinstance(name, Hashable)), None)
+    if odd is not None:
+        raise TypeError(
+            f"row_names must hold one name per row, as text or numbers; the first that is none is {shown(odd)} of type "
+            f"{type(odd).__name__}."
+        )
     names = np.empty(len(given), dtype=object)
     names[:] = given  # one object each, tuples of a multi-index too
     if names.size != n_rows:

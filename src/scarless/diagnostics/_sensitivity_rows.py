@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.data.kinds import plain_array, refuse_odd_vector
 from scarless.data.labels import LabelCoding
 from scarless.data.options import check_choice
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_vector
@@ -71,7 +72,8 @@ class Rows:
 
     def decisions(self, decisions: ArrayLike) -> FloatVector:
         """Return decisions as 0 and 1; they may be coded as the estimator's classes."""
-        values = np.asarray(check_row_order(decisions, "decisions", self.index)).reshape(-1)
+        refuse_odd_vector(decisions, "decisions")
+        values = plain_array(check_row_order(decisions, "decisions", self.index), "decisions").reshape(-1)
         if self.coding is not None and values.dtype.kind != "b" and np.isin(values, self.coding.classes).all():
             values = self.coding.encode(values)
         return check_indicator(values, "decisions", n_rows=self.n)

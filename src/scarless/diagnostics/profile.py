@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
 from scarless.data.extras import need
-from scarless.data.options import check_share
+from scarless.data.options import check_share, shown
 from scarless.data.tables import check_table
 from scarless.data.vectors import check_counts, check_vector
 from scarless.diagnostics._class_prior_path import ProfilePath
@@ -240,7 +240,9 @@ def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[Pair
 
 
 def _check_grid(grid: Iterable[float]) -> Vector:
-    values = check_vector(np.atleast_1d(np.asarray(list(grid))), "grid")
+    if isinstance(grid, str) or not np.iterable(grid):
+        raise ValueError(f"grid must be a list of class priors, for example [0.2, 0.3, 0.4]; got {shown(grid)}.")
+    values = check_vector(list(grid), "grid")
     bad = values[~((values > 0) & (values < 1))]
     if bad.size or not values.size:
         came = f"got {bad[0]:g}" if bad.size else "it is empty"
@@ -289,6 +291,11 @@ class ProfileDisplay(Display):
     """
 
     def __init__(self, profile: ClassPriorProfile) -> None:
+        if not isinstance(profile, ClassPriorProfile):
+            raise TypeError(
+                "profile must be what profile_class_prior returns, a ClassPriorProfile; got "
+                f"{type(profile).__name__}. Of a model, draw ProfileDisplay.from_estimator(model, X, s)."
+            )
         self.profile = profile
 
     @classmethod

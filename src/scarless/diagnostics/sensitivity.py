@@ -371,11 +371,13 @@ class Sensitivity:
 def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> FloatVector:
     try:
         factors = np.asarray(gammas, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         factors = np.empty(0)
     if factors.ndim != n_dimensions or factors.size == 0 or not (factors >= 1).all():
         wanted = "one number" if n_dimensions == 0 else "a list of numbers"
-        raise ValueError(f"gamma is a factor on the odds of the propensity: {wanted} of at least 1; got {gammas!r}.")
+        raise ValueError(
+            f"gamma is a factor on the odds of the propensity: {wanted} of at least 1; got {shown(gammas)}."
+        )
     return factors
 
 

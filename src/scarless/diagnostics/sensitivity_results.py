@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from scarless.data.extras import need
+from scarless.data.options import shown
 from scarless.data.vectors import FloatVector
 from scarless.diagnostics._sensitivity_rows import Rows, make_quantity
 from scarless.numerics.sharp_bounds import Box, Interval, rank_bounds
@@ -153,9 +155,9 @@ class SensitivityBounds:
         -------
         RankBounds
         """
-        if rows is not None and (isinstance(rows, str) or not isinstance(rows, Iterable)):
+        if rows is not None and (isinstance(rows, str) or sparse.issparse(rows) or not isinstance(rows, Iterable)):
             raise TypeError(
-                f"rows must be a list of rows to rank, by name or by position; got {rows!r}. Try [{rows!r}]."
+                f"rows must be a list of rows to rank, by name or by position; got {shown(rows)}. Try [{shown(rows)}]."
             )
         places = np.arange(self._rows.n) if rows is None else np.array([self._rows.position(row) for row in rows])
         if places.size == 0:

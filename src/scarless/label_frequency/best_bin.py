@@ -110,6 +110,6 @@ class BestBinEstimator(ScoreEstimator):
 
     def _estimate(self, sample: Vector, s: Vector, rng: np.random.Generator) -> Estimate:
         labelled, unlabelled = sample[s == 1], sample[s == 0]
-        found = best_bin(labelled, unlabelled, delta=self.delta, gamma=self.gamma)
+        found = best_bin(labelled, unlabelled, delta=float(self.delta), gamma=float(self.gamma))
         prior = prior_of_all(found.unlabelled_prior, labelled.size, unlabelled.size)
         return Estimate(prior, {"threshold": found.threshold, "upper_bound": found.upper_bound})

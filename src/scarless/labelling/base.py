@@ -1,12 +1,14 @@
 """What every labelling mechanism is: a propensity for each row, and the assumption that it keeps."""
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from numbers import Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.data.options import shown
 from scarless.data.vectors import FloatVector, check_probability, check_propensity
 from scarless.labelling.attributes import count_rows
 
@@ -84,9 +86,13 @@ def check_number(value: Any, name: str) -> float:
     >>> check_number(np.float32(0.5), "low")
     0.5
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
-        raise ValueError(f"{name} must be one finite number; it is {value!r}.")
-    return float(value)
+    number = np.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number may be too large for a float
+            number = float(value)
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be one finite number; it is {shown(value)}.")
+    return number
 
 
 def check_one_propensity(value: Any, name: str) -> float:

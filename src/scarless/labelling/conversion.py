@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from scarless.data.options import check_flag
 from scarless.data.vectors import FloatVector, check_propensity
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, count_rows
-from scarless.labelling.base import Assumption, LabellingMechanism, require_class_probability
+from scarless.labelling.base import Assumption, LabellingMechanism, check_number, require_class_probability
 from scarless.labelling.mechanisms import SCAR
 
 
@@ -54,6 +55,9 @@ class CallableMechanism(LabellingMechanism):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(f"function must be callable, as function(X); it is {self.function!r}.")
+        object.__setattr__(
+            self, "uses_class_probability", check_flag(self.uses_class_probability, "uses_class_probability")
+        )
         if self.attributes is not None:
             object.__setattr__(self, "attributes", check_attributes(self.attributes))
 
@@ -90,7 +94,7 @@ def as_mechanism(obj: Any) -> LabellingMechanism:
     if isinstance(obj, LabellingMechanism):
         return obj
     if isinstance(obj, Real) and not isinstance(obj, bool):
-        return SCAR(float(obj))
+        return SCAR(check_number(obj, "label_frequency"))
     if isinstance(obj, type):
         raise TypeError(f"{obj.__name__} is a class; give an instance of it, e.g. SCAR(0.3).")
     if callable(obj):

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.data.options import check_flag, shown
 from scarless.data.vectors import FloatVector
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
 from scarless.labelling.base import (
@@ -265,9 +266,9 @@ class ProbabilisticGap(LabellingMechanism):
         power = check_number(self.power, "power")
         if power <= 0.0:
             raise ValueError(f"power must be above 0; it is {power:g}. Turn the curve around with direction=.")
-        if self.direction not in ("decreasing", "increasing"):
-            raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {self.direction!r}.")
-        _set(self, low=low, high=high, power=power)
+        if not isinstance(self.direction, str) or self.direction not in ("decreasing", "increasing"):
+            raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {shown(self.direction)}.")
+        _set(self, low=low, high=high, power=power, absolute=check_flag(self.absolute, "absolute"))
 
     @property
     def assumption(self) -> Assumption:
@@ -302,6 +303,11 @@ def _check_signs(signs: Sequence[int] | None, n_attributes: int) -> tuple[int, .
 
 
 def _check_ranges(ranges: Sequence[Range], attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+    if isinstance(ranges, str) or not np.iterable(ranges):
+        raise ValueError(
+            "ranges must be a list with a pair (minimum, maximum) for each attribute, such as [(0, 1)]; it is "
+            f"{shown(ranges)}."
+        )
     given = list(ranges)
     _check_count(given, "ranges", len(attributes))
     checked = []

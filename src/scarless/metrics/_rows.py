@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.data.options import real_number, shown
 from scarless.data.vectors import FloatVector, check_indicator, check_probability, check_propensity
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.risk import times
@@ -67,9 +68,10 @@ def check_fraction(value: Any, name: str) -> float:
     >>> check_fraction(0.05, "eta")
     0.05
     """
-    if not is_number(value) or not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {value!r}.")
-    return float(value)
+    number = real_number(value) if is_number(value) else np.nan
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {shown(value)}.")
+    return number
 
 
 def is_number(value: Any) -> bool:

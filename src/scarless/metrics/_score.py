@@ -11,6 +11,7 @@ from scipy.special import ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.data.notices import warn_user
+from scarless.data.options import check_flag, real_number, shown
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
 from scarless.metrics._rows import check_fraction, is_number
@@ -206,7 +207,7 @@ def _freedom(squares: FloatVector) -> float:
 
 
 def _quantile(freedom: float, level: float) -> float:
-    return float(ndtri((1 + level) / 2) if math.isinf(freedom) else stdtrit(freedom, (1 + level) / 2))
+    return float(ndtri((1 + float(level)) / 2) if math.isinf(freedom) else stdtrit(freedom, (1 + float(level)) / 2))
 
 
 def student_interval(
@@ -268,18 +269,20 @@ def _worth(rows: Rows, options: Weighting) -> float:
 def check_options(options: Weighting) -> None:
     """Check what scores of any kind may be told."""
     check_fraction(options.level, "level")
-    if options.max_weight is not None and not (is_number(options.max_weight) and options.max_weight >= 1):
+    normalised = check_flag(options.normalised, "normalised")
+    if options.max_weight is not None and not (is_number(options.max_weight) and real_number(options.max_weight) >= 1):
         raise ValueError(
-            f"max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got {options.max_weight!r}."
+            "max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got "
+            f"{shown(options.max_weight)}."
         )
     if options.class_prior is None:
         return
-    if not options.normalised:
+    if not normalised:
         raise ValueError(
             "class_prior is what normalised weights add up to; pass normalised=True with it, or leave it out."
         )
     if not is_number(options.class_prior) or not 0.0 < options.class_prior <= 1.0:
-        raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {options.class_prior!r}.")
+        raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {shown(options.class_prior)}.")
 
 
 def _targets(rows: Rows, options: Weighting) -> Targets:

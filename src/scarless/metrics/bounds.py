@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scarless.data.options import real_number, shown
-from scarless.data.vectors import check_indicator, check_propensity
+from scarless.data.vectors import FloatVector, check_indicator, check_propensity
 from scarless.metrics._rows import check_fraction, check_predictions
 from scarless.numerics.costs import Cost
-from scarless.numerics.risk import times
+from scarless.numerics.risk import over_propensity, times
 
 
 def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: int | None = None) -> float:
@@ -118,8 +118,14 @@ def corrected_bound(
     p, cost_pos, cost_neg = check_predictions(y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     positive = np.ones(p.size) if y is None else check_indicator(y, "y", n_rows=p.size)
-    jump = times(positive / e, cost_pos - cost_neg)
-    return float(np.linalg.norm(jump) / p.size * math.sqrt(_log_inverse(eta, n_hypotheses) / 2))
+    jump = np.abs(over_propensity(times(positive, cost_pos - cost_neg), e))
+    return _length(jump) / p.size * math.sqrt(_log_inverse(eta, n_hypotheses) / 2)
+
+
+def _length(jump: FloatVector) -> float:
+    """Return the Euclidean length of a vector whose squares may leave the range of numbers."""
+    largest = float(jump.max())
+    return largest * float(np.linalg.norm(jump / largest)) if 0.0 < largest < math.inf else largest
 
 
 def _log_inverse(eta: float, n_hypotheses: int | None) -> float:

@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.data.options import check_choice, real_number, shown
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
 from scarless.metrics._rows import check_labelled_predictions, check_predictions, weighted_mean
 from scarless.numerics.costs import Cost
-from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, times, true_cost
+from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost
 
 ESTIMATORS = ("normal", "self-normalised", "clipped")
 
@@ -127,7 +128,7 @@ def propensity_weighted_risk(
     """
     p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
     weight = check_weight(sample_weight, n_rows=p.size)
-    target = _targets(labels / e, weight, estimator, clip, class_prior)
+    target = _targets(over_propensity(labels, e), weight, estimator, clip, class_prior)
     rows = mixed_cost(target, cost_pos, cost_neg)
     minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
     if minus.size:
@@ -143,34 +144,40 @@ def _targets(
     share: FloatVector, weight: FloatVector, estimator: str, clip: float | None, class_prior: float | None
 ) -> FloatVector:
     """Turn ``s/e`` into the weights of the chosen estimator."""
-    if estimator not in ESTIMATORS:
-        raise ValueError(f"estimator must be one of {', '.join(map(repr, ESTIMATORS))}; got {estimator!r}.")
+    check_choice(estimator, "estimator", ESTIMATORS)
     if clip is not None and estimator != "clipped":
         raise ValueError(f"clip is for estimator='clipped' only; estimator is {estimator!r}.")
     if class_prior is not None and estimator != "self-normalised":
         raise ValueError(f"class_prior is for estimator='self-normalised' only; estimator is {estimator!r}.")
+    if estimator != "clipped" and np.isinf(share[weight > 0]).any():
+        raise ValueError(
+            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
+            "values on purpose, e.g. np.maximum(propensity, 0.01), or use estimator='clipped'."
+        )
     if estimator == "normal":
         return share
     if estimator == "clipped":
-        if clip is None or not clip >= 1:
+        largest = real_number(clip)
+        if not largest >= 1:
             raise ValueError(
-                f"estimator='clipped' needs clip, the largest weight s/e, at least 1 (e.g. 10); got {clip!r}."
+                f"estimator='clipped' needs clip, the largest weight s/e, at least 1 (e.g. 10); got {shown(clip)}."
             )
-        return np.minimum(share, clip)
+        return np.minimum(share, largest)
     return _self_normalised(share, weighted_mean(share, weight), class_prior)
 
 
 def _self_normalised(share: FloatVector, implied_prior: float, class_prior: float | None) -> FloatVector:
     if class_prior is None:
         return share / max(1.0, implied_prior)
-    if not 0.0 < class_prior <= 1.0:
-        raise ValueError(f"class_prior must lie in (0, 1]; got {class_prior!r}.")
+    prior = real_number(class_prior)
+    if not 0.0 < prior <= 1.0:
+        raise ValueError(f"class_prior must lie in (0, 1]; got {shown(class_prior)}.")
     if implied_prior == 0.0:
         raise ValueError(
             "estimator='self-normalised' with a class_prior needs at least one labelled row that counts; "
             "there is none, so nothing is known of the positives."
         )
-    return class_prior * share / implied_prior
+    return prior * share / implied_prior
 
 
 def expected_risk(
@@ -265,7 +272,8 @@ def risk_bias(
     e = check_propensity(propensity, n_rows=p.size)
     e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
     weight = check_weight(sample_weight, n_rows=p.size)
-    return weighted_mean(times(positive * (1.0 - e / e_hat), cost_pos - cost_neg), weight)
+    gap, difference = times(positive, 1.0 - over_propensity(e, e_hat)), cost_pos - cost_neg
+    return weighted_mean(times(np.where(difference == 0.0, 0.0, gap), difference), weight)
 
 
 def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log") -> float:
@@ -298,7 +306,8 @@ def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cos
     0.08
     """
     p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
-    return float(labelling_variance(cost_pos, cost_neg, labels / e, e).sum() / p.size**2)
+    variance = over_propensity(labelling_variance(cost_pos, cost_neg, labels, e), e)
+    return float(variance.sum() / p.size**2)
 
 
 def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:

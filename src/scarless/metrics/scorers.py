@@ -1,5 +1,6 @@
 """Scorers for ``GridSearchCV``, ``cross_validate`` and their kind that need no negatives."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from scarless.data.labels import LabelCoding
-from scarless.data.options import check_choice
+from scarless.data.options import check_choice, check_flag
 from scarless.data.vectors import FloatVector
 from scarless.metrics._predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
 from scarless.metrics._score import Score, Weighting, check_options
@@ -112,6 +113,13 @@ class PUScorer(BaseEstimator):
         float
         """
         found = self.evaluate(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
+        if math.isnan(found.value):
+            raise ValueError(
+                f"{self.metric!r} is undefined on these rows, {found.n_labelled} of which are labelled and count: it "
+                "needs positives (precision: rows predicted positive; ROC-AUC: negatives too), as many as labels and "
+                "propensities say. Score more rows, or raise propensities that are too small, e.g. "
+                "np.maximum(propensity, 0.01); evaluate returns NaN instead of this error."
+            )
         return _RECIPES[self.metric].sign * found.value
 
     def evaluate(
@@ -146,13 +154,18 @@ class PUScorer(BaseEstimator):
 
     def _recipe(self) -> _Recipe:
         recipe = _RECIPES[check_choice(self.metric, "metric", pu_scorer_names())]
-        unused = [name for name in _RECIPES["roc_auc"].options if getattr(self, name) and name not in recipe.options]
+        unused = [name for name in _RECIPES["roc_auc"].options if self._says(name) and name not in recipe.options]
         if unused:
             takes = ", ".join(recipe.options) or "no such option"
             raise ValueError(
                 f"{self.metric!r} does not depend on {' and '.join(unused)}; leave it out. It takes {takes}."
             )
         return recipe
+
+    def _says(self, option: str) -> bool:
+        """Whether an option is given; a flag that is off is none."""
+        value = getattr(self, option)
+        return value is not None if option != "normalised" else check_flag(value, option)
 
     def _own_propensity(self, estimator: Any, X: Any, n_rows: int) -> FloatVector:
         e = own_propensity(estimator, X)

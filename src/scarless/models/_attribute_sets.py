@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.data.options import shown
+
 Columns = NDArray[np.intp]
 
 WITHOUT = "all but the propensity attributes"
@@ -36,7 +38,7 @@ def _named_sets(given: Any) -> list[tuple[str, Any]]:
     if not named:
         raise ValueError(
             "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
-            f"classification_attributes of SAREMClassifier takes them; got {given!r}."
+            f"classification_attributes of SAREMClassifier takes them; got {shown(given)}."
         )
     return named
 

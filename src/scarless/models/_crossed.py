@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from scarless.data.notices import warn_user
 from scarless.data.tables import check_numeric, take_columns, take_rows
@@ -96,7 +97,9 @@ def cross_fit(
         relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
         propensity.forget()
         return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
-    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits)
+    guard = bool(np.isin(f_columns, e_columns).all())
+    engine, design = propensity.engine, propensity.design
+    relaxation = relax(engine, design, fit.u, s, fit.weight, audits=options.audits, guard=guard)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 
@@ -200,7 +203,8 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
     """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
-    if fell > _FELL and rose > _ROSE:
+    boosted = isinstance(fit.models[0], Boosted)  # goes on for a while on purpose, to see whether it gets better again
+    if fell > _FELL and rose > _ROSE and not boosted:
         warn_user(
             f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
             f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
@@ -216,11 +220,14 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
         )
 
 
-def check_cross_fit(given: Any) -> None:
-    """Refuse what stands for no folds, before a splitter is asked for them."""
-    if isinstance(given, bool | float | str):
-        raise ValueError(
-            f"cross_fit must be a number of folds, a splitter, a list of pairs of rows, or None; got {given!r}."
+def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
+    """Warn where cross-fitted EM was cut off; boosting ends at its number of rounds, and that is no failure."""
+    if not fit.converged and not isinstance(fit.models[0], Boosted):
+        rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
+        warn_user(
+            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained {rise:.1e} "
+            "in held-out log-likelihood per row. Raise max_iter or tol.",
+            ConvergenceWarning,
         )
 
 

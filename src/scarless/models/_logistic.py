@@ -25,6 +25,7 @@ Columns = NDArray[np.intp]
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4
+_STRONGEST = 1e100  # penalty: a stronger one leaves the range of numbers, and no coefficient is left anyway
 
 
 class PairFit(NamedTuple):
@@ -216,7 +217,8 @@ def _see_the_same(f: Design, e: Design) -> bool:
 
 def ridge_of(design: Design, C: float) -> Vector:
     """Return the penalty of each parameter; the intercept has none."""
-    return np.append(np.full(design.n_columns, 1.0 / C), 0.0)
+    strength = 1.0 / max(float(C), 1.0 / _STRONGEST)
+    return np.append(np.full(design.n_columns, strength), 0.0)
 
 
 def _constant_start(design: Design, t: Vector, w: Vector) -> Vector:

@@ -82,7 +82,8 @@ def logistic_member(
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)  # type: ignore[arg-type]
     u, times = held_out_logits(fits, folds, X, chosen)
-    relaxation = relax(engine, problem.e, u, s, np.where(times > 0, w, 0.0), audits=options.audits)
+    guard, weight = bool(np.isin(f_columns, e_columns).all()), np.where(times > 0, w, 0.0)
+    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, guard=guard)
     linear = Linear(f_columns, fit.f, C)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 

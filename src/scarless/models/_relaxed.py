@@ -31,6 +31,8 @@ _TOL, _MAX_ITER = 1e-9, 100
 _LOWEST = 20.0  # nats below the top, where a walk ends
 _MOST_STEPS = 40
 _FURTHEST = 0.04  # in class prior, in one step
+_STUCK = 1e-6  # in class prior, where more of a level changes nothing
+_FAR = 10.0  # logits beyond which all are as good as sure
 
 
 class Levels(NamedTuple):
@@ -106,14 +108,24 @@ class Relaxation:
 
 
 def relax(
-    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, v: Vector | None = None, audits: float = 4.0
+    engine: Engine,
+    e: Design,
+    u: Vector,
+    s: Vector,
+    w: Vector,
+    *,
+    v: Vector | None = None,
+    audits: float = 4.0,
+    guard: bool = False,
 ) -> Relaxation:
     """Estimate scale and level of held-out logits `u`, and the propensity, together. Rows of weight 0 do not count.
 
     `v` is what is known of the propensity's logit already; None: nothing. `audits` imaginary positives, half of them
-    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen.
+    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen. With `guard`,
+    for a propensity that sees all that the classifier sees, levels at which the propensity tells rows further apart than
+    the classifier are left out: there the two have changed places.
     """
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits)
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, guard)
     top = fits.at_top()
     points = sorted([top, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
     levels = _levels_of(points)
@@ -122,9 +134,11 @@ def relax(
     return fits.relaxation(fits.at(shift, there.theta), levels)
 
 
-def relax_roughly(engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0) -> Relaxation:
+def relax_roughly(
+    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0, guard: bool = False
+) -> Relaxation:
     """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits)
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits, guard)
     top = fits.at_top()
     return fits.relaxation(top, _levels_of([top]))
 
@@ -156,6 +170,7 @@ class _Point(NamedTuple):
     log_likelihood: float
     log_density: float
     converged: bool
+    exchanged: bool  # whether the propensity tells rows further apart than the classifier
 
 
 @dataclass(frozen=True)
@@ -167,20 +182,24 @@ class _Fits:
     weight: float
     labelled: float
     audits: float
+    guard: bool
 
     @classmethod
-    def of(cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float) -> "_Fits":
+    def of(
+        cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float, guard: bool
+    ) -> "_Fits":
         centre = centre_of(u, w)
         objective = RelaxedPair(e, centre, *_scales(engine, e, w))
         rows = engine.with_rows(u=u - centre, v=v, s=s, w=w)
-        return cls(rows, objective, float(w.sum()), float(w @ s), audits)
+        return cls(rows, objective, float(w.sum()), float(w @ s), audits, guard)
 
     def at_top(self) -> _Point:
         """Return the most likely level, imaginary audits included."""
         weight, one = max(self.audits, 1e-3), np.eye(self.objective.n_parameters)
         # The class's level is not audited, but must not run away where the labels say nothing of it.
         pulls = (Pull(0.1, one[1], self.objective.centre), Pull(weight, one[-1]))
-        return self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
+        top = self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
+        return self.at(0.0, np.zeros(len(one))) if self.guard and top.exchanged else top
 
     def at(self, shift: float, theta: Vector) -> _Point:
         """Return the best fit at one level, from another."""
@@ -191,12 +210,17 @@ class _Fits:
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
         """Yield fits at levels further and further from the top, until they are out of the question."""
         point, step = top, self._first_step(top)
-        highest = top.log_density
+        highest, before = top.log_density, top.class_prior
         for _ in range(_MOST_STEPS):
             step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
             point = self.at(point.theta[1] + sign * step, point.theta)
-            highest = max(highest, point.log_density)
+            if self.guard and point.exchanged:
+                break
+            stuck = abs(point.class_prior - before) < _STUCK
+            before, highest = point.class_prior, max(highest, point.log_density)
             yield point
+            if stuck:
+                break
             if point.log_density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
 
@@ -227,16 +251,17 @@ class _Fits:
 
     def _point(self, solution: Solution) -> _Point:
         theta = solution.parameters
-        value, positives, labelled, _ = self.engine.total(_block_answers, self.objective, theta)
+        value, positives, labelled, _, *moments = self.engine.total(_block_answers, self.objective, theta)
+        exchanged = _variance(*moments[:2], self.weight) < _variance(*moments[2:], self.weight)
         prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
         penalty = 0.5 * float(self._ridge() @ theta**2)
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
         density = float(value) - penalty + self.audits * max(audited, -1e6)
-        return _Point(theta, prior, frequency, float(value), density, solution.status is Status.CONVERGED)
+        return _Point(theta, prior, frequency, float(value), density, solution.status is Status.CONVERGED, exchanged)
 
     def _pace(self, point: _Point) -> float:
         """Return how fast the class prior moves with the level."""
-        *_, variance = self.engine.total(_block_answers, self.objective, point.theta)
+        variance = self.engine.total(_block_answers, self.objective, point.theta)[3]
         return float(variance) / self.weight
 
     def _first_step(self, top: _Point) -> float:
@@ -268,9 +293,16 @@ def _block_moments(X: Any, rows: Any, e: Design) -> tuple[Vector, Vector, Vector
 
 
 def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple[Vector, ...]:
-    """Return log-likelihood, expected positives, labelled positives, and the variance of the class, summed."""
+    """Return sums of log-likelihood, positives, labelled positives, the class's variance, and both logits' moments."""
     w = rows["w"]
     _, _, u, v = pair.logits(X, rows, theta)
     terms = likelihood.pair_terms(u, v)
     value = likelihood.log_likelihood(u, v, rows["s"], terms)
-    return tuple(np.asarray(w @ field) for field in (value, terms.f, terms.f * terms.e, terms.f * terms.not_f))
+    u, v = np.clip(u, -_FAR, _FAR), np.clip(v, -_FAR, _FAR)
+    fields = (value, terms.f, terms.f * terms.e, terms.f * terms.not_f, u, u * u, v, v * v)
+    return tuple(np.asarray(w @ field) for field in fields)
+
+
+def _variance(total: Vector, squares: Vector, weight: float) -> float:
+    mean = float(total) / weight
+    return max(float(squares) / weight - mean * mean, 0.0)

@@ -42,10 +42,11 @@ def relax_candidates(
     """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
     relaxed = [FoldFits(fit.f.copy(), fit.e.copy(), fit.converged) for fit in fits]
     columns = np.append(problem.e_columns, training.X.shape[1])
+    guard = problem.e_columns.size == training.X.shape[1]
     for candidate in range(fits[0].f.shape[1]):
         u, times = held_out_logits(fits, folds, training.X, candidate)
         weight = np.where(times > 0, training.weight, 0.0)
-        found = relax_roughly(problem.engine, problem.e, u, training.s, weight, audits=audits)
+        found = relax_roughly(problem.engine, problem.e, u, training.s, weight, audits=audits, guard=guard)
         for fit in relaxed:
             fit.f[:, candidate] = found.of_linear(fit.f[:, candidate])
             fit.e[columns, candidate] = found.e
@@ -71,7 +72,8 @@ def combine(
 
     def relaxed(logits: Vector, times: Vector) -> Relaxation:
         weight = np.where(times > 0, training.weight, 0.0)
-        return relax(problem.engine, problem.e, logits, training.s, weight, audits=audits)
+        guard = problem.e_columns.size == n_columns
+        return relax(problem.engine, problem.e, logits, training.s, weight, audits=audits, guard=guard)
 
     for own, fit, candidate in members:
         logits, times = held_out_logits(fits, folds, training.X, candidate)

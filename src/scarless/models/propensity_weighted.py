@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
-from scarless.data.options import check_choice
+from scarless.data.options import check_choice, check_jobs
 from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
@@ -23,9 +23,9 @@ from scarless.models._base import (
     need_labels,
     warn_unless_converged,
 )
-from scarless.models._crossed import CrossedKnown, CrossOptions, check_cross_fit, counted, cross_fit_known, model_of
+from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.models._em import em_known_propensity
-from scarless.models._folds import check_folds
+from scarless.models._folds import check_folds, refuse_odd_cv
 from scarless.models._learners import as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_known_propensity, fit_targets
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
@@ -124,6 +124,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         self._learner = CrossedLearner(crossed)
         self.estimators_ = [model_of(model) for model in crossed.fit.models]
         self.n_iter_ = len(crossed.fit.log_likelihood)
+        warn_unless_settled(crossed.fit, type(self).__name__, max_iter=self.max_iter)
         # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
         f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
         self._held_out = np.zeros(everything.s.size)
@@ -267,7 +268,8 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
-        check_cross_fit(self.cross_fit)
+        refuse_odd_cv(self.cross_fit, "cross_fit")
+        check_jobs(self.n_jobs)
         training = self._check_training(X, y, sample_weight)
         if propensity is None:
             warn_user(

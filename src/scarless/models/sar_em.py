@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.notices import warn_user
-from scarless.data.options import check_at_least_zero, check_choice, check_positive
+from scarless.data.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
 from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.data.vectors import check_random_stream
@@ -24,15 +24,15 @@ from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeabl
 from scarless.models._crossed import (
     Crossed,
     CrossOptions,
-    check_cross_fit,
     counted,
     cross_fit,
     importances_of,
     model_of,
     warn_of_collapse,
+    warn_unless_settled,
 )
 from scarless.models._em import EMStep, em
-from scarless.models._folds import check_folds
+from scarless.models._folds import check_folds, refuse_odd_cv
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
@@ -386,7 +386,10 @@ class SAREMClassifier(PairClassifier):
         return solver
 
     def _check_cross_fit(self) -> None:
-        check_cross_fit(self.cross_fit)
+        refuse_odd_cv(self.cross_fit, "cross_fit")
+        check_flag(self.relax, "relax")
+        check_flag(self.refit, "refit")
+        check_jobs(self.n_jobs)
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
 
@@ -480,6 +483,7 @@ class SAREMClassifier(PairClassifier):
             prior, frequency = float(held @ f) / self._judged, float(held @ (f * e)) / float(held @ f)
             value = float(held @ log_likelihood_of_probabilities(f, e, training.s))
         warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
+        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self.log_likelihood_, self.label_frequency_ = value, frequency
         warn_if_all_labelled(frequency, type(self).__name__)
         self.class_prior_ = prior

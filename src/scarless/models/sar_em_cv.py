@@ -7,7 +7,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
 from scarless.data.notices import warn_user
-from scarless.data.options import check_at_least_zero, check_positive, check_whole
+from scarless.data.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.data.progress import progress_bar
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
@@ -243,6 +243,8 @@ classes_, n_features_in_, feature_names_in_
 
     def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
+        check_flag(self.relax, "relax")
+        check_jobs(self.n_jobs)
         if self.tol is not None:
             check_positive(self.tol, "tol")
         for name in ("n_standard_errors", "imaginary_audits"):

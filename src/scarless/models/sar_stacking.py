@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.options import check_at_least_zero, check_positive, check_share, check_whole
+from scarless.data.options import check_at_least_zero, check_jobs, check_positive, check_share, check_whole, shown
 from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
@@ -193,6 +193,7 @@ class SARStackingClassifier(PairClassifier):
         check_positive(self.tol, "tol")
         check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
+        check_jobs(self.n_jobs)
         return _check_estimators(self.estimators)
 
     def _inner(self) -> Any:
@@ -237,7 +238,8 @@ class SARStackingClassifier(PairClassifier):
         held = held_out(w, folds)
         u = logit_of(np.mean([member.f for member in self.members_], axis=0))
         engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
-        found = relax(engine, design, u, s, held, audits=self.imaginary_audits)
+        guard = self._e_columns.size == self.n_features_in_
+        found = relax(engine, design, u, s, held, audits=self.imaginary_audits, guard=guard)
         self.relaxation_ = found
         self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
@@ -375,7 +377,7 @@ def _check_estimators(given: Any) -> list[tuple[str, Any]]:
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError(
             "estimators must be a list of pairs (name, classifier), with None for the logistic model, for example "
-            f"[('logistic', None), ('forest', RandomForestClassifier())]; got {given!r}."
+            f"[('logistic', None), ('forest', RandomForestClassifier())]; got {shown(given)}."
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):

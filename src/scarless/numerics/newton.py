@@ -17,6 +17,8 @@ from scarless.numerics.objectives import Curvature, Sums
 from scarless.numerics.sigmoid import Vector
 from scarless.numerics.truncated import truncated_step
 
+_NO_INFORMATION = 1e-280  # curvature: a step that is divided by less leaves the range of numbers
+
 
 class Status(Enum):
     """How a solver ended."""
@@ -119,7 +121,7 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     for n_iter in range(1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
-        small = max(options.tol * options.scale, options.rounding * abs(float(now.value)))
+        small = max(float(options.tol) * float(options.scale), options.rounding * abs(float(now.value)))
         if gain <= small and search.holds_back():
             search.let_go()  # left over from farther out, it may hide what is still to be gained
             now, step = search.direction(beta, now)
@@ -223,10 +225,11 @@ class _Search:
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
         step, beta = step * self.units, beta * self.units
-        outward = float(beta @ step) > 0
+        size = max(1.0, float(np.abs(step).max()), float(np.abs(beta).max()))  # whose square may overflow
+        outward = float(_unit(beta) @ _unit(step)) > 0
         if (self.damping > 0 or self.cut) and not outward:
             return Status.STALLED  # on a plateau of saturated probabilities, with the way back too faint to follow
-        growing = np.linalg.norm(step) > 1e-2 * (0.5 + np.linalg.norm(beta)) and outward
+        growing = np.linalg.norm(step / size) > 1e-2 * (0.5 / size + np.linalg.norm(beta / size)) and outward
         return Status.AT_INFINITY if self.options.may_diverge and growing else Status.CONVERGED
 
     def _too_long(self, beta: Vector, step: Vector) -> bool:
@@ -290,6 +293,12 @@ class _Search:
         return step
 
 
+def _unit(vector: Vector) -> Vector:
+    """Return a vector whose largest entry is 1 or -1, for the sign of a product that might overflow."""
+    largest = float(np.abs(vector).max())
+    return vector / largest if 0.0 < largest < np.inf else vector
+
+
 def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
     """Return the factor to shorten a failed step by: the minimum of the interpolating parabola, kept sane."""
     rise = float(trial.value - now.value) + 2.0 * share * gain
@@ -300,7 +309,7 @@ def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
 
 def _unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
     diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
     return matrix * scale[:, None] * scale, scale
 
 

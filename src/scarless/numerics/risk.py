@@ -29,6 +29,19 @@ def times(weight: Array, cost: Array) -> Array:
     return np.multiply(weight, cost, out=out, where=weight != 0)
 
 
+def over_propensity(values: Array, e: Array) -> Array:
+    """Return ``values / e``, infinite where a propensity is so small that the quotient leaves the range of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> over_propensity(np.array([0.0, 1.0, 1.0]), np.array([5e-324, 5e-324, 0.5]))
+    array([ 0., inf,  2.])
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(values / e)
+
+
 def mixed_cost(target: Array, cost_pos: Array, cost_neg: Array) -> Array:
     r"""Per-row cost with a real-valued target.
 
@@ -104,4 +117,4 @@ def labelling_variance(cost_pos: Array, cost_neg: Array, y: Array, e: Array) -> 
     >>> labelling_variance(np.array([0.0]), np.array([1.0]), np.array([1.0]), np.array([0.2]))
     array([4.])
     """
-    return times(y * (1.0 - e) / e, (cost_pos - cost_neg) ** 2)
+    return over_propensity(times(y * (1.0 - e), (cost_pos - cost_neg) ** 2), e)

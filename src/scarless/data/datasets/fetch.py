@@ -16,6 +16,7 @@ from uuid import uuid4
 from scarless.data.datasets.registry import Archive, RawFile
 from scarless.data.datasets.unpack import unpack
 from scarless.data.extras import need
+from scarless.data.options import shown
 
 DATA_VARIABLE, CACHE_VARIABLE = "SCARLESS_DATA", "SCARLESS_CACHE"
 _SUFFIXES = ("", ".gz", ".xz")
@@ -82,9 +83,14 @@ def cache_home() -> Path:
 def _given_home(data_home: str | os.PathLike[str] | None) -> Path | None:
     source = "data_home" if data_home is not None else f"the environment variable {DATA_VARIABLE}"
     value = data_home if data_home is not None else os.environ.get(DATA_VARIABLE)
-    if not value:
+    if value is None or value == "":
         return None
-    home = Path(value).expanduser()
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(
+            f"{source} must be the path of a directory, as text or a pathlib.Path; got {shown(value)} of type "
+            f"{type(value).__name__}."
+        )
+    home = Path(os.path.expanduser(value))  # pathlib's raises where there is no such user
     if not home.is_dir():
         raise DatasetFileError(
             f"{source} must name a directory with one folder per dataset, such as adult/adult.data.gz; there is no "

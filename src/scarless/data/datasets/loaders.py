@@ -11,6 +11,7 @@ from scarless.data.datasets.encoding import scale_to_range
 from scarless.data.datasets.fetch import read_files
 from scarless.data.datasets.pu_data import Provenance, PUData
 from scarless.data.datasets.registry import DATASETS
+from scarless.data.options import shown
 
 PathLike = str | os.PathLike[str]
 
@@ -60,6 +61,8 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
     >>> load_dataset("adult")  # doctest: +SKIP
     PUData('adult', 48,842 rows x 107 attributes, Pr(y=1) = 0.239)
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be the name of a dataset, such as 'simulated'; got {shown(name)}.")
     if name in BUNDLED:
         return BUNDLED[name]()
     if name not in DATASETS:
