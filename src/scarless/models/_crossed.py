@@ -87,7 +87,8 @@ def cross_fit(
 ) -> Crossed:
     """Fit a classifier in folds, together with a propensity, and relax both."""
     X, s, w = training
-    propensity = _propensity(propensity_model, training, e_columns, folds, options)
+    guard = bool(np.isin(f_columns, e_columns).all())
+    propensity = _propensity(propensity_model, training, e_columns, folds, options, exchangeable=guard)
     fit = _classifier(classifier, take_columns(X, f_columns), s, w, folds, propensity, options, tell)
     propensity.v = fit.v  # from where the best step was: the last one may lie elsewhere
     propensity.update(fit.u)
@@ -97,9 +98,7 @@ def cross_fit(
         relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
         propensity.forget()
         return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
-    guard = bool(np.isin(f_columns, e_columns).all())
-    engine, design = propensity.engine, propensity.design
-    relaxation = relax(engine, design, fit.u, s, fit.weight, audits=options.audits, guard=guard)
+    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits, guard=guard)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 
@@ -142,14 +141,14 @@ def numeric_columns(X: Any, columns: Columns) -> Any:
 
 
 def _propensity(
-    model: Any, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions
+    model: Any, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions, *, exchangeable: bool
 ) -> LearnedPropensity | LogisticPropensity:
     (X, s, w), held = training, held_out(training.weight, folds)
     if model is not None:
         learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
         return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
     engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
-    audits = imagine_audits(engine, design, held, options.audits)
+    audits = imagine_audits(engine, design, held, options.audits, exchangeable=exchangeable)
     return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits)
 
 
@@ -225,8 +224,8 @@ def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
     if not fit.converged and not isinstance(fit.models[0], Boosted):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
-            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained {rise:.1e} "
-            "in held-out log-likelihood per row. Raise max_iter or tol.",
+            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained "
+            f"{rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
             ConvergenceWarning,
         )
 

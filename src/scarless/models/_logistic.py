@@ -67,9 +67,12 @@ class Audits(NamedTuple):
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
-def imagine_audits(engine: Engine, e: Design, w: Vector, weight: float) -> Audits | None:
-    """Return that many imaginary audits for the rows of an engine; None for none."""
-    if weight == 0:
+def imagine_audits(engine: Engine, e: Design, w: Vector, weight: float, *, exchangeable: bool = False) -> Audits | None:
+    """Return that many imaginary audits for the rows of an engine; None for none.
+
+    Models that can be exchanged get none: where all positives are labelled, audits would have them change places.
+    """
+    if weight == 0 or exchangeable:
         return None
     (sums,) = engine.with_rows(w=w).total(_block_sums, e)
     return Audits(weight, sums / sums[-1])

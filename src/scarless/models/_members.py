@@ -70,7 +70,8 @@ def logistic_member(
     """Fit two logistic models with the penalty nearest to 1 of those that held-out labels cannot tell from the best."""
     X, s, w = training
     engine, grid = engine_of(X), Grid(_CS, np.array([options.propensity_C]))
-    audits = imagine_audits(engine, Design.of(e_columns), w, options.audits)
+    exchangeable = bool(np.isin(f_columns, e_columns).all())
+    audits = imagine_audits(engine, Design.of(e_columns), w, options.audits, exchangeable=exchangeable)
     problem = PairProblem(engine, s, w, f_columns, e_columns, 1.0, 1.0, audits)
     path = Path(0, problem)
     settings = {"tol": _PATH_TOL, "max_iter": options.max_iter}
@@ -82,8 +83,8 @@ def logistic_member(
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)  # type: ignore[arg-type]
     u, times = held_out_logits(fits, folds, X, chosen)
-    guard, weight = bool(np.isin(f_columns, e_columns).all()), np.where(times > 0, w, 0.0)
-    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, guard=guard)
+    weight = np.where(times > 0, w, 0.0)
+    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, guard=exchangeable)
     linear = Linear(f_columns, fit.f, C)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 

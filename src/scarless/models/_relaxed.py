@@ -121,9 +121,9 @@ def relax(
     """Estimate scale and level of held-out logits `u`, and the propensity, together. Rows of weight 0 do not count.
 
     `v` is what is known of the propensity's logit already; None: nothing. `audits` imaginary positives, half of them
-    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen. With `guard`,
-    for a propensity that sees all that the classifier sees, levels at which the propensity tells rows further apart than
-    the classifier are left out: there the two have changed places.
+    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen. With
+    `guard`, for a propensity that sees all that the classifier sees, levels at which the propensity tells rows further
+    apart than the classifier are left out: there the two have changed places.
     """
     fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, guard)
     top = fits.at_top()
@@ -252,7 +252,8 @@ class _Fits:
     def _point(self, solution: Solution) -> _Point:
         theta = solution.parameters
         value, positives, labelled, _, *moments = self.engine.total(_block_answers, self.objective, theta)
-        exchanged = _variance(*moments[:2], self.weight) < _variance(*moments[2:], self.weight)
+        total_u, squares_u, total_v, squares_v = moments
+        exchanged = _variance(total_u, squares_u, self.weight) < _variance(total_v, squares_v, self.weight)
         prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
         penalty = 0.5 * float(self._ridge() @ theta**2)
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
@@ -303,6 +304,6 @@ def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple
     return tuple(np.asarray(w @ field) for field in fields)
 
 
-def _variance(total: Vector, squares: Vector, weight: float) -> float:
+def _variance(total: Any, squares: Any, weight: float) -> float:
     mean = float(total) / weight
     return max(float(squares) / weight - mean * mean, 0.0)

@@ -254,7 +254,8 @@ classes_, n_features_in_, feature_names_in_
     def _paths(self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp]) -> list[Path]:
         """Return what is to be walked: each set of attributes."""
         engine, s, w = engine_of(training.X), training.s, training.weight
-        audits = imagine_audits(engine, Design.of(e_columns), w, self.imaginary_audits)
+        exchangeable = e_columns.size == training.X.shape[1]
+        audits = imagine_audits(engine, Design.of(e_columns), w, self.imaginary_audits, exchangeable=exchangeable)
         return [
             Path(i, PairProblem(engine, s, w, columns, e_columns, 1.0, 1.0, audits)) for i, columns in enumerate(sets)
         ]
