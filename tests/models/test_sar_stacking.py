@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import SARStackingClassifier
+from scarless import SAREMClassifierCV, SARStackingClassifier
 from scarless.models._attribute_sets import WITHOUT
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
@@ -272,3 +272,20 @@ def test_the_stack_is_nearer_to_the_truth_than_naive_labels(simulated):
     assert np.mean((f - data.f) ** 2) < 0.3 * np.mean((naive - data.f) ** 2)
     assert model.n_iter_ >= 1
     assert model.converged_
+
+
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        SARStackingClassifier([("logistic", None)], random_state=0),
+        SAREMClassifierCV(propensity_attributes="all", Cs=[1.0, 10.0], random_state=0),
+    ],
+    ids=["stack", "search"],
+)
+def test_models_that_see_the_same_do_not_change_places_where_every_positive_is_labelled(model):
+    y = np.arange(200) % 2
+    X = np.random.default_rng(0).normal(size=(200, 2)) + 4.0 * y[:, None]
+    model.fit(X, y)
+    assert model.class_prior_ == pytest.approx(0.5, abs=0.01)
+    np.testing.assert_array_equal(model.predict(X), y)

@@ -186,7 +186,7 @@ class _Fits:
 
     @classmethod
     def of(
-        cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float, guard: bool
+        cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float, guard: bool = False
     ) -> "_Fits":
         centre = centre_of(u, w)
         objective = RelaxedPair(e, centre, *_scales(engine, e, w))
