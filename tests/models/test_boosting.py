@@ -262,6 +262,7 @@ def test_which_estimators_of_other_libraries_are_boosted_directly():
         assert booster_kind(make(**other)) is None
 
 
+@pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost", "forest"])
 def test_importances_have_sum_one_and_name_the_right_columns(simulated, library):
     data = simulated(n=600)

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
@@ -19,6 +20,8 @@ TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
 LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
 quietly = pytest.mark.filterwarnings("ignore:.* finds that", "ignore:.* began to memorise labels")
+# Twelve steps do not settle a fully grown tree, and need not.
+pytestmark = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
 
 
 def crossed(classifier, **options):
@@ -210,6 +213,14 @@ def relaxation_at(frequencies):
     frequency = np.asarray(frequencies)
     levels = Levels(0.2 / frequency[::-1], frequency[::-1], np.zeros(frequency.size), *np.zeros((2, frequency.size)))
     return Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.4, 0.5, -1.0, levels, True)
+
+
+def test_em_that_is_cut_off_says_so():
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(200, 3)), (rng.random(200) < 0.3).astype(int)
+    message = r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last one gained"
+    with pytest.warns(ConvergenceWarning, match=message):
+        crossed(DecisionTreeClassifier(max_depth=2), max_iter=1).fit(X, s)
 
 
 def test_memorising_is_told_of():

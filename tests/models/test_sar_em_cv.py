@@ -131,16 +131,16 @@ def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds,
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
     for member in relaxed.selection_.members:
         params = relaxed.cv_results_["params"][member]
-        model = plain_model(params, imaginary_audits=4.0, tol=1e-12)
+        model = plain_model(params, imaginary_audits=8.0, tol=1e-12)
         u = np.empty(pu.s.size)
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])
             u[test] = logit(own.predict_proba(pu.X[test])[:, 1])
-        found = relax(engine, e, u, s, w)
+        found = relax(engine, e, u, s, w, audits=8.0)
         model.fit(pu.X, pu.s)
         coef += found.of_linear(np.append(model.coef_[0], model.intercept_)) / 2
         mean += found(u) / 2
-    last = relax(engine, e, mean, s, w)
+    last = relax(engine, e, mean, s, w, audits=8.0)
     np.testing.assert_allclose(np.append(relaxed.coef_[0], relaxed.intercept_), last.of_linear(coef), atol=1e-3)
     np.testing.assert_allclose([relaxed.propensity_coef_[0, 2], *relaxed.propensity_intercept_], last.e, atol=1e-3)
     assert relaxed.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)

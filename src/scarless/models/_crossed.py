@@ -202,8 +202,8 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
     """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
-    boosted = isinstance(fit.models[0], Boosted)  # goes on for a while on purpose, to see whether it gets better again
-    if fell > _FELL and rose > _ROSE and not boosted:
+    # Boosting goes on for a while on purpose, to see whether it gets better again.
+    if fell > _FELL and rose > _ROSE and not _is_boosted(fit):
         warn_user(
             f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
             f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
@@ -221,13 +221,17 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
 
 def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
     """Warn where cross-fitted EM was cut off; boosting ends at its number of rounds, and that is no failure."""
-    if not fit.converged and not isinstance(fit.models[0], Boosted):
+    if not fit.converged and not _is_boosted(fit):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
             f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained "
             f"{rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
             ConvergenceWarning,
         )
+
+
+def _is_boosted(fit: CrossFit) -> bool:
+    return any(isinstance(model, Boosted) for model in fit.models)
 
 
 def counted(training: Training) -> Training:

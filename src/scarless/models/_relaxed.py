@@ -153,8 +153,9 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
 
     Examples
     --------
-    >>> mixed_interval([np.linspace(0, 1, 101)], [np.ones(101) / 101], 0.5)
-    (0.25, 0.75)
+    >>> low, high = mixed_interval([np.linspace(0, 1, 101)], [np.ones(101) / 101], 0.5)
+    >>> print(f"{low:.2f} {high:.2f}")
+    0.25 0.75
     """
     values, weight = np.concatenate(parts), np.concatenate(weights) / len(parts)
     order = np.argsort(values)
