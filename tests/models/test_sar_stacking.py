@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
 from scarless.models._attribute_sets import WITHOUT
+from scarless.models._base import warn_if_all_positive
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
 PAIR = [("logistic", None), ("boosting", BOOSTING)]
@@ -131,6 +132,7 @@ def test_the_summary_as_a_frame(pu, fitted):
     assert (frame["low"] <= frame["high"]).all()
 
 
+@pytest.mark.filterwarnings("ignore:.* nearly every row is positive")
 def test_names_in_a_summary_are_escaped(pu):
     model = stack([("<b>", None)], propensity_attributes=None).fit(pu.X, pu.s)
     page = model.summary()._repr_html_()
@@ -139,6 +141,7 @@ def test_names_in_a_summary_are_escaped(pu):
     assert "Every attribute may drive the labelling" in str(model.summary())
 
 
+@pytest.mark.filterwarnings("ignore:.* nearly every row is positive")
 def test_none_is_the_word_all_and_a_list_is_a_column_of_that_name(pu):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(pu.X, columns=["a", "b", "all", "d"])
@@ -289,3 +292,17 @@ def test_models_that_see_the_same_do_not_change_places_where_every_positive_is_l
     model.fit(X, y)
     assert model.class_prior_ == pytest.approx(0.5, abs=0.01)
     np.testing.assert_array_equal(model.predict(X), y)
+
+
+def test_a_fit_that_calls_every_row_positive_says_so():
+    with pytest.warns(
+        UserWarning, match=r"M finds that nearly every row is positive \(class prior 0.990; 30% are labelled"
+    ):
+        warn_if_all_positive(0.99, 0.3, "M")
+    warn_if_all_positive(0.9, 0.3, "M")
+    warn_if_all_positive(0.99, 0.98, "M")
+
+
+def test_nobody_can_name_any_attribute_boosting_is_the_member(pu):
+    model = SARStackingClassifier(random_state=0).fit(pu.X[:200], pu.s[:200])
+    assert [member.name for member in model.members_] == ["boosting"]

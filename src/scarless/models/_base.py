@@ -217,6 +217,17 @@ def warn_if_all_labelled(label_frequency: float, name: str) -> None:
         )
 
 
+def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -> None:
+    """Warn that a fit has no use for negatives: the propensity explains the labels by itself then."""
+    if class_prior > 0.95 and labelled_share < 0.6:
+        warn_user(
+            f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} are "
+            "labelled): the propensity explains the labels by itself. If that cannot be, name fewer "
+            "propensity_attributes, or audit some unlabelled rows.",
+            UserWarning,
+        )
+
+
 def check_solver_options(estimator: Any) -> None:
     """Check the parameters that all solvers share."""
     check_positive(estimator.C, "C")

@@ -98,7 +98,8 @@ def cross_fit(
         relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
         propensity.forget()
         return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
-    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits, guard=guard)
+    hold = propensity.beta if guard else None
+    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits, hold=hold)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 
@@ -149,7 +150,7 @@ def _propensity(
         return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
     engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
     audits = imagine_audits(engine, design, held, options.audits, exchangeable=exchangeable)
-    return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits)
+    return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits, held=exchangeable)
 
 
 def _classifier(

@@ -84,7 +84,7 @@ def logistic_member(
     fit = walk_to(path, grid, C, propensity_C, **settings)  # type: ignore[arg-type]
     u, times = held_out_logits(fits, folds, X, chosen)
     weight = np.where(times > 0, w, 0.0)
-    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, guard=exchangeable)
+    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, hold=fit.e if exchangeable else None)
     linear = Linear(f_columns, fit.f, C)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from scarless.data.attributes import check_attributes
 from scarless.data.notices import warn_user
 from scarless.engines.units import Units
-from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled
+from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
 from scarless.models._inference import PairInference, pair_inference
 from scarless.models._logistic import PairFit
 from scarless.models._relaxed_search import RelaxedPairFit
@@ -118,6 +118,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self.label_frequency_ = chosen.relaxation.label_frequency
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         self.class_prior_ = chosen.relaxation.class_prior
+        warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
 
     def _store_pair(self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None) -> None:
         """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more."""

@@ -50,9 +50,16 @@ class FixedPropensity:
 
 
 class LogisticPropensity:
-    """A logistic model of some columns. The likelihood is the same in both models, so `f` given is `e` given."""
+    """A logistic model of some columns. The likelihood is the same in both models, so `f` given is `e` given.
 
-    def __init__(self, engine: Engine, e: Design, s: Vector, w: Vector, *, C: float, audits: Audits | None) -> None:
+    One that is `held` stays where the paper's start has it: it sees all that the classifier sees, and fitted while the
+    classifier is still nearly constant it would take its place.
+    """
+
+    def __init__(
+        self, engine: Engine, e: Design, s: Vector, w: Vector, *, C: float, audits: Audits | None, held: bool = False
+    ) -> None:
+        self.held = held
         self.engine, self.design, self.s, self.w, self.C = engine, e, s, w, C
         self.pulls = () if audits is None else (audits.pull(0),)
         self.beta = np.zeros(e.n_parameters)
@@ -64,6 +71,8 @@ class LogisticPropensity:
 
     def update(self, u: Vector) -> None:
         """Maximise the observed likelihood, the class given."""
+        if self.held:
+            return
         rows = self.engine.with_rows(s=self.s, v=u, w=self.w)
         problem = PenalisedProblem(rows, KnownPropensity(self.design), ridge_of(self.design, self.C), self.pulls)
         total = float(self.w.sum())

@@ -18,7 +18,7 @@ from scipy.special import xlog1py, xlogy
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
-from scarless.numerics.linear import Design, squared_sums, transposed_product
+from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_of
 
@@ -26,6 +26,7 @@ Vector = NDArray[np.float64]
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
+HELD_RIDGE, HELD_LEVEL = 4.0, 4.0  # on changes of a propensity that could take the classifier's place, and on the level
 DOUBT = 3.0  # by which log-likelihoods are divided for intervals
 _TOL, _MAX_ITER = 1e-9, 100
 _LOWEST = 20.0  # nats below the top, where a walk ends
@@ -116,16 +117,18 @@ def relax(
     *,
     v: Vector | None = None,
     audits: float = 4.0,
-    guard: bool = False,
+    hold: Vector | None = None,
 ) -> Relaxation:
     """Estimate scale and level of held-out logits `u`, and the propensity, together. Rows of weight 0 do not count.
 
     `v` is what is known of the propensity's logit already; None: nothing. `audits` imaginary positives, half of them
-    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen. With
-    `guard`, for a propensity that sees all that the classifier sees, levels at which the propensity tells rows further
-    apart than the classifier are left out: there the two have changed places.
+    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen.
+
+    `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
+    was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
+    tells rows further apart than the classifier are left out: there the two have changed places.
     """
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, guard)
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, hold)
     top = fits.at_top()
     points = sorted([top, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
     levels = _levels_of(points)
@@ -135,10 +138,10 @@ def relax(
 
 
 def relax_roughly(
-    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0, guard: bool = False
+    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0, hold: Vector | None = None
 ) -> Relaxation:
     """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits, guard)
+    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits, hold)
     top = fits.at_top()
     return fits.relaxation(top, _levels_of([top]))
 
@@ -183,16 +186,26 @@ class _Fits:
     weight: float
     labelled: float
     audits: float
-    guard: bool
+    hold: Vector | None
 
     @classmethod
     def of(
-        cls, engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, v: Vector, audits: float, guard: bool = False
+        cls,
+        engine: Engine,
+        e: Design,
+        u: Vector,
+        s: Vector,
+        w: Vector,
+        v: Vector,
+        audits: float,
+        hold: Vector | None = None,
     ) -> "_Fits":
+        if hold is not None:
+            v = v + engine.collect(_block_logits, e, hold)
         centre = centre_of(u, w)
         objective = RelaxedPair(e, centre, *_scales(engine, e, w))
         rows = engine.with_rows(u=u - centre, v=v, s=s, w=w)
-        return cls(rows, objective, float(w.sum()), float(w @ s), audits, guard)
+        return cls(rows, objective, float(w.sum()), float(w @ s), audits, hold)
 
     def at_top(self) -> _Point:
         """Return the most likely level, imaginary audits included."""
@@ -200,7 +213,7 @@ class _Fits:
         # The class's level is not audited, but must not run away where the labels say nothing of it.
         pulls = (Pull(0.1, one[1], self.objective.centre), Pull(weight, one[-1]))
         top = self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
-        return self.at(0.0, np.zeros(len(one))) if self.guard and top.exchanged else top
+        return self.at(0.0, np.zeros(len(one))) if self.hold is not None and top.exchanged else top
 
     def at(self, shift: float, theta: Vector) -> _Point:
         """Return the best fit at one level, from another."""
@@ -215,7 +228,7 @@ class _Fits:
         for _ in range(_MOST_STEPS):
             step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
             point = self.at(point.theta[1] + sign * step, point.theta)
-            if self.guard and point.exchanged:
+            if self.hold is not None and point.exchanged:
                 break
             stuck = abs(point.class_prior - before) < _STUCK
             before, highest = point.class_prior, max(highest, point.log_density)
@@ -229,11 +242,12 @@ class _Fits:
         """Return a fit in the units of the table."""
         theta, pair = point.theta, self.objective
         coef = theta[2:-1] / pair.unit
+        e = np.append(coef, theta[-1] - float(coef @ pair.shift))
         return Relaxation(
             pair.centre,
             shift=float(theta[1]),
             slope=float(np.exp(theta[0])),
-            e=np.append(coef, theta[-1] - float(coef @ pair.shift)),
+            e=e if self.hold is None else e + self.hold,
             class_prior=point.class_prior,
             label_frequency=point.label_frequency,
             log_likelihood=point.log_likelihood,
@@ -242,8 +256,9 @@ class _Fits:
         )
 
     def _ridge(self) -> Vector:
-        ridge = np.full(self.objective.n_parameters, PROPENSITY_RIDGE)
-        ridge[0], ridge[1], ridge[-1] = SLOPE_RIDGE, 0.0, 0.0
+        held = self.hold is not None
+        ridge = np.full(self.objective.n_parameters, HELD_RIDGE if held else PROPENSITY_RIDGE)
+        ridge[0], ridge[1], ridge[-1] = SLOPE_RIDGE, HELD_LEVEL if held else 0.0, 0.0
         return ridge
 
     def _solve(self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...]) -> Solution:
@@ -292,6 +307,10 @@ def _scales(engine: Engine, e: Design, w: Vector) -> tuple[Vector, Vector]:
 def _block_moments(X: Any, rows: Any, e: Design) -> tuple[Vector, Vector, Vector]:
     X, w = e.take(X), rows["w"]
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
+
+
+def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
+    return logits(design.take(X), beta)
 
 
 def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple[Vector, ...]:

@@ -42,11 +42,12 @@ def relax_candidates(
     """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
     relaxed = [FoldFits(fit.f.copy(), fit.e.copy(), fit.converged) for fit in fits]
     columns = np.append(problem.e_columns, training.X.shape[1])
-    guard = problem.e_columns.size == training.X.shape[1]
+    exchangeable = problem.e_columns.size == training.X.shape[1]
     for candidate in range(fits[0].f.shape[1]):
         u, times = held_out_logits(fits, folds, training.X, candidate)
         weight = np.where(times > 0, training.weight, 0.0)
-        found = relax_roughly(problem.engine, problem.e, u, training.s, weight, audits=audits, guard=guard)
+        hold = np.mean([fit.e[columns, candidate] for fit in fits], axis=0) if exchangeable else None
+        found = relax_roughly(problem.engine, problem.e, u, training.s, weight, audits=audits, hold=hold)
         for fit in relaxed:
             fit.f[:, candidate] = found.of_linear(fit.f[:, candidate])
             fit.e[columns, candidate] = found.e
@@ -70,10 +71,11 @@ def combine(
     beta, u = np.zeros(n_columns + 1), np.zeros(training.s.size)
     found: list[Relaxation] = []
 
+    hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e_columns.size == n_columns else None
+
     def relaxed(logits: Vector, times: Vector) -> Relaxation:
         weight = np.where(times > 0, training.weight, 0.0)
-        guard = problem.e_columns.size == n_columns
-        return relax(problem.engine, problem.e, logits, training.s, weight, audits=audits, guard=guard)
+        return relax(problem.engine, problem.e, logits, training.s, weight, audits=audits, hold=hold)
 
     for own, fit, candidate in members:
         logits, times = held_out_logits(fits, folds, training.X, candidate)

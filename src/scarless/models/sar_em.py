@@ -18,6 +18,7 @@ from scarless.models._base import (
     check_solver_options,
     engine_of,
     warn_if_all_labelled,
+    warn_if_all_positive,
     warn_unless_converged,
 )
 from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeable
@@ -486,6 +487,7 @@ class SAREMClassifier(PairClassifier):
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self.log_likelihood_, self.label_frequency_ = value, frequency
         warn_if_all_labelled(frequency, type(self).__name__)
+        warn_if_all_positive(prior, self._labelled / self._weight, type(self).__name__)
         self.class_prior_ = prior
 
     def summary(self, *, level: float = 0.95) -> Any:

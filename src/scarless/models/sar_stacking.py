@@ -12,7 +12,7 @@ from scarless.data.options import check_at_least_zero, check_jobs, check_positiv
 from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import Training, engine_of, warn_if_all_labelled
+from scarless.models._base import Training, engine_of, warn_if_all_labelled, warn_if_all_positive
 from scarless.models._cross_fit import held_out
 from scarless.models._crossed import CrossOptions, counted, numeric_columns
 from scarless.models._folds import Fold, check_folds
@@ -48,7 +48,8 @@ class SARStackingClassifier(PairClassifier):
     Parameters
     ----------
     estimators : list of (name, classifier), optional
-        Members; None as a classifier stands for the logistic model. Default: the logistic model and scikit-learn's
+        Members; None as a classifier stands for the logistic model. Default: the logistic model (unless every attribute
+        may drive the labelling, where two logistic models tend to change places) and scikit-learn's
         histogram boosting. Boosting by scikit-learn, LightGBM and XGBoost climbs the observed likelihood itself and
         stops early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted
         EM.
@@ -183,6 +184,9 @@ class SARStackingClassifier(PairClassifier):
             lambda given: self._columns(X, given, "attribute_sets"),
         )
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        if self.estimators is None and self._e_columns.size == self.n_features_in_:
+            # Two logistic models on the same columns tend to change places, or to call every row positive.
+            estimators = [(name, classifier) for name, classifier in estimators if classifier is not None]
         self.members_ = self._fit_members(estimators, sets, training, folds)
         self._store_mean(training, folds)
         return self
@@ -238,8 +242,10 @@ class SARStackingClassifier(PairClassifier):
         held = held_out(w, folds)
         u = logit_of(np.mean([member.f for member in self.members_], axis=0))
         engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
-        guard = self._e_columns.size == self.n_features_in_
-        found = relax(engine, design, u, s, held, audits=self.imaginary_audits, guard=guard)
+        hold = None
+        if self._e_columns.size == self.n_features_in_:
+            hold = np.mean([member.relaxation.e for member in self.members_], axis=0)
+        found = relax(engine, design, u, s, held, audits=self.imaginary_audits, hold=hold)
         self.relaxation_ = found
         self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
@@ -249,6 +255,7 @@ class SARStackingClassifier(PairClassifier):
         self.n_iter_ = max(member.n_iter for member in self.members_)
         self.converged_ = all(each.converged for each in self._relaxations())
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_positive(found.class_prior, self._labelled / self._weight, type(self).__name__)
         self.class_prior_ = found.class_prior
 
     def predict_propensity(self, X: Any) -> Vector:
