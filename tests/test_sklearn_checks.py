@@ -15,7 +15,7 @@ from scarless import (
     SCARClassifier,
 )
 
-BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, min_samples_leaf=3)
+BOOSTING = HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4, min_samples_leaf=3)
 
 ESTIMATORS = [
     NaiveClassifier(),
@@ -42,6 +42,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* can be exchanged without changing the fit:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -184,7 +184,7 @@ def test_sparse_blocks_go_by_stored_entries_not_by_columns():
 
 def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only():
     X = sparse.csr_array(np.random.default_rng(0).random((300, 40)))
-    engine, blocks = InMemoryEngine(X, {}, block_rows=70), []
+    engine, blocks = InMemoryEngine(X, {}, block_rows=70, n_threads=1), []
     narrow, wide = Design.of(np.array([3, 7])), Design.of(np.arange(39))
 
     def look(X, rows):
