@@ -55,7 +55,7 @@ class Levels(NamedTuple):
         """Share of each level, each nat of log-likelihood worth a third: for intervals.
 
         Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
-        not in the paper, a third makes nominal 95% cover 85% (``benchmarks/README.md``); the whole, 77%.
+        not in the paper, a third makes nominal 95% cover 84% after a search (``benchmarks/README.md``).
         """
         return self._shares(DOUBT)
 

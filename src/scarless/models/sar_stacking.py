@@ -55,7 +55,7 @@ class SARStackingClassifier(PairClassifier):
         EM.
     propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
         Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for
-        who cannot name any. The class is then found about as well, but the propensity is less sure, and where it
+        who cannot name any. Class and propensity are then both less sure, and where it
         matters `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifiers may see; each classifier is fitted on each set. "auto": all columns, and
@@ -335,9 +335,8 @@ class SARStackingClassifier(PairClassifier):
         remarks = []
         if self._e_columns.size == self.n_features_in_:
             remarks.append(
-                "Every attribute may drive the labelling: the class is found nearly as well as with the right ones "
-                "named, but the propensity is less sure, and which of both an attribute belongs to is partly a matter "
-                "of form."
+                "Every attribute may drive the labelling: class and propensity are both less sure than with the right "
+                "ones named, and which of them an attribute belongs to is partly a matter of form."
             )
         priors = [member.relaxation.class_prior for member in self.members_]
         if max(priors) - min(priors) > 0.25:
