@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.data.notices import warn_user
-from scarless.models._logistic import PairFit, fit_pair, predict, summarise_pair
+from scarless.models._logistic import PairFit, predict, summarise_pair
 from scarless.models._starts import PairProblem, Start, exchanged_start, see_the_same, the_papers_start
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, logits
@@ -193,20 +193,8 @@ def warn_if_exchangeable(
 def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
     engine, s, w, f, e = problem.engine, problem.s, problem.w, problem.f, problem.e
     total = float(w.sum())
-    fit = fit_pair(
-        engine,
-        f,
-        e,
-        s,
-        w,
-        C=problem.C,
-        propensity_C=problem.propensity_C,
-        tol=rules.tol,
-        max_iter=rules.max_iter,
-        start=start.parameters,
-        audits=problem.audits,
-        progress=rules.reporter(start.name, total),
-    )
+    progress = rules.reporter(start.name, total)
+    fit = problem.fit(start.parameters, tol=rules.tol, max_iter=rules.max_iter, progress=progress)
     summary = summarise_pair(engine, f, e, s, w, fit.f, fit.e)
     basin = Basin(
         objective=fit.solution.value,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scarless.data.tables import take_rows
 from scarless.models._base import engine_of
-from scarless.models._logistic import PairFit, fit_pair, imagine_audits
+from scarless.models._logistic import PairFit, imagine_audits
 from scarless.models._starts import PairProblem, the_papers_start
 from scarless.numerics import likelihood
 
@@ -74,7 +74,8 @@ def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple
         column: dict[float, Vector] = {}
         for C, neighbour in _outwards(grid.Cs):
             problem = path.problem._replace(C=C, propensity_C=propensity_C)
-            fit = fit_along(problem, start if neighbour is None else column[neighbour], tol=tol, max_iter=max_iter)
+            begin = start if neighbour is None else column[neighbour]
+            fit = problem.fit(begin, tol=tol, max_iter=max_iter, damp_indefinite=True)
             column[C] = fit.solution.parameters
             yield place[C, propensity_C], fit
         first[propensity_C] = column[middle]
@@ -89,27 +90,9 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
     for number, (here, here_e) in enumerate(steps, start=1):
         exact = tol if number == len(steps) else max(tol, 1e-8)
-        fit = fit_along(problem._replace(C=here, propensity_C=here_e), at, tol=exact, max_iter=max_iter)
+        fit = problem._replace(C=here, propensity_C=here_e).fit(at, tol=exact, max_iter=max_iter, damp_indefinite=True)
         at = fit.solution.parameters
     return fit
-
-
-def fit_along(problem: PairProblem, start: Vector, *, tol: float, max_iter: int) -> PairFit:
-    """Fit one pair of penalties from another's optimum."""
-    return fit_pair(
-        problem.engine,
-        problem.f,
-        problem.e,
-        problem.s,
-        problem.w,
-        C=problem.C,
-        propensity_C=problem.propensity_C,
-        tol=tol,
-        max_iter=max_iter,
-        start=start,
-        damp_indefinite=True,
-        audits=problem.audits,
-    )
 
 
 def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:

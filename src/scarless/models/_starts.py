@@ -3,7 +3,7 @@
 Each start is a vector of both models' parameters.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from scarless.engines import Engine
 from scarless.engines.blas import BLAS
 from scarless.models._logistic import (
     Audits,
+    PairFit,
     balanced_start,
     exchange,
     fit_pair,
@@ -24,6 +25,7 @@ from scarless.models._logistic import (
     propensity_start,
 )
 from scarless.numerics.linear import Design, logits, squared_sums
+from scarless.numerics.newton import Trace
 from scarless.numerics.roots import find_root
 
 Vector = NDArray[np.float64]
@@ -85,6 +87,32 @@ class PairProblem(NamedTuple):
         """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
         step = max(1, self.s.size // n_rows)
         return self._replace(engine=self.engine.every(step), s=self.s[::step], w=self.w[::step])
+
+    def fit(
+        self,
+        start: Vector | None,
+        *,
+        tol: float,
+        max_iter: int,
+        damp_indefinite: bool = False,
+        progress: Callable[[Trace], None] | None = None,
+    ) -> PairFit:
+        """Fit both models from a start; None is the paper's."""
+        return fit_pair(
+            self.engine,
+            self.f,
+            self.e,
+            self.s,
+            self.w,
+            C=self.C,
+            propensity_C=self.propensity_C,
+            tol=tol,
+            max_iter=max_iter,
+            start=start,
+            damp_indefinite=damp_indefinite,
+            audits=self.audits,
+            progress=progress,
+        )
 
     @property
     def labelled_share(self) -> float:
@@ -166,18 +194,7 @@ def exclusion_start(problem: PairProblem) -> Start:
     sees them too, and takes of it what raises the likelihood.
     """
     own = ~np.isin(problem.f_columns, problem.e_columns)
-    fit = fit_pair(
-        problem.engine,
-        Design.of(problem.f_columns[own]),
-        problem.e,
-        problem.s,
-        problem.w,
-        C=problem.C,
-        propensity_C=problem.propensity_C,
-        tol=_ROUGH,
-        max_iter=200,
-        audits=problem.audits,
-    )
+    fit = problem._replace(f_columns=problem.f_columns[own]).fit(None, tol=_ROUGH, max_iter=200)
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))
@@ -252,19 +269,7 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
 
 
 def _rough_climb(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
-    solution = fit_pair(
-        problem.engine,
-        problem.f,
-        problem.e,
-        problem.s,
-        problem.w,
-        C=problem.C,
-        propensity_C=problem.propensity_C,
-        tol=_ROUGH,
-        max_iter=100,
-        start=start,
-        audits=problem.audits,
-    ).solution
+    solution = problem.fit(start, tol=_ROUGH, max_iter=100).solution
     return solution.value, solution.parameters
 
 

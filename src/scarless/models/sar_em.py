@@ -10,35 +10,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.data.notices import warn_user
 from scarless.data.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
-from scarless.data.progress import progress_bar
 from scarless.data.tables import check_foreign_table, check_numeric, take_columns
 from scarless.data.vectors import check_random_stream
 from scarless.models._base import (
     Training,
     check_solver_options,
     engine_of,
-    warn_if_all_labelled,
-    warn_if_all_positive,
     warn_unless_converged,
 )
 from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeable
-from scarless.models._crossed import (
-    Crossed,
-    CrossOptions,
-    counted,
-    cross_fit,
-    importances_of,
-    model_of,
-    warn_of_collapse,
-    warn_unless_settled,
-)
+from scarless.models._crossed_classifier import CrossedClassifier
 from scarless.models._em import EMStep, em
-from scarless.models._folds import check_folds, refuse_odd_cv
+from scarless.models._folds import refuse_odd_cv
 from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
-from scarless.models._pair import PairClassifier, means_all
-from scarless.models._stack_summary import crossed_summary
+from scarless.models._pair import means_all
 from scarless.models._starts import PairProblem, check_starts, make_starts
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -48,7 +35,7 @@ Vector = NDArray[np.float64]
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(PairClassifier):
+class SAREMClassifier(CrossedClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -284,7 +271,7 @@ class SAREMClassifier(PairClassifier):
         if type(self.classifier) is type(self.propensity_model) and not means_all(self.propensity_attributes):
             penalties = (float(self.C), float(self.propensity_C))
             warn_if_exchangeable(self._f_columns, self._e_columns, type(self).__name__, penalties=penalties)
-        self._crossed: Crossed | None = None
+        self._crossed = None
         if solver == "newton":
             self._fit_newton(training)
         elif solver == "cross-fit":
@@ -292,21 +279,6 @@ class SAREMClassifier(PairClassifier):
         else:
             self._fit_em(training)
         return self
-
-    @property
-    def feature_importances_(self) -> Vector:
-        """Mean of the folds' importances; of LightGBM and XGBoost by gain."""
-        crossed = getattr(self, "_crossed", None)
-        every = [] if crossed is None else [importances_of(model) for model in crossed.fit.models]
-        found = [each for each in every if each is not None]
-        if not found:
-            raise AttributeError(
-                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost "
-                "or a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
-                "make_pu_scorer(...)."
-            )
-        mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
-        return np.asarray(mean)
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
@@ -394,9 +366,6 @@ class SAREMClassifier(PairClassifier):
         if not isinstance(self.imaginary_audits, str) or self.imaginary_audits != "auto":
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
 
-    def _audits(self, default: float) -> float:
-        return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
-
     def _check_start_class_prior(self) -> None:
         """Refuse a class prior to begin at that is 0 or 1 for all that floating-point sums can tell."""
         if not isinstance(self.start, str) and not _NEAREST_PRIOR <= self.start <= 1.0 - _NEAREST_PRIOR:
@@ -428,84 +397,6 @@ class SAREMClassifier(PairClassifier):
         solution = fit_targets(engine, problem.f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
         warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
         return solution.parameters
-
-    def _fit_crossed(self, everything: Training) -> None:
-        training = counted(everything)
-        tol = 1e-4 if self.tol is None else self.tol
-        options = CrossOptions(
-            C=self.C,
-            propensity_C=self.propensity_C,
-            audits=self._audits(4.0),
-            tol=tol,
-            window=self.window,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-        )
-        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
-        with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
-
-            def tell(what: str) -> None:
-                advance()
-                if self.verbose:
-                    print(f"SAREMClassifier: {what}", flush=True)
-
-            crossed = cross_fit(
-                self.classifier,
-                self.propensity_model if self._e_columns.size else None,
-                training,
-                self._f_columns,
-                self._e_columns,
-                folds,
-                options,
-                tell,
-            )
-        self._store_crossed(crossed, training)
-
-    def _store_crossed(self, crossed: Crossed, training: Training) -> None:
-        fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
-        self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
-        self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
-        self.classifiers_ = [model_of(model) for model in fit.models]
-        self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
-        self.history_ = {
-            "log_likelihood": np.array(fit.log_likelihood) * self._judged,
-            "mean_propensity": np.array(fit.mean_propensity),
-        }
-        if crossed.learned is None:
-            self._store_linear(
-                relaxation.e if self.relax else crossed.plain_e, Design.of(self._e_columns), "propensity_"
-            )
-        if self.relax:
-            self.relaxation_, self._levels = relaxation, (relaxation.levels,)
-            prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
-        else:
-            f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
-            held = fit.weight
-            prior, frequency = float(held @ f) / self._judged, float(held @ (f * e)) / float(held @ f)
-            value = float(held @ log_likelihood_of_probabilities(f, e, training.s))
-        warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
-        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
-        self.log_likelihood_, self.label_frequency_ = value, frequency
-        warn_if_all_labelled(frequency, type(self).__name__)
-        warn_if_all_positive(prior, self._labelled / self._weight, type(self).__name__)
-        self.class_prior_ = prior
-
-    def summary(self, *, level: float = 0.95) -> Any:
-        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Nominal probability that an interval covers.
-
-        Returns
-        -------
-        Summary or StackSummary
-            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
-        """
-        if getattr(self, "_crossed", None) is None or not self.relax:
-            return super().summary(level=level)
-        return crossed_summary(self, type(self.classifier).__name__, level)
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training

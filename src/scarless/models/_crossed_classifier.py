@@ -1,0 +1,146 @@
+"""A pair whose classifier is the user's: fitted in folds, relaxed, stored, and what it can say of itself."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from scarless.data.progress import progress_bar
+from scarless.models._base import Training, warn_if_all_labelled, warn_if_all_positive
+from scarless.models._crossed import (
+    Crossed,
+    CrossOptions,
+    counted,
+    cross_fit,
+    importances_of,
+    model_of,
+    warn_of_collapse,
+    warn_unless_settled,
+)
+from scarless.models._folds import check_folds
+from scarless.models._pair import PairClassifier
+from scarless.models._stack_summary import crossed_summary
+from scarless.numerics.likelihood import log_likelihood_of_probabilities
+from scarless.numerics.linear import Design
+
+Vector = NDArray[np.float64]
+
+
+class CrossedClassifier(PairClassifier):
+    """The cross-fitted half of `SAREMClassifier`; its parameters are that class's."""
+
+    classifier: Any
+    propensity_model: Any
+    cross_fit: Any
+    relax: bool
+    C: float
+    propensity_C: float
+    imaginary_audits: Any
+    tol: float | None
+    window: int
+    max_iter: int
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool
+    _crossed: Crossed | None
+    _f_columns: NDArray[np.intp]
+    _e_columns: NDArray[np.intp]
+    _f_learner: Any
+    _e_learner: Any
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Mean of the folds' importances; of LightGBM and XGBoost by gain."""
+        crossed = getattr(self, "_crossed", None)
+        every = [] if crossed is None else [importances_of(model) for model in crossed.fit.models]
+        found = [each for each in every if each is not None]
+        if not found:
+            raise AttributeError(
+                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost "
+                "or a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
+                "make_pu_scorer(...)."
+            )
+        mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
+        return np.asarray(mean)
+
+    def _audits(self, default: float) -> float:
+        return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
+
+    def _fit_crossed(self, everything: Training) -> None:
+        training = counted(everything)
+        tol = 1e-4 if self.tol is None else self.tol
+        options = CrossOptions(
+            C=self.C,
+            propensity_C=self.propensity_C,
+            audits=self._audits(4.0),
+            tol=tol,
+            window=self.window,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
+
+            def tell(what: str) -> None:
+                advance()
+                if self.verbose:
+                    print(f"SAREMClassifier: {what}", flush=True)
+
+            crossed = cross_fit(
+                self.classifier,
+                self.propensity_model if self._e_columns.size else None,
+                training,
+                self._f_columns,
+                self._e_columns,
+                folds,
+                options,
+                tell,
+            )
+        self._store_crossed(crossed, training)
+
+    def _store_crossed(self, crossed: Crossed, training: Training) -> None:
+        fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
+        self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
+        self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
+        self.classifiers_ = [model_of(model) for model in fit.models]
+        self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
+        self.history_ = {
+            "log_likelihood": np.array(fit.log_likelihood) * self._judged,
+            "mean_propensity": np.array(fit.mean_propensity),
+        }
+        if crossed.learned is None:
+            self._store_linear(
+                relaxation.e if self.relax else crossed.plain_e, Design.of(self._e_columns), "propensity_"
+            )
+        if self.relax:
+            self.relaxation_, self._levels = relaxation, (relaxation.levels,)
+            prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
+        else:
+            f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
+            held = fit.weight
+            prior, frequency = float(held @ f) / self._judged, float(held @ (f * e)) / float(held @ f)
+            value = float(held @ log_likelihood_of_probabilities(f, e, training.s))
+        warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
+        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
+        self.log_likelihood_, self.label_frequency_ = value, frequency
+        warn_if_all_labelled(frequency, type(self).__name__)
+        warn_if_all_positive(prior, self._labelled / self._weight, type(self).__name__)
+        self.class_prior_ = prior
+
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary or StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        if getattr(self, "_crossed", None) is None or not self.relax:
+            return super().summary(level=level)
+        return crossed_summary(self, type(self.classifier).__name__, level)
