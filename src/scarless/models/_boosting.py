@@ -1,8 +1,7 @@
 r"""Gradient boosting on the observed likelihood itself: trees for the classifier's logit, labels as they are.
 
-A round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` with the expected information of `u` as
-curvature (`numerics.likelihood`), the propensity given. The libraries differ in how they take a gradient; nothing else
-here knows them apart.
+A round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` with a curvature, the propensity given. The
+libraries differ in how they take a gradient; nothing else here knows them apart.
 """
 
 from collections.abc import Callable
@@ -20,9 +19,7 @@ Vector = NDArray[np.float64]
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
 
 ROUNDS = 5  # a stage: the propensity is fitted anew after so many
-# Where labels are rare a row tells next to nothing; a leaf of such rows must not take a step that knows no measure.
-_LONGEST = 20.0
-_FLATTEST = 1e-6
+_FLATTEST = 1e-6  # curvature of a row
 
 
 class Booster(Protocol):
@@ -133,9 +130,9 @@ class HistogramBooster:
     def advance(self, gradient: Gradient) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
         climb, curvature = gradient(self.z)
-        step = np.clip(climb / np.maximum(curvature, _FLATTEST), -_LONGEST, _LONGEST)
+        weight = np.maximum(curvature, _FLATTEST)
         model = HistGradientBoostingRegressor(**self.params)
-        self.models.append(model.fit(self.X, step, sample_weight=np.maximum(curvature, _FLATTEST)))
+        self.models.append(model.fit(self.X, climb / weight, sample_weight=weight))
         self.z += model.predict(self.X)
 
     def last(self, X: Any) -> Vector:
