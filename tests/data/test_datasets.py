@@ -368,3 +368,8 @@ def test_a_frame_needs_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r'PUData.frame needs pandas: pip install "scarless\[data\]"'):
         _ = PUData(X, None, ("a", "b"), "toy", ORIGIN).frame
+
+
+def test_bundled_is_a_yes_or_a_no():
+    with pytest.raises(ValueError, match="bundled must be True or False"):
+        dataset_names(bundled=np.array([0.5, 0.5]))

@@ -775,3 +775,8 @@ def test_a_factor_that_is_no_number_is_told_of(gamma):
         ValueError, match="gamma is a factor on the odds of the propensity: one number of at least 1; got"
     ):
         Sensitivity([0.1, 0.2], [0.5, 0.5]).at(gamma)
+
+
+def test_names_that_have_not_been_read():
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, which holds no values yet"):
+        Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))

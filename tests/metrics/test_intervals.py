@@ -3,6 +3,7 @@ import inspect
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -203,3 +204,9 @@ def test_input_errors():
         risk_interval(f, [0, 1, 1], 0.5)
     with pytest.raises(ValueError, match="cost must be one of"):
         risk_interval(f, s, 0.5, cost="hinge")
+
+
+@pytest.mark.parametrize("method", [np.array(["normal", "normal"]), pd.NA, None, 3])
+def test_a_method_that_is_no_name(method):
+    with pytest.raises(ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got"):
+        risk_interval([0.2, 0.8], [0, 1], 0.5, method=method)

@@ -248,3 +248,10 @@ def test_folds_of_a_cross_fit_that_are_none_are_refused(pu):
     for given in (True, 0.5, "five"):
         with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
             memorising(cross_fit=given).fit(pu.X, pu.s, propensity=pu.e)
+
+
+def test_propensities_whose_inverse_overflows_are_told_of():
+    s = np.array([1, 0, 1, 0])
+    with pytest.warns(ConvergenceWarning, match="more positives than rows"):
+        model = PropensityWeightedClassifier().fit(np.eye(4), s, propensity=np.full(4, 5e-324))
+    assert np.isfinite(model.predict_proba(np.eye(4))).all()

@@ -349,3 +349,24 @@ def test_few_labels_and_few_without_have_finite_answers(data, n_labelled):
     s = np.zeros(u.size)
     s[np.argsort(-u)[:n_labelled]] = 1.0
     assert_finite(relaxed(X, u, s))
+
+
+@pytest.mark.parametrize("shift", [-1.5, -0.2, 0.0, 0.7])
+def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shift):
+    X, u, s = simulate()
+    columns = np.arange(3)
+    for hold in (None, np.array([0.1, 0.8, -0.4, 0.2])):
+        fits = _Fits.of(engine_of(X), Design.of(columns), u, s, np.ones(s.size), np.zeros(s.size), 0.0, hold)
+        point = fits.at(shift, np.zeros(6))
+        assert point.theta[1] == shift
+        assert point.converged
+
+
+def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
+    X, u, s = simulate(300)
+    columns, hold = np.arange(3), np.array([0.5, -0.5, 0.3, -1.0])  # far from the truth
+    held = relaxed(X, u, s, columns=columns, hold=hold, audits=0.0)
+    free = relaxed(X, u, s, columns=columns, audits=0.0)
+    moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
+    assert 0.1 < moved < gone
+    assert held.levels.class_prior.min() < held.class_prior < held.levels.class_prior.max()

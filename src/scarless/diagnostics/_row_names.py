@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.data.kinds import refuse_unread
 from scarless.data.options import shown
 
 
@@ -35,6 +36,7 @@ def check_row_order(values: Any, name: str, index: Sequence[Any] | NDArray[Any] 
 
 def check_names(row_names: Any, n_rows: int) -> NDArray[Any] | range | None:
     """Return one name per row, or raise; a range where rows are just numbered."""
+    refuse_unread(row_names, "row_names")
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
     if isinstance(row_names, str) or not np.iterable(row_names):

@@ -78,12 +78,19 @@ def count_rows(X: Any) -> int:
     """
     refuse_unread(X, "X")
     refuse_masked(X, "X")
-    shape = tuple(X.shape) if hasattr(X, "shape") else np.shape(X)
+    shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
     if len(shape) != 2:
         raise ValueError(
             f"X must be a table with rows and columns; its shape is {shape}. A single attribute is X.reshape(-1, 1)."
         )
     return int(shape[0])
+
+
+def _shape_of_lists(X: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a table with rows of equal length; NumPy can make none of it: {error}.") from error
 
 
 def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:

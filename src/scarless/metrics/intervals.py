@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from scarless.data.options import check_choice
 from scarless.data.vectors import FloatVector, check_random_stream
 from scarless.metrics._rows import check_fraction, check_labelled_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
@@ -127,8 +128,7 @@ def risk_interval(
     True
     """
     check_fraction(level, "level")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
+    check_choice(method, "method", METHODS)
     if cost_range is not None and method != "empirical-bernstein":
         raise ValueError(f"cost_range is for method='empirical-bernstein' only; method is {method!r}.")
     p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)

@@ -1,7 +1,7 @@
 r"""Gradient boosting on the observed likelihood itself: trees for the classifier's logit, labels as they are.
 
-A round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` with a curvature, the propensity given. The
-libraries differ in how they take a gradient; nothing else here knows them apart.
+A round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` with a curvature, the propensity given.
+The libraries differ in how they take a gradient; nothing else here knows them apart.
 """
 
 from collections.abc import Callable

@@ -14,6 +14,7 @@ from scarless.models._learners import CopiesLearner, Learner, TreeLearner, final
 Vector = NDArray[np.float64]
 
 # An implied class prior of 1 or more is lowered to this.
+_SMALLEST = 1e-290  # propensity whose inverse can be summed
 _LARGEST_PRIOR = 0.999
 # Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
 _FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
@@ -26,7 +27,7 @@ def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = N
     of ``s/e``, its estimate of the class prior, is below 1. (With a penalty on all other coefficients that is also
     enough.) Trees by regression always have a minimum, so their shares are left alone.
     """
-    share = np.divide(s, e, out=np.zeros_like(s), where=s > 0)  # an estimated e may be 0 where there are no labels
+    share = s / np.maximum(e, _SMALLEST)  # an estimated e may be 0 where there are no labels
     prior = float(w @ share) / float(w.sum())
     if prior < 1.0 or isinstance(learner, TreeLearner):
         return share

@@ -262,7 +262,10 @@ class _Fits:
         return ridge
 
     def _solve(self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...]) -> Solution:
-        problem = PenalisedProblem(self.engine, objective, self._ridge(), pulls)
+        ridge = self._ridge()
+        if objective.hold_level:
+            ridge[1] = 0.0  # the likelihood holds still along it, so its ridge would move it alone
+        problem = PenalisedProblem(self.engine, objective, ridge, pulls)
         return problem.solve(start, total_weight=self.weight, tol=_TOL, max_iter=_MAX_ITER, damp_indefinite=True)
 
     def _point(self, solution: Solution) -> _Point:

@@ -11,7 +11,7 @@ from scarless.data.datasets.encoding import scale_to_range
 from scarless.data.datasets.fetch import read_files
 from scarless.data.datasets.pu_data import Provenance, PUData
 from scarless.data.datasets.registry import DATASETS
-from scarless.data.options import shown
+from scarless.data.options import check_flag, shown
 
 PathLike = str | os.PathLike[str]
 
@@ -26,7 +26,7 @@ def dataset_names(*, bundled: bool = False) -> tuple[str, ...]:
     >>> dataset_names(bundled=True)[8:]
     ('bundled_breast_cancer', 'bundled_digits', 'simulated')
     """
-    return (*DATASETS, *BUNDLED) if bundled else tuple(DATASETS)
+    return (*DATASETS, *BUNDLED) if check_flag(bundled, "bundled") else tuple(DATASETS)
 
 
 def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
