@@ -138,4 +138,4 @@ def test_attributes_that_need_a_table_to_be_read_are_refused(make, attributes):
 
 def test_rows_of_unequal_length():
     with pytest.raises(ValueError, match="X must be a table with rows of equal length; NumPy can make none of it"):
-        StepSAR([0]).propensity([[1.0, 2.0], [3.0]])
+        LogisticSAR([0], [1.0]).propensity([[1.0, 2.0], [3.0]])
