@@ -189,7 +189,7 @@ def lognormal_levels(n=200, deviation=0.2):
     """Return levels whose density per logarithm of the class prior is normal, unevenly spaced."""
     x = np.sort(np.log(0.3) + deviation * np.append(norm.ppf((np.arange(n) + 0.5) / n), np.linspace(-9, 9, n)))
     log_density = -0.5 * ((x - np.log(0.3)) / deviation) ** 2
-    return Levels(np.exp(x), np.full(x.size, 0.5), log_density, x, np.ones(x.size))
+    return Levels(np.exp(x), np.full(x.size, 0.5), log_density, x, np.ones(x.size), np.zeros(x.size, bool))
 
 
 def test_weights_are_density_times_the_way_however_the_levels_are_spaced():

@@ -44,15 +44,17 @@ class Levels(NamedTuple):
     log_density: Vector  # up to a constant
     shift: Vector  # of the classifier's logit there
     slope: Vector
+    exchanged: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
 
     @property
     def weight(self) -> Vector:
-        """Share of each level, if the models were of the right form."""
-        return self._shares(1.0)
+        """Share of each level, if the models were of the right form and have not changed places."""
+        weight = self._shares(1.0) * ~self.exchanged
+        return weight / weight.sum() if weight.any() else ~self.exchanged / np.sum(~self.exchanged)
 
     @property
     def doubtful_weight(self) -> Vector:
-        """Share of each level, each nat of log-likelihood worth a third: for intervals.
+        """Share of each level, each nat of log-likelihood worth a third: for intervals, which rule nothing else out.
 
         Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
         not in the paper, a third makes nominal 95% cover 84% after a search (``benchmarks/README.md``).
@@ -126,11 +128,13 @@ def relax(
 
     `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
     was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
-    tells rows further apart than the classifier are left out: there the two have changed places.
+    tells rows further apart than the classifier are not believed, since there the two have changed places; intervals
+    have them.
     """
     fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, hold)
     top = fits.at_top()
-    points = sorted([top, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
+    believed = top._replace(exchanged=False)  # whatever lies around it
+    points = sorted([believed, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
     levels = _levels_of(points)
     there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
     shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
@@ -213,7 +217,7 @@ class _Fits:
         # The class's level is not audited, but must not run away where the labels say nothing of it.
         pulls = (Pull(0.1, one[1], self.objective.centre), Pull(weight, one[-1]))
         top = self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
-        return self.at(0.0, np.zeros(len(one))) if self.hold is not None and top.exchanged else top
+        return self.at(0.0, np.zeros(len(one))) if top.exchanged else top
 
     def at(self, shift: float, theta: Vector) -> _Point:
         """Return the best fit at one level, from another."""
@@ -227,9 +231,9 @@ class _Fits:
         highest, before = top.log_density, top.class_prior
         for _ in range(_MOST_STEPS):
             step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
+            beyond = point.exchanged  # there is no way back
             point = self.at(point.theta[1] + sign * step, point.theta)
-            if self.hold is not None and point.exchanged:
-                break
+            point = point._replace(exchanged=point.exchanged or beyond)
             stuck = abs(point.class_prior - before) < _STUCK
             before, highest = point.class_prior, max(highest, point.log_density)
             yield point
@@ -272,7 +276,9 @@ class _Fits:
         theta = solution.parameters
         value, positives, labelled, _, *moments = self.engine.total(_block_answers, self.objective, theta)
         total_u, squares_u, total_v, squares_v = moments
-        exchanged = _variance(total_u, squares_u, self.weight) < _variance(total_v, squares_v, self.weight)
+        exchanged = self.hold is not None and (
+            _variance(total_u, squares_u, self.weight) < _variance(total_v, squares_v, self.weight)
+        )
         prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
         penalty = 0.5 * float(self._ridge() @ theta**2)
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
@@ -292,7 +298,8 @@ class _Fits:
 
 def _levels_of(points: list[_Point]) -> Levels:
     fields = [
-        (p.class_prior, p.label_frequency, p.log_density, float(p.theta[1]), float(np.exp(p.theta[0]))) for p in points
+        (p.class_prior, p.label_frequency, p.log_density, float(p.theta[1]), float(np.exp(p.theta[0])), p.exchanged)
+        for p in points
     ]
     return Levels(*(np.array(field) for field in zip(*fields, strict=True)))
 
