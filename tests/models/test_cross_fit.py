@@ -211,13 +211,8 @@ def fit_that(values, means, best):
 
 def relaxation_at(frequencies):
     frequency = np.asarray(frequencies)
-    levels = Levels(
-        0.2 / frequency[::-1],
-        frequency[::-1],
-        np.zeros(frequency.size),
-        *np.zeros((2, frequency.size)),
-        np.zeros(frequency.size, bool),
-    )
+    n = frequency.size
+    levels = Levels(0.2 / frequency[::-1], frequency[::-1], *np.zeros((4, n)), np.zeros(n, bool))
     return Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.4, 0.5, -1.0, levels, True)
 
 

@@ -7,6 +7,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
+from scarless import SAREMClassifierCV
 from scarless.models._base import engine_of
 from scarless.models._relaxed import Levels, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 from scarless.numerics.linear import Design
@@ -189,7 +190,9 @@ def lognormal_levels(n=200, deviation=0.2):
     """Return levels whose density per logarithm of the class prior is normal, unevenly spaced."""
     x = np.sort(np.log(0.3) + deviation * np.append(norm.ppf((np.arange(n) + 0.5) / n), np.linspace(-9, 9, n)))
     log_density = -0.5 * ((x - np.log(0.3)) / deviation) ** 2
-    return Levels(np.exp(x), np.full(x.size, 0.5), log_density, x, np.ones(x.size), np.zeros(x.size, bool))
+    return Levels(
+        np.exp(x), np.full(x.size, 0.5), log_density, np.zeros(x.size), x, np.ones(x.size), np.zeros(x.size, bool)
+    )
 
 
 def test_weights_are_density_times_the_way_however_the_levels_are_spaced():
@@ -370,3 +373,38 @@ def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
     moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
     assert 0.1 < moved < gone
     assert held.levels.class_prior.min() < held.class_prior < held.levels.class_prior.max()
+
+
+def few_labels(seed=101):
+    """Return a table with about 20 labels for 1,400 positives: nothing but the audits says how many there are."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2_500, 4))
+    y = rng.random(2_500) < expit(3 * X[:, 0] - X[:, 1] + 0.5)
+    return X, y, (y & (rng.random(2_500) < expit(X[:, 3] - 4.5))).astype(int)
+
+
+def test_imaginary_audits_rule_nothing_out_and_are_told_of():
+    X, y, s = few_labels()
+    model = SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], random_state=0).fit(X, s)
+    low, high = model.class_prior_interval()
+    assert low < y.mean() < high
+    assert "The labels hardly tell the class prior" in str(model.summary())
+    plenty = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], random_state=0).fit(*simulate(2_000)[::2])
+    assert "hardly tell" not in str(plenty.summary())
+
+
+def test_intervals_hold_levels_that_are_not_believed():
+    """Where the propensity sees all that the classifier sees, the walk goes on where the two have changed places."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000, 4))
+    u = 1.2 * X[:, 0] - 0.5
+    y = rng.random(1_000) < expit(u)
+    s = (y & (rng.random(1_000) < expit(1.5 * X[:, 3]))).astype(float)
+    found = relaxed(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), audits=0.0)
+    levels = found.levels
+    assert levels.exchanged.any()
+    assert not levels.exchanged.all()
+    assert levels.weight[levels.exchanged].sum() == 0.0
+    assert levels.doubtful_weight[levels.exchanged].sum() > 0.0
+    low, high = levels_interval([levels], "class_prior", 0.95)
+    assert low < y.mean() < high

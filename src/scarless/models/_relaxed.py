@@ -33,6 +33,7 @@ _LOWEST = 20.0  # nats below the top, where a walk ends
 _MOST_STEPS = 40
 _FURTHEST = 0.04  # in class prior, in one step
 _STUCK = 1e-6  # in class prior, where more of a level changes nothing
+_MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
 _FAR = 10.0  # logits beyond which all are as good as sure
 
 
@@ -42,6 +43,7 @@ class Levels(NamedTuple):
     class_prior: Vector  # ascending
     label_frequency: Vector
     log_density: Vector  # up to a constant
+    imagined: Vector  # what imaginary audits add to it
     shift: Vector  # of the classifier's logit there
     slope: Vector
     exchanged: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
@@ -49,21 +51,22 @@ class Levels(NamedTuple):
     @property
     def weight(self) -> Vector:
         """Share of each level, if the models were of the right form and have not changed places."""
-        weight = self._shares(1.0) * ~self.exchanged
+        weight = self._shares(self.log_density) * ~self.exchanged
         return weight / weight.sum() if weight.any() else ~self.exchanged / np.sum(~self.exchanged)
 
     @property
     def doubtful_weight(self) -> Vector:
         """Share of each level, each nat of log-likelihood worth a third: for intervals, which rule nothing else out.
 
+        Imaginary audits do not count: they may say what to believe, not what to rule out.
         Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
         not in the paper, a third makes nominal 95% cover 84% after a search (``benchmarks/README.md``).
         """
-        return self._shares(DOUBT)
+        return self._shares((self.log_density - self.imagined) / DOUBT)
 
-    def _shares(self, doubt: float) -> Vector:
+    def _shares(self, log_density: Vector) -> Vector:
         """Return density times the way to the neighbours, as a factor of the class prior."""
-        density = np.exp((self.log_density - self.log_density.max()) / doubt)
+        density = np.exp(log_density - log_density.max())
         apart = np.gradient(np.log(self.class_prior)) if density.size > 1 else np.ones(1)
         share = density * np.maximum(apart, 1e-12)
         return np.asarray(share / share.sum())
@@ -72,6 +75,18 @@ class Levels(NamedTuple):
     def mean(self) -> float:
         """The mean class prior."""
         return float(self.weight @ self.class_prior)
+
+    def remarks(self) -> list[str]:
+        """Say where the mean comes from imaginary audits more than from labels."""
+        share = self._shares(self.log_density - self.imagined) * ~self.exchanged
+        alone = float(share @ self.class_prior) / float(share.sum()) if share.any() else self.mean
+        if abs(alone - self.mean) <= _MOVED:
+            return []
+        return [
+            f"The labels hardly tell the class prior: it is {self.mean:.3f} with imaginary audits, which keep the "
+            f"label frequency off 0 and 1, and would be {alone:.3f} without. Its interval does not count them. A few rows "
+            "whose class is looked up would settle it."
+        ]
 
     @property
     def deviation(self) -> float:
@@ -177,6 +192,7 @@ class _Point(NamedTuple):
     label_frequency: float
     log_likelihood: float
     log_density: float
+    imagined: float
     converged: bool
     exchanged: bool  # whether the propensity tells rows further apart than the classifier
 
@@ -228,18 +244,19 @@ class _Fits:
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
         """Yield fits at levels further and further from the top, until they are out of the question."""
         point, step = top, self._first_step(top)
-        highest, before = top.log_density, top.class_prior
+        highest, before = top.log_density - top.imagined, top.class_prior
         for _ in range(_MOST_STEPS):
             step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
             beyond = point.exchanged  # there is no way back
             point = self.at(point.theta[1] + sign * step, point.theta)
             point = point._replace(exchanged=point.exchanged or beyond)
             stuck = abs(point.class_prior - before) < _STUCK
-            before, highest = point.class_prior, max(highest, point.log_density)
+            density = point.log_density - point.imagined
+            before, highest = point.class_prior, max(highest, density)
             yield point
             if stuck:
                 break
-            if point.log_density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
+            if density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
 
     def relaxation(self, point: _Point, levels: Levels) -> Relaxation:
@@ -282,8 +299,11 @@ class _Fits:
         prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
         penalty = 0.5 * float(self._ridge() @ theta**2)
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
-        density = float(value) - penalty + self.audits * max(audited, -1e6)
-        return _Point(theta, prior, frequency, float(value), density, solution.status is Status.CONVERGED, exchanged)
+        imagined = self.audits * max(audited, -1e6)
+        density = float(value) - penalty + imagined
+        return _Point(
+            theta, prior, frequency, float(value), density, imagined, solution.status is Status.CONVERGED, exchanged
+        )
 
     def _pace(self, point: _Point) -> float:
         """Return how fast the class prior moves with the level."""
@@ -298,7 +318,7 @@ class _Fits:
 
 def _levels_of(points: list[_Point]) -> Levels:
     fields = [
-        (p.class_prior, p.label_frequency, p.log_density, float(p.theta[1]), float(np.exp(p.theta[0])), p.exchanged)
+        (p.class_prior, p.label_frequency, p.log_density, p.imagined, p.theta[1], np.exp(p.theta[0]), p.exchanged)
         for p in points
     ]
     return Levels(*(np.array(field) for field in zip(*fields, strict=True)))

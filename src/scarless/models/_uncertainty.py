@@ -218,7 +218,7 @@ class InferenceMixin:
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
-        remarks = []
+        remarks = [remark for levels in self._levels[:1] for remark in levels.remarks()]
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)
         if self._known_inference().exchangeable:

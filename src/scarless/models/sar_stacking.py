@@ -332,7 +332,7 @@ class SARStackingClassifier(PairClassifier):
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _remarks(self) -> list[str]:
-        remarks = []
+        remarks = self.relaxation_.levels.remarks()
         if self._e_columns.size == self.n_features_in_:
             remarks.append(
                 "Every attribute may drive the labelling: class and propensity are both less sure than with the right "
