@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
+# Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test test-random test-oldest fuzz format benchmark clean
 
@@ -14,17 +16,17 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.
 test-random: $(VENV)/.test
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(JOBS)
 
 # The same tests on the oldest versions that pyproject.toml admits.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
-	.venv-oldest/bin/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS)
 
 # Hostile calls of every public name: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one and says all about it.
 N ?= 20000

@@ -84,8 +84,8 @@ class Levels(NamedTuple):
             return []
         return [
             f"The labels hardly tell the class prior: it is {self.mean:.3f} with imaginary audits, which keep the "
-            f"label frequency off 0 and 1, and would be {alone:.3f} without. Its interval does not count them. A few rows "
-            "whose class is looked up would settle it."
+            f"label frequency off 0 and 1, and would be {alone:.3f} without. Its interval does not count them. A few "
+            "rows whose class is looked up would settle it."
         ]
 
     @property
