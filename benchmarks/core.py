@@ -28,8 +28,8 @@ from benchmarks.paper_em import fit_liblinear, paper_em, penalised_objective
 from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
 from scarless import PropensityWeightedClassifier, SAREMClassifier
 from scarless.labelling import LogisticSAR, simulate_labels
-from scarless.models._em import em
-from scarless.models._learners import LogisticLearner
+from scarless.pair.em import em
+from scarless.pair.learners import LogisticLearner
 
 GAP = 1e-6  # in penalised log-likelihood per row: "the same optimum"
 

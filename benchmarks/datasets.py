@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.model_selection import train_test_split
 
-from scarless.data import dataset_names, load_dataset
+from scarless.datasets import dataset_names, load_dataset
 from scarless.labelling import GeometricMeanSAR, simulate_labels
 
 SOURCES = dataset_names()

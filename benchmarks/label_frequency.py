@@ -23,12 +23,12 @@ from benchmarks.datasets import SOURCES, load
 from benchmarks.interior_point import InteriorPointKM2
 from benchmarks.plain_tice import plain_tice, range_codes
 from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
-from scarless.data.order import canonical_order
+from scarless.checks.order import canonical_order
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
-from scarless.label_frequency._scores import default_classifier, out_of_fold_scores
+from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores
 from scarless.label_frequency.kernel_mean import by_range
-from scarless.numerics.range_codes import cut_into_ranges
-from scarless.numerics.tice import label_frequency_bounds
+from scarless.label_frequency.tice.bounds import label_frequency_bounds
+from scarless.label_frequency.tice.codes import cut_into_ranges
 
 NAME = "label_frequency"
 FREQUENCIES = (0.3, 0.5, 0.7)

@@ -136,8 +136,8 @@ def best_attribute(
 def main(n_repeats: int = 3) -> None:
     from benchmarks.datasets import load
     from scarless.label_frequency.tice import TIcE
-    from scarless.numerics.range_codes import cut_into_ranges
-    from scarless.numerics.tice import label_frequency_bounds
+    from scarless.label_frequency.tice.bounds import label_frequency_bounds
+    from scarless.label_frequency.tice.codes import cut_into_ranges
 
     X, y, _ = load("adult")
     rng = np.random.default_rng(0)

@@ -25,10 +25,10 @@ from scipy.stats import chi2
 
 from benchmarks.datasets import SOURCES, load, propensity_attributes
 from benchmarks.runner import KEYS, Row, newest, read_rows, run
-from scarless.diagnostics._learned import class_columns, standardised
-from scarless.diagnostics._pair_tests import compare
-from scarless.diagnostics._roles import Roles, check_roles
-from scarless.diagnostics.scar_tests import by_likelihood, by_score, by_simulation
+from scarless.diagnostics.scar._learned import class_columns, standardised
+from scarless.diagnostics.scar._pair_tests import compare
+from scarless.diagnostics.scar._roles import Roles, check_roles
+from scarless.diagnostics.scar.tests import by_likelihood, by_score, by_simulation
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, simulate_labels
 
 NAME = "scar_test"

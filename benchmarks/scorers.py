@@ -18,7 +18,7 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from benchmarks.runner import Row, best_of, newest, print_rows, run
-from scarless.diagnostics.calibration import class_calibration, label_calibration
+from scarless.diagnostics.calibration.curves import class_calibration, label_calibration
 from scarless.metrics._score import Score
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,

@@ -18,9 +18,9 @@ from scipy.special import expit, logit
 
 from benchmarks.runner import Row, newest, print_rows, run, timed
 from scarless import SAREMClassifier
-from scarless.models._base import engine_of
-from scarless.models._basins import climb_all
-from scarless.models._starts import PairProblem, Start
+from scarless.pair.basins import climb_all
+from scarless.pair.rows import engine_of
+from scarless.pair.starts import PairProblem, Start
 
 Array = np.ndarray
 PENALTIES = (0.1, 1.0, 10.0, 100.0)

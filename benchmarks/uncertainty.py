@@ -21,8 +21,8 @@ from scipy.special import expit, roots_hermitenorm
 
 from benchmarks.runner import Row, newest, print_rows, read_rows, run
 from scarless import SAREMClassifier
-from scarless.diagnostics.bootstrap import bootstrap_intervals
-from scarless.diagnostics.profile import profile_class_prior
+from scarless.diagnostics.uncertainty.bootstrap import bootstrap_intervals
+from scarless.diagnostics.uncertainty.profile import profile_class_prior
 
 N = 5000
 REPETITIONS = {"coverage": 1000, "covariance": 300, "profile": 500, "bootstrap": 150}

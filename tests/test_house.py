@@ -12,9 +12,11 @@ ROOT = Path(scarless.__file__).parent
 FLOORS = [
     {"numerics"},
     {"engines"},
-    {"data"},
-    {"labelling"},
+    {"outside"},
+    {"checks"},
+    {"datasets", "labelling"},
     {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
+    {"pair"},
     {"models", "metrics"},
     {"diagnostics"},
     {"experiments"},
@@ -56,6 +58,18 @@ def test_imports_go_down_only(path):
         assert wrong_edges(room, imports_of(ast.parse(path.read_text()))) == []
 
 
+def private_edges(room: str, imported: list[str]) -> list[str]:
+    """Return what is imported from behind another room's door: modules and names that begin with an underscore."""
+    inside = [name.split(".")[1:] for name in imported if name.startswith("scarless.")]
+    return [".".join(parts) for parts in inside if parts[0] != room and any(part.startswith("_") for part in parts)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_room_imports_what_is_private_to_another(path):
+    if room_of(path) != "__init__":
+        assert private_edges(room_of(path), imports_of(ast.parse(path.read_text()))) == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_optional_packages_are_imported_inside_functions_only(path):
     top_level = ast.Module([node for node in ast.parse(path.read_text()).body if not _is_definition(node)], [])
@@ -70,6 +84,11 @@ def test_the_test_itself_sees_a_wrong_edge():
     assert wrong_edges("numerics", ["scarless.models.sar_em"]) == ["models"]
     assert wrong_edges("metrics", ["scarless.models"]) == ["models"]
     assert wrong_edges("models", ["scarless.numerics.newton", "numpy"]) == []
+    assert private_edges("models", ["scarless.models._base.x", "scarless.pair.rows.engine_of"]) == []
+    assert private_edges("diagnostics", ["scarless.models._base.x", "scarless.pair.rows._x"]) == [
+        "models._base.x",
+        "pair.rows._x",
+    ]
 
 
 def test_numerics_have_no_output_no_randomness_and_no_scikit_learn():

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from scarless.data.extras import REPRODUCE, install, need
 from scarless.experiments import read_spec, run_experiment
+from scarless.outside.extras import REPRODUCE, install, need
 from scarless.report import render_report
 from scarless.report.numbers import duration
 

@@ -8,10 +8,10 @@ from scarless.engines import InMemoryEngine, problem
 from scarless.engines.change import ChangeOfUnits
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.engines.units import Units, how_to_read
-from scarless.models._logistic import imagine_audits
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
+from scarless.pair.logistic import imagine_audits
 
 OPTIONS = {"tol": 1e-15, "max_iter": 200}
 

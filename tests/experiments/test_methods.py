@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.data import load_simulated
+from scarless.datasets import load_simulated
 from scarless.experiments import Cell, methods, read_spec
 from scarless.experiments.methods import METHODS, Bench, Kept
 from scarless.experiments.protocol import label, prepare, split_rows

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scarless.data import DatasetFileError, load_simulated
+from scarless.datasets import DatasetFileError, load_simulated
 from scarless.experiments import Store, methods, read_spec, run_experiment
 from scarless.experiments import run as run_module
 from scarless.experiments.methods import METHODS

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless import SCARClassifier
 from scarless.label_frequency import KernelMean
-from scarless.label_frequency.kernel_mean import (
+from scarless.label_frequency.kernel_mean.estimator import (
     DistanceCurve,
     by_range,
     draw_rows,
@@ -19,8 +19,8 @@ from scarless.label_frequency.kernel_mean import (
     median_distance,
     merge_equal_rows,
 )
-from scarless.numerics.hull import Hull
-from scarless.numerics.kernels import squared_distances
+from scarless.label_frequency.kernel_mean.hull import Hull
+from scarless.label_frequency.kernel_mean.kernels import squared_distances
 
 
 def clusters(n, prior, c, seed=0, apart=6.0):

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, _scores
-from scarless.label_frequency._scores import default_classifier, out_of_fold_scores, seeded_clone
+from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores, seeded_clone
 
 ESTIMATORS = [ElkanNoto, DEDPUL, BestBinEstimator]
 ALL = pytest.mark.parametrize("kind", ESTIMATORS)

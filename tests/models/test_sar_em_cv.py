@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from scarless import SAREMClassifier, SAREMClassifierCV
-from scarless.models._base import engine_of
-from scarless.models._cross_validation import Surplus, tied_with_best
-from scarless.models._relaxed import relax
 from scarless.numerics.linear import Design
+from scarless.pair.cross_validation import Surplus, tied_with_best
+from scarless.pair.relaxed import relax
+from scarless.pair.rows import engine_of
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"relax": False, "imaginary_audits": 0, **SMALL}

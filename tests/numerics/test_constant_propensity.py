@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 from scipy.stats import chi2_contingency, ks_2samp
 
-from scarless.diagnostics._pair_tests import compare
+from scarless.diagnostics.scar._pair_tests import compare
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,

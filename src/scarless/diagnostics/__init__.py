@@ -1,17 +1,17 @@
 """How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration."""
 
-from scarless.diagnostics.attribute_display import LabellingAttributesDisplay
-from scarless.diagnostics.attribute_tests import LabellingAttributes, labelling_attributes
-from scarless.diagnostics.bootstrap import BootstrapIntervals, bootstrap_intervals
-from scarless.diagnostics.calibration import Calibration, class_calibration, label_calibration
-from scarless.diagnostics.calibration_display import ClassCalibrationDisplay, LabelCalibrationDisplay
-from scarless.diagnostics.identifiability import IdentifiabilityReport, identifiability_report
-from scarless.diagnostics.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
-from scarless.diagnostics.scar_tests import SCARTest, scar_test
-from scarless.diagnostics.selection_display import SelectionPathDisplay
-from scarless.diagnostics.sensitivity import Sensitivity
-from scarless.diagnostics.sensitivity_display import SensitivityDisplay
-from scarless.diagnostics.sensitivity_results import RankBounds, SensitivityBounds, SensitivityCurve, TippingPoint
+from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
+from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
+from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
+from scarless.diagnostics.scar.attribute_tests import LabellingAttributes, labelling_attributes
+from scarless.diagnostics.scar.tests import SCARTest, scar_test
+from scarless.diagnostics.sensitivity.analysis import Sensitivity
+from scarless.diagnostics.sensitivity.display import SensitivityDisplay
+from scarless.diagnostics.sensitivity.results import RankBounds, SensitivityBounds, SensitivityCurve, TippingPoint
+from scarless.diagnostics.uncertainty.bootstrap import BootstrapIntervals, bootstrap_intervals
+from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
+from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior
+from scarless.diagnostics.uncertainty.selection_display import SelectionPathDisplay
 
 __all__ = [
     "BootstrapIntervals",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scarless.data.extras import need
+from scarless.outside.extras import need
 
 # Told apart by eyes that see few colours, and in print.
 BLUE, ORANGE, GREY, GREEN = "#1f6fb4", "#d9730d", "#8a8a8a", "#2a9d72"

@@ -19,13 +19,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from scarless.data import load_dataset
-from scarless.data.files import naming
+from scarless.datasets import load_dataset
 from scarless.experiments.methods import METHODS, Bench, Kept
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
 from scarless.experiments.scores import scores_of
 from scarless.experiments.spec import Cell, Spec
 from scarless.experiments.store import KEY, Record, Store, key_of
+from scarless.outside.files import naming
 
 DECIMALS = 10  # that are stored: the last bits may differ between processors
 
@@ -85,7 +85,7 @@ def run_experiment(
     jobs : int, default=1
         Worker processes, each on one core.
     data_home : path, optional
-        Folder with the raw datasets; see `scarless.data.load_dataset`.
+        Folder with the raw datasets; see `scarless.datasets.load_dataset`.
     download : bool, default=True
         Whether datasets that are not there may be fetched.
     progress : Progress, optional

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from scarless.data.extras import REPRODUCE, need
+from scarless.outside.extras import REPRODUCE, need
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

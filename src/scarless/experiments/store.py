@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scarless.data.files import naming, write_whole
+from scarless.outside.files import naming, write_whole
 
 Record = dict[str, Any]
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, get_tags
 
-from scarless.data.notices import warn_user
-from scarless.data.options import check_share, check_whole
-from scarless.data.order import canonical_order
-from scarless.data.tables import take_rows
-from scarless.data.training import check_labelled_table, forget_fit
-from scarless.data.vectors import check_random_stream
+from scarless.checks.options import check_share, check_whole
+from scarless.checks.order import canonical_order
+from scarless.checks.tables import take_rows
+from scarless.checks.training import check_labelled_table, forget_fit
+from scarless.checks.vectors import check_random_stream
 from scarless.engines.blas import BLAS
+from scarless.outside.notices import warn_user
 
 Vector = NDArray[np.float64]
 Interval = tuple[float, float]

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from scarless.data.options import check_positive, check_share
+from scarless.checks.options import check_positive, check_share
 from scarless.label_frequency._base import Estimate
-from scarless.label_frequency._scores import ScoreEstimator, Vector
+from scarless.label_frequency.held_out_scores import ScoreEstimator, Vector
 from scarless.numerics.scores import best_bin, prior_of_all
 
 

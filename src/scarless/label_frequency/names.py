@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from scarless.data.tables import check_numeric
+from scarless.checks.tables import check_numeric
 from scarless.label_frequency._base import possible_label_frequency
 from scarless.label_frequency.best_bin import BestBinEstimator
 from scarless.label_frequency.dedpul import DEDPUL

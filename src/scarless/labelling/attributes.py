@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from scarless.data.attributes import nearest_name
-from scarless.data.kinds import refuse_masked, refuse_unread
-from scarless.data.vectors import FloatVector, check_vector
+from scarless.checks.attributes import nearest_name
+from scarless.checks.kinds import refuse_masked, refuse_unread
+from scarless.checks.vectors import FloatVector, check_vector
 
 Attribute: TypeAlias = str | int
 

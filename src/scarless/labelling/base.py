@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.options import shown
-from scarless.data.vectors import FloatVector, check_probability, check_propensity
+from scarless.checks.options import shown
+from scarless.checks.vectors import FloatVector, check_probability, check_propensity
 from scarless.labelling.attributes import count_rows
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from scarless.data.options import check_flag
-from scarless.data.vectors import FloatVector, check_propensity
+from scarless.checks.options import check_flag
+from scarless.checks.vectors import FloatVector, check_propensity
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, count_rows
 from scarless.labelling.base import Assumption, LabellingMechanism, check_number, require_class_probability
 from scarless.labelling.mechanisms import SCAR

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.options import check_flag, shown
-from scarless.data.vectors import FloatVector
+from scarless.checks.options import check_flag, shown
+from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
 from scarless.labelling.base import (
     Assumption,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from scarless.data.vectors import bad_seed, check_indicator, check_propensity, check_random_stream
+from scarless.checks.vectors import bad_seed, check_indicator, check_propensity, check_random_stream
 from scarless.labelling.base import LabellingMechanism
 
 _LABEL_STREAM = 0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label

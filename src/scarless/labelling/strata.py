@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.data.vectors import FloatVector
+from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import (
     Attribute,
     attribute_columns,

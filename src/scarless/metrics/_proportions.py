@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.vectors import FloatVector
+from scarless.checks.vectors import FloatVector
 
 HALVINGS = 60  # of a step that is at most twice as long as the interval
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.options import real_number, shown
-from scarless.data.vectors import FloatVector, check_indicator, check_probability, check_propensity
+from scarless.checks.options import real_number, shown
+from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_propensity
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.risk import times
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
-from scarless.data.notices import warn_user
-from scarless.data.options import check_flag, real_number, shown
-from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.checks.options import check_flag, real_number, shown
+from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
 from scarless.metrics._rows import check_fraction, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.weighted_scores import Ratio, Targets, normalised_targets, plain_targets
+from scarless.outside.notices import warn_user
 
 Formula = Callable[[FloatVector, FloatVector, FloatVector], Ratio]  # predictions, targets, weights
 

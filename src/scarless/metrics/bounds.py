@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.options import real_number, shown
-from scarless.data.vectors import FloatVector, check_indicator, check_propensity
+from scarless.checks.options import real_number, shown
+from scarless.checks.vectors import FloatVector, check_indicator, check_propensity
 from scarless.metrics._rows import check_fraction, check_predictions
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import over_propensity, times

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.vectors import FloatVector, check_probability
+from scarless.checks.vectors import FloatVector, check_probability
 from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
 from scarless.metrics._rows import check_fraction
 from scarless.metrics._score import Measure, Score, Weighting, evaluate

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from scarless.data.options import check_choice
-from scarless.data.vectors import FloatVector, check_random_stream
+from scarless.checks.options import check_choice
+from scarless.checks.vectors import FloatVector, check_random_stream
 from scarless.metrics._rows import check_fraction, check_labelled_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.vectors import FloatVector, check_vector
+from scarless.checks.vectors import FloatVector, check_vector
 from scarless.metrics._score import Measure, Score, Weighting, evaluate
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.options import check_choice, real_number, shown
-from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.checks.options import check_choice, real_number, shown
+from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
 from scarless.metrics._rows import check_labelled_predictions, check_predictions, weighted_mean
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost

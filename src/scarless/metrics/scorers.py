@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from scarless.data.labels import LabelCoding
-from scarless.data.options import check_choice, check_flag
-from scarless.data.vectors import FloatVector
-from scarless.metrics._predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
+from scarless.checks.labels import LabelCoding
+from scarless.checks.options import check_choice, check_flag
+from scarless.checks.vectors import FloatVector
 from scarless.metrics._score import Score, Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
@@ -19,6 +18,7 @@ from scarless.metrics.decisions import (
     propensity_weighted_precision,
     propensity_weighted_recall,
 )
+from scarless.metrics.predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
 from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
 from scarless.metrics.scores import (
     observed_log_likelihood,

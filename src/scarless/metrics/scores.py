@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.data.vectors import FloatVector, check_probability
+from scarless.checks.vectors import FloatVector, check_probability
 from scarless.metrics._rows import check_fraction
 from scarless.metrics._score import (
     Measure,

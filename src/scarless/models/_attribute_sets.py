@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.data.options import shown
+from scarless.checks.options import shown
 
 Columns = NDArray[np.intp]
 

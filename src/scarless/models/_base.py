@@ -1,6 +1,6 @@
 """What all classifiers here share: labels in, probabilities of the true class out."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,31 +11,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.kinds import refuse_unread
-from scarless.data.labels import LabelCoding
-from scarless.data.notices import warn_user
-from scarless.data.options import check_positive, check_whole
-from scarless.data.tables import check_table
-from scarless.data.training import check_labelled_table, forget_fit
-from scarless.data.vectors import check_counts, check_vector, check_weight
-from scarless.data.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
-from scarless.engines import InMemoryEngine
-from scarless.engines.units import how_to_read
+from scarless.checks.kinds import refuse_unread
+from scarless.checks.labels import LabelCoding
+from scarless.checks.options import check_positive, check_whole
+from scarless.checks.tables import check_table
+from scarless.checks.training import check_labelled_table, forget_fit
+from scarless.checks.vectors import check_counts, check_vector, check_weight
+from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
+from scarless.outside.notices import warn_user
+from scarless.pair.rows import Training, all_labelled
 
 Vector = NDArray[np.float64]
 
 _PREDICTED_ROWS = 8192  # that are turned into float64 at a time
-
-
-class Training(NamedTuple):
-    """Checked input of a fit."""
-
-    X: Any
-    s: Vector
-    weight: Vector
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):
@@ -187,23 +178,6 @@ def need_labels(s: Any, call: str) -> None:
             f"predict_posterior needs the observed labels of the rows too: {call}. The probability by attributes alone "
             "is predict_proba(X)."
         )
-
-
-def all_columns(X: Any) -> Design:
-    """Return the design that sees every column."""
-    return Design(slice(None), X.shape[1])
-
-
-def engine_of(X: Any) -> InMemoryEngine:
-    """Return the engine for a table in memory."""
-    if sparse.issparse(X):
-        X = sparse.csr_array(X)
-    return InMemoryEngine(X, {}, reading=how_to_read(X))
-
-
-def all_labelled(label_frequency: float) -> bool:
-    """Whether a label frequency is 1 for all purposes."""
-    return label_frequency > 1.0 - 1e-4
 
 
 def warn_if_all_labelled(label_frequency: float, name: str) -> None:

@@ -6,9 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from scarless.data.progress import progress_bar
-from scarless.models._base import Training, warn_if_all_labelled, warn_if_all_positive
-from scarless.models._crossed import (
+from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
+from scarless.models._pair import PairClassifier
+from scarless.models._stack_summary import crossed_summary
+from scarless.numerics.likelihood import log_likelihood_of_probabilities
+from scarless.numerics.linear import Design
+from scarless.outside.progress import progress_bar
+from scarless.pair.crossed import (
     Crossed,
     CrossOptions,
     counted,
@@ -18,11 +22,8 @@ from scarless.models._crossed import (
     warn_of_collapse,
     warn_unless_settled,
 )
-from scarless.models._folds import check_folds
-from scarless.models._pair import PairClassifier
-from scarless.models._stack_summary import crossed_summary
-from scarless.numerics.likelihood import log_likelihood_of_probabilities
-from scarless.numerics.linear import Design
+from scarless.pair.folds import check_folds
+from scarless.pair.rows import Training
 
 Vector = NDArray[np.float64]
 

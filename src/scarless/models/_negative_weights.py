@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.data.notices import warn_user
-from scarless.models._learners import CopiesLearner, Learner, TreeLearner, final_step, fit_weighted
+from scarless.outside.notices import warn_user
+from scarless.pair.learners import CopiesLearner, Learner, TreeLearner, final_step, fit_weighted
 
 Vector = NDArray[np.float64]
 

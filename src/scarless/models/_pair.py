@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from scarless.data.attributes import check_attributes
-from scarless.data.notices import warn_user
+from scarless.checks.attributes import check_attributes
 from scarless.engines.units import Units
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
-from scarless.models._inference import PairInference, pair_inference
-from scarless.models._logistic import PairFit
-from scarless.models._relaxed_search import RelaxedPairFit
-from scarless.models._starts import PairProblem
-from scarless.models._uncertainty import InferenceMixin
+from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.newton import Status
+from scarless.outside.notices import warn_user
+from scarless.pair.inference import PairInference, pair_inference
+from scarless.pair.logistic import PairFit
+from scarless.pair.relaxed_search import RelaxedPairFit
+from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 

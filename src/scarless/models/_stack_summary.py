@@ -5,10 +5,10 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-from scarless.data.extras import need
-from scarless.data.options import check_share
-from scarless.models._inference import Interval
-from scarless.models._uncertainty import ONE_PROPENSITY, attribute_names
+from scarless.checks.options import check_share
+from scarless.models.uncertainty import ONE_PROPENSITY, attribute_names
+from scarless.outside.extras import need
+from scarless.pair.inference import Interval
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from scarless.data.tables import take_rows
+from scarless.checks.tables import take_rows
 from scarless.label_frequency.names import fit_label_frequency
 
 Vector = NDArray[np.float64]

@@ -8,27 +8,19 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.kinds import refuse_unread
-from scarless.data.notices import warn_user
-from scarless.data.options import check_choice, check_jobs
-from scarless.data.tables import check_foreign_table
-from scarless.data.vectors import check_propensity
-from scarless.models._base import (
-    LogisticMixin,
-    PUClassifier,
-    Training,
-    all_columns,
-    check_solver_options,
-    engine_of,
-    need_labels,
-    warn_unless_converged,
-)
-from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
-from scarless.models._em import em_known_propensity
-from scarless.models._folds import check_folds, refuse_odd_cv
-from scarless.models._learners import as_learner, check_weighted_classifier
-from scarless.models._logistic import fit_known_propensity, fit_targets
+from scarless.checks.kinds import refuse_unread
+from scarless.checks.options import check_choice, check_jobs
+from scarless.checks.tables import check_foreign_table
+from scarless.checks.vectors import check_propensity
+from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
+from scarless.outside.notices import warn_user
+from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
+from scarless.pair.em import em_known_propensity
+from scarless.pair.folds import check_folds, refuse_odd_cv
+from scarless.pair.learners import as_learner, check_weighted_classifier
+from scarless.pair.logistic import fit_known_propensity, fit_targets
+from scarless.pair.rows import Training, all_columns, engine_of
 
 Vector = NDArray[np.float64]
 

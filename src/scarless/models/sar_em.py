@@ -8,27 +8,23 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.notices import warn_user
-from scarless.data.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
-from scarless.data.tables import check_foreign_table, check_numeric, take_columns
-from scarless.data.vectors import check_random_stream
-from scarless.models._base import (
-    Training,
-    check_solver_options,
-    engine_of,
-    warn_unless_converged,
-)
-from scarless.models._basins import Step, choose, climb_all, warn_if_exchangeable
+from scarless.checks.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
+from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
+from scarless.checks.vectors import check_random_stream
+from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._em import EMStep, em
-from scarless.models._folds import refuse_odd_cv
-from scarless.models._learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.models._logistic import PairFit, fit_targets, imagine_audits, predict
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.models._pair import means_all
-from scarless.models._starts import PairProblem, check_starts, make_starts
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
+from scarless.outside.notices import warn_user
+from scarless.pair.basins import Step, choose, climb_all, warn_if_exchangeable
+from scarless.pair.em import EMStep, em
+from scarless.pair.folds import refuse_odd_cv
+from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
+from scarless.pair.logistic import PairFit, fit_targets, imagine_audits, predict
+from scarless.pair.rows import Training, engine_of
+from scarless.pair.starts import PairProblem, check_starts, make_starts
 
 Vector = NDArray[np.float64]
 

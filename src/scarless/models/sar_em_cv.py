@@ -6,22 +6,23 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
-from scarless.data.notices import warn_user
-from scarless.data.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
-from scarless.data.progress import progress_bar
+from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import Training, engine_of, warn_unless_converged
-from scarless.models._basins import warn_if_exchangeable
-from scarless.models._cross_validation import results_of, select
-from scarless.models._crossed import counted
-from scarless.models._folds import Fold, check_folds
-from scarless.models._logistic import imagine_audits
+from scarless.models._base import warn_unless_converged
 from scarless.models._pair import PairClassifier, means_all
-from scarless.models._penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
-from scarless.models._relaxed_search import combine, relax_candidates
-from scarless.models._starts import PairProblem
 from scarless.numerics.linear import Design
+from scarless.outside.notices import warn_user
+from scarless.outside.progress import progress_bar
+from scarless.pair.basins import warn_if_exchangeable
+from scarless.pair.cross_validation import results_of, select
+from scarless.pair.crossed import counted
+from scarless.pair.folds import Fold, check_folds
+from scarless.pair.logistic import imagine_audits
+from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.pair.relaxed_search import combine, relax_candidates
+from scarless.pair.rows import Training, engine_of
+from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 

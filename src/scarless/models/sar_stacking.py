@@ -8,24 +8,25 @@ from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.options import check_at_least_zero, check_jobs, check_positive, check_share, check_whole, shown
-from scarless.data.progress import progress_bar
-from scarless.data.tables import check_foreign_table, check_table
+from scarless.checks.options import check_at_least_zero, check_jobs, check_positive, check_share, check_whole, shown
+from scarless.checks.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import Training, engine_of, warn_if_all_labelled, warn_if_all_positive
-from scarless.models._cross_fit import held_out
-from scarless.models._crossed import CrossOptions, counted, numeric_columns
-from scarless.models._folds import Fold, check_folds
-from scarless.models._inference import Interval
-from scarless.models._learners import check_weighted_classifier
-from scarless.models._members import Member, cross_fit_member, logistic_member
-from scarless.models._mixture import row_intervals
+from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models._propensities import logit_of
-from scarless.models._relaxed import Relaxation, levels_interval, relax
 from scarless.models._stack_summary import MemberSummary, StackSummary
-from scarless.models._uncertainty import attribute_names
+from scarless.models.uncertainty import attribute_names
 from scarless.numerics.linear import Design
+from scarless.outside.progress import progress_bar
+from scarless.pair.cross_fit import held_out
+from scarless.pair.crossed import CrossOptions, counted, numeric_columns
+from scarless.pair.folds import Fold, check_folds
+from scarless.pair.inference import Interval
+from scarless.pair.learners import check_weighted_classifier
+from scarless.pair.members import Member, cross_fit_member, logistic_member
+from scarless.pair.mixture import row_intervals
+from scarless.pair.propensities import logit_of
+from scarless.pair.relaxed import Relaxation, levels_interval, relax
+from scarless.pair.rows import Training, engine_of
 
 Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]

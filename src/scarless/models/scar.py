@@ -7,19 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from scarless.data.options import check_choice
+from scarless.checks.options import check_choice
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
-from scarless.models._base import (
-    check_solver_options,
-    engine_of,
-    need_labels,
-    warn_if_all_labelled,
-    warn_unless_converged,
-)
-from scarless.models._logistic import fit_pair
+from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.linear import Design
+from scarless.pair.logistic import fit_pair
+from scarless.pair.rows import engine_of
 
 Vector = NDArray[np.float64]
 

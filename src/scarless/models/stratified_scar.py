@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.data.attributes import check_attributes
-from scarless.data.notices import warn_user
-from scarless.data.options import check_choice, check_whole
-from scarless.data.tables import check_foreign_table, check_table, take_columns, take_rows
+from scarless.checks.attributes import check_attributes
+from scarless.checks.options import check_choice, check_whole
+from scarless.checks.tables import check_foreign_table, check_table, take_columns, take_rows
 from scarless.label_frequency.names import (
     NAMES,
     as_label_frequency_estimator,
@@ -18,9 +17,11 @@ from scarless.label_frequency.names import (
     narrow_tags,
 )
 from scarless.labelling.attributes import attribute_columns
-from scarless.models._base import Training, check_solver_options, need_labels
+from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
+from scarless.outside.notices import warn_user
+from scarless.pair.rows import Training
 
 Vector = NDArray[np.float64]
 

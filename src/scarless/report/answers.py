@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import median
 
-from scarless.data import dataset_names
+from scarless.datasets import dataset_names
 from scarless.experiments.statistics import Interval
 from scarless.report.duels import Duel, duel_table, duels
 from scarless.report.names import SCAR_METHODS, SCORES, dataset_label, listed, method_label

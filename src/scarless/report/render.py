@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scarless.data.extras import REPRODUCE, need
-from scarless.data.files import write_whole
 from scarless.experiments import Store, check_spec
 from scarless.experiments.store import MANIFEST
+from scarless.outside.extras import REPRODUCE, need
+from scarless.outside.files import write_whole
 from scarless.report.build import Report, build_report
 from scarless.report.csv_files import records_csv, results_csv
 from scarless.report.figures import Figure, Panel

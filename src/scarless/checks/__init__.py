@@ -1,0 +1,1 @@
+"""What users hand over, checked: tables, labels, attributes, vectors, options."""

@@ -1,0 +1,164 @@
+"""Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from scarless.checks.kinds import plain_array, refuse_odd_vector
+from scarless.checks.options import shown
+from scarless.outside.notices import warn_user
+
+FloatVector = NDArray[np.float64]
+
+_LARGEST_LABEL = 2.0**63
+
+
+def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
+    """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
+    if not isinstance(X, np.ndarray) or s.size < 20 or X.dtype.kind not in "fiub":
+        return
+    head = slice(0, 1000)
+    for column in np.flatnonzero((np.sign(X[head]) == np.sign(2 * s[head] - 1)[:, None]).all(axis=0)):
+        _warn_if_equal(X[:, column], 2 * s - 1, int(column), names)
+    for column in np.flatnonzero((X[head] == s[head, None]).all(axis=0)):
+        _warn_if_equal(X[:, column], s, int(column), names)
+
+
+def _warn_if_equal(values: Any, labels: FloatVector, column: int, names: Any) -> None:
+    if np.array_equal(values, labels):
+        name = f"{column}" if names is None else f"{names[column]!r}"
+        warn_user(
+            f"Column {name} of X is the label column itself, so every model will only repeat it. Leave it out of X.",
+            UserWarning,
+        )
+
+
+@dataclass(frozen=True)
+class LabelCoding:
+    """The two values of a label column, sorted, and which of them marks a labelled positive."""
+
+    classes: NDArray[Any]
+    positive: int  # index into classes
+
+    def encode(self, y: Any, name: str = "y") -> FloatVector:
+        """Return 1.0 for labelled, 0.0 for unlabelled rows, as a vector; `name` is what errors call it."""
+        y = np.asarray(check_observed(y, name)).reshape(-1)
+        unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
+        if unknown.size:
+            raise ValueError(f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.")
+        return (y == self.classes[self.positive]).astype(np.float64)
+
+    def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the value of the positive class where `positive`, else the other one."""
+        return np.where(positive, self.classes[self.positive], self.classes[1 - self.positive])
+
+    def columns(self, p: FloatVector) -> FloatVector:
+        """Return the probabilities of both classes, in the order of `classes`."""
+        pair = (1.0 - p, p) if self.positive == 1 else (p, 1.0 - p)
+        return np.column_stack(pair)
+
+
+def check_observed(y: Any, name: str = "y") -> Any:
+    """Return a label column without missing values, of a proper type; a blank label is not taken to mean anything.
+
+    Examples
+    --------
+    >>> check_observed(np.array([0, 1, True], dtype=object))
+    array([0, 1, 1])
+    """
+    refuse_odd_vector(y, name)
+    values: Any = plain_array(y, name)
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
+    else:
+        return y
+    if missing.any():
+        raise ValueError(
+            f"{name} contains NaN: {missing.sum()} of {missing.size} labels are missing (first: row "
+            f"{np.flatnonzero(missing)[0]}). If a blank means unlabelled, say so: {name}.fillna(0), or {name}.notna() "
+            "if only labelled rows have an entry."
+        )
+    if values.dtype.kind == "O" and values.ndim == 1:
+        return np.array(values.tolist())
+    return y
+
+
+def _refuse_huge(y: Any) -> None:
+    """Refuse codes beyond all whole numbers, which scikit-learn cannot take for classes."""
+    values = np.asarray(y)
+    if values.dtype.kind != "f":
+        return
+    huge = values[np.abs(values.astype(np.float64)) >= _LARGEST_LABEL]
+    if huge.size:
+        raise ValueError(
+            f"y holds {huge[0]:g}, too large a number for a label. Code labelled positives as 1, unlabelled rows as 0."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN or pandas' NA, which is not even unequal to itself: that, too, is NA."""
+    if value is None:
+        return True
+    unequal = value != value  # noqa: PLR0124
+    return bool(unequal) if isinstance(unequal, bool | np.bool_) else unequal is value
+
+
+def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
+    """Find the two values of a label column and the positive one among them.
+
+    0/1, -1/+1 and booleans explain themselves. Of any other two values `pos_label` names the positive one;
+    without it the last in sorted order is taken, with a warning that says so.
+
+    Examples
+    --------
+    >>> check_labels([0, 1, 1]).positive
+    1
+    >>> check_labels(["positive", "unlabeled"], pos_label="positive").positive
+    0
+    """
+    _refuse_huge(y)
+    check_classification_targets(y)
+    classes = np.unique(np.asarray(y))
+    if classes.size > 2:
+        kind = type_of_target(y, input_name="y")
+        shown = ", ".join(repr(value) for value in classes[:5].tolist())
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "
+            f"values, labelled positive and unlabelled; these have {classes.size}: {shown}"
+            f"{', ...' if classes.size > 5 else ''}."
+        )
+    positive = _positive_value(classes, pos_label)
+    if classes.size < 2:
+        missing = "unlabelled row" if _same(classes[0], positive) else "labelled row"
+        raise ValueError(
+            f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. Learning from positive and "
+            "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
+        )
+    return LabelCoding(classes, int(np.flatnonzero(classes == positive)[0]))
+
+
+def _same(value: Any, pos_label: Any) -> bool:
+    """Whether a label is the positive one; comparing with an array, a table or NA gives no answer."""
+    equal = value == pos_label
+    return isinstance(equal, bool | np.bool_) and bool(equal)
+
+
+def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
+    if pos_label is not None:
+        if classes.size == 2 and not any(_same(value, pos_label) for value in classes.tolist()):
+            raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}.")
+        return pos_label
+    if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
+        return classes.dtype.type(1)
+    if classes.size == 2:
+        warn_user(
+            f"Labels are {classes.tolist()} and pos_label is not given: taking {classes.tolist()[-1]!r}, the last in "
+            "sorted order, as the labelled positives. Pass pos_label= to choose.",
+            UserWarning,
+        )
+    return classes[-1]

@@ -1,0 +1,180 @@
+"""Tables of attributes -> checked arrays: dense or CSR, float32 or float64, finite, names kept."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags
+from sklearn.utils.validation import check_array, validate_data
+
+from scarless.checks.kinds import refuse_masked, refuse_unread
+
+_CHUNK_ROWS = 8192
+# Squares of larger entries, summed over rows, leave the range of the type.
+_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+
+
+def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+    """Return `X` (and `y`, where given) as arrays that the numerics can use, or a clear error.
+
+    Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
+    stays CSR, a memory map stays one.
+    """
+    _refuse_odd(X)
+    _refuse_text(X)
+    options: dict[str, Any] = {
+        "reset": reset,
+        "accept_sparse": "csr",
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": False,
+    }
+    if y is None:
+        X = validate_data(estimator, X, **options)
+    else:
+        X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
+    _check_finite(X, getattr(estimator, "feature_names_in_", None))
+    return X if y is None else (X, y)
+
+
+def check_numeric(X: Any) -> Any:
+    """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
+    _refuse_odd(X)
+    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in _LARGEST:
+        return X
+    _refuse_text(X)
+    names = getattr(X, "columns", None)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
+    _check_finite(X, names)
+    return X
+
+
+def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, reset: bool) -> Any:
+    """Check a table that another estimator will read: as little as that estimator leaves to us.
+
+    A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
+    may hold NaN where the inner estimator says that it copes.
+    """
+    _refuse_odd(X)
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    else:
+        finite = "allow-nan" if get_tags(inner).input_tags.allow_nan else True
+        options: dict[str, Any] = {"reset": reset, "accept_sparse": "csr", "ensure_all_finite": finite}
+        X = validate_data(estimator, X, ensure_min_samples=1 if y is None else 2, **options)
+    if y is None:
+        return X
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    if y.size != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y has {y.size} labels; give one label per row.")
+    return X, y
+
+
+def _refuse_odd(X: Any) -> None:
+    refuse_unread(X, "X")
+    refuse_masked(X, "X")
+    _refuse_equal_names(X)
+
+
+def _refuse_equal_names(X: Any) -> None:
+    """Name the columns of a data frame that another one shares its name with, or that have none."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return
+    name, count = next(iter(Counter(X.columns).most_common(1)), (None, 0))
+    if count > 1:
+        raise ValueError(
+            f"{count} columns of X are called {name!r}; each needs a name of its own. Rename them, or pass "
+            "X.to_numpy() and name columns by their numbers."
+        )
+
+
+def _refuse_text(X: Any) -> None:
+    """Name the columns of a data frame that hold no numbers."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    _refuse_lists(X, dtypes)
+    text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
+    if text:
+        shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
+        raise ValueError(
+            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
+            "them first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
+            f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
+            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop the new columns of each add "
+            "up to 1, and only a penalty tells their coefficients apart."
+        )
+
+
+def _refuse_lists(X: Any, dtypes: Any) -> None:
+    """Name the columns that hold several values in each row."""
+    several = ("list", "array", "struct")
+    lists = [name for name, kind in zip(X.columns, dtypes, strict=True) if str(kind).lower().startswith(several)]
+    if lists:
+        raise ValueError(
+            f"{len(lists)} of {len(X.columns)} columns of X hold lists, not one number in each row (first: "
+            f"{lists[0]!r}). Give each value of a list a column of its own, or leave such columns out."
+        )
+
+
+def _is_text(column: Any, kind: str) -> bool:
+    kind = kind.lower().split("(")[0]
+    if kind == "object":  # may hold numbers; whether it does shows only in the trying
+        try:
+            np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return True
+    return (
+        kind in {"str", "string", "category", "categorical", "enum"}
+        or "date" in kind
+        or "duration" in kind
+        or "timedelta" in kind
+    )
+
+
+def _check_finite(X: Any, names: Any) -> None:
+    """Raise with row and column of the first value that is missing, infinite or beyond use."""
+    data = X.data.reshape(-1, 1) if sparse.issparse(X) else X
+    largest = _LARGEST[np.dtype(X.dtype)]
+    for start in range(0, data.shape[0], _CHUNK_ROWS):
+        chunk = data[start : start + _CHUNK_ROWS]
+        if chunk.size == 0 or max(chunk.max(), -chunk.min()) <= largest:  # False for NaN
+            continue
+        row, column = np.argwhere(~(np.abs(chunk) <= largest))[0]
+        _raise_bad_value(X, int(start + row), int(column), names, largest)
+
+
+def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) -> None:
+    if sparse.issparse(X):
+        entry = row
+        row, column = int(np.searchsorted(X.indptr, entry, side="right") - 1), int(X.indices[entry])
+        value = float(X.data[entry])
+    else:
+        value = float(X[row, column])
+    where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})")
+    if np.isnan(value):
+        raise ValueError(
+            f"Input X contains NaN at {where}. Missing values must be filled in first, e.g. with "
+            "sklearn.impute.SimpleImputer in a Pipeline, or the rows dropped."
+        )
+    if np.isinf(value):
+        raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
+    raise ValueError(
+        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {X.dtype}. "
+        "Scale the columns, e.g. with sklearn.preprocessing.StandardScaler."
+    )
+
+
+def take_columns(X: Any, columns: Any) -> Any:
+    """Return some columns of an array, a sparse matrix or a data frame, as the same kind of table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    if hasattr(X, "columns"):  # polars
+        return X[:, [int(column) for column in columns]]
+    return np.asarray(X)[:, columns] if not sparse.issparse(X) else X[:, columns]
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Return some rows of an array, a sparse matrix or a data frame, as the same kind of table."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

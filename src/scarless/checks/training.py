@@ -1,0 +1,41 @@
+"""A table and its label column, as every `fit` here gets them."""
+
+from typing import Any, NamedTuple
+
+from scarless.checks.labels import FloatVector, LabelCoding, check_labels, check_observed, warn_of_leak
+from scarless.checks.tables import check_foreign_table, check_table
+
+
+class LabelledTable(NamedTuple):
+    """Checked attributes, the observed labels as 0 and 1, and what they looked like."""
+
+    X: Any
+    s: FloatVector
+    coding: LabelCoding
+
+
+def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, pos_label: Any = None) -> LabelledTable:
+    """Check what a fit gets. `inner` is the user's estimator that will read the table, where there is one.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None. "
+            "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
+        )
+    y = check_observed(y)
+    if inner is None:
+        X, y = check_table(estimator, X, y, reset=True)
+    else:
+        X, y = check_foreign_table(estimator, X, y, inner=inner, reset=True)
+    coding = check_labels(y, pos_label=pos_label)
+    s = coding.encode(y)
+    warn_of_leak(X, s, getattr(estimator, "feature_names_in_", None))
+    return LabelledTable(X, s, coding)
+
+
+def forget_fit(estimator: Any) -> None:
+    """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
+    for name in [name for name in vars(estimator) if name.endswith("_")]:
+        delattr(estimator, name)

@@ -1,0 +1,182 @@
+"""Checks of one value per row: labels, propensities, probabilities, weights.
+
+Every check returns a clean float64 vector or raises a ``ValueError`` that says what was expected,
+what came, and what to do.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scarless.checks.kinds import refuse_odd_vector
+
+FloatVector = NDArray[np.float64]
+
+# Beyond these, sums over rows, of squares too, leave the range of a float64.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
+_LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+
+
+def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+    """Return `values` as a float64 vector, of length `n_rows` where that is given.
+
+    A column of shape ``(n, 1)`` is flattened; a scalar is repeated when `n_rows` is known.
+
+    Examples
+    --------
+    >>> check_vector(0.5, "propensity", n_rows=3)
+    array([0.5, 0.5, 0.5])
+    """
+    refuse_odd_vector(values, name)
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
+    if vector.ndim == 0 and n_rows is not None:
+        vector = np.full(n_rows, float(vector))
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have one value per row; its shape is {vector.shape}.")
+    if n_rows is not None and vector.size != n_rows:
+        raise ValueError(f"{name} has {vector.size} values for {n_rows} rows; give one value per row.")
+    return vector
+
+
+def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> FloatVector:
+    """Return propensities as float64 in (0, 1], or say which value is not.
+
+    Examples
+    --------
+    >>> check_propensity([0.5, 1.0])
+    array([0.5, 1. ])
+    >>> check_propensity([0.5, 0.0])
+    Traceback (most recent call last):
+    ...
+    ValueError: propensity must lie in (0, 1]; 1 of 2 values do not (first: propensity[1] = 0). ...
+    """
+    e = check_vector(propensity, name, n_rows=n_rows)
+    bad = np.flatnonzero(~((e > 0) & (e <= 1)))  # catches NaN too
+    if bad.size:
+        raise ValueError(
+            f"{name} must lie in (0, 1]; {bad.size} of {e.size} values do not "
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). A row that can never be labelled breaks the method; "
+            f"raise small values on purpose, e.g. np.maximum({name}, 0.01)."
+        )
+    return e
+
+
+def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> FloatVector:
+    """Return probabilities as float64 in [0, 1], or say which value is not.
+
+    Examples
+    --------
+    >>> check_probability([0, 0.25, 1])
+    array([0.  , 0.25, 1.  ])
+    """
+    p = check_vector(probability, name, n_rows=n_rows)
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
+    if bad.size:
+        raise ValueError(
+            f"{name} must hold probabilities in [0, 1]; {bad.size} of {p.size} values do not "
+            f"(first: {name}[{bad[0]}] = {p[bad[0]]:g})."
+        )
+    return p
+
+
+def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+    """Return a 0/1 vector from 0/1, -1/+1 or boolean values.
+
+    Examples
+    --------
+    >>> check_indicator([True, False], "y")
+    array([1., 0.])
+    >>> check_indicator([-1, 1, 1], "s")
+    array([0., 1., 1.])
+    """
+    vector = check_vector(values, name, n_rows=n_rows)
+    found = np.unique(vector)
+    if np.isin(found, [0.0, 1.0]).all():
+        return vector
+    if np.isin(found, [-1.0, 1.0]).all():
+        return (vector + 1.0) / 2.0
+    some = ", ".join(f"{value:g}" for value in found[:5]) + (", ..." if found.size > 5 else "")
+    raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {some}.")
+
+
+def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+    """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
+
+    Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
+
+    Examples
+    --------
+    >>> check_weight(None, n_rows=2)
+    array([1., 1.])
+    >>> check_weight([2.0**1000, 2.0**999], n_rows=2)
+    array([0.5 , 0.25])
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = check_vector(sample_weight, "sample_weight", n_rows=n_rows)
+    bad = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must be finite and at least 0; {bad.size} of {weight.size} values are not "
+            f"(first: sample_weight[{bad[0]}] = {weight[bad[0]]:g})."
+        )
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row; at least one row must count.")
+    largest = float(weight.max())
+    if _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        return weight
+    return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
+
+
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+    """Return row weights that say how often each row counts, as every `fit` takes them.
+
+    Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and
+    not changed. A weight that is lost in rounding beside the largest becomes 0.
+
+    Examples
+    --------
+    >>> check_counts([1.0, 5e-324], n_rows=2)
+    array([1., 0.])
+    """
+    weight = check_weight(sample_weight, n_rows=n_rows)
+    largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
+    if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
+            f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
+            "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
+        )
+    return np.where(weight < _LOST * largest, 0.0, weight)
+
+
+def check_random_stream(random_state: Any) -> np.random.Generator:
+    """Turn a seed, a ``SeedSequence``, a ``Generator`` or None into one generator, once, at the edge.
+
+    A ``RandomState`` is accepted as scikit-learn users have them: it seeds a new generator.
+
+    Examples
+    --------
+    >>> bool(check_random_stream(7).random() == check_random_stream(7).random())
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(bad_seed(random_state)) from error
+
+
+def bad_seed(random_state: Any) -> str:
+    """Return what to tell someone whose seed is none."""
+    return (
+        "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
+        f"got {random_state!r}."
+    )

@@ -1,1 +1,0 @@
-"""Datasets: the paper's eight, fetched and checked, and three that need no download."""

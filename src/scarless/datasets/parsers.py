@@ -1,0 +1,206 @@
+"""Raw files of the tabular datasets -> attributes, class and attribute names.
+
+Each parser takes the unpacked content of its dataset's files, in the order of the registry. Columns keep the order of
+the raw file; numbers are not scaled yet.
+"""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.datasets.encoding import binarise
+from scarless.outside.extras import need
+
+Parsed = tuple[NDArray[np.float64], NDArray[np.int64], list[str]]
+
+_ADULT_COLUMNS = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+]
+_ADULT_NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+
+_BREAST_CANCER_COLUMNS = [
+    "clump-thickness",
+    "uniformity-of-cell-size",
+    "uniformity-of-cell-shape",
+    "marginal-adhesion",
+    "single-epithelial-cell-size",
+    "bare-nuclei",
+    "bland-chromatin",
+    "normal-nucleoli",
+    "mitoses",
+]
+
+_COVTYPE_COLUMNS = [
+    "elevation",
+    "aspect",
+    "slope",
+    "horizontal-distance-to-hydrology",
+    "vertical-distance-to-hydrology",
+    "horizontal-distance-to-roadways",
+    "hillshade-9am",
+    "hillshade-noon",
+    "hillshade-3pm",
+    "horizontal-distance-to-fire-points",
+    *(f"wilderness-area-{i}" for i in range(1, 5)),
+    *(f"soil-type-{i}" for i in range(1, 41)),
+]
+
+_DIABETES_DROPPED = ["encounter_id", "patient_nbr", "weight", "payer_code"]
+_DIABETES_MANY_VALUES = [
+    "diag_1",
+    "diag_2",
+    "diag_3",
+    "discharge_disposition_id",
+    "admission_source_id",
+    "medical_specialty",
+]
+_DIABETES_NUMBERS = [
+    "age",
+    "time_in_hospital",
+    "num_lab_procedures",
+    "num_procedures",
+    "num_medications",
+    "number_outpatient",
+    "number_emergency",
+    "number_inpatient",
+    "number_diagnoses",
+]
+
+_MUSHROOM_COLUMNS = [
+    "cap-shape",
+    "cap-surface",
+    "cap-color",
+    "bruises",
+    "odor",
+    "gill-attachment",
+    "gill-spacing",
+    "gill-size",
+    "gill-color",
+    "stalk-shape",
+    "stalk-root",
+    "stalk-surface-above-ring",
+    "stalk-surface-below-ring",
+    "stalk-color-above-ring",
+    "stalk-color-below-ring",
+    "veil-type",
+    "veil-color",
+    "ring-number",
+    "ring-type",
+    "spore-print-color",
+    "population",
+    "habitat",
+]
+
+
+def _read_csv(content: bytes, **options: Any) -> Any:
+    return need("pandas", "reading this dataset").read_csv(io.BytesIO(content), **options)
+
+
+def _stacked(tables: list[Any]) -> Any:
+    return need("pandas", "reading this dataset").concat(tables, ignore_index=True)
+
+
+def _indicator(positive: Any) -> NDArray[np.int64]:
+    return np.asarray(positive, dtype=np.int64)
+
+
+def parse_adult(train: bytes, test: bytes) -> Parsed:
+    """UCI Adult, both files; ``?`` is a value like any other; positive: income above 50K.
+
+    The test file begins with a line that is no row, and its classes end in a full stop.
+    """
+
+    def read(content: bytes, n_header_lines: int) -> Any:
+        return _read_csv(
+            content,
+            names=[*_ADULT_COLUMNS, "class"],
+            skiprows=n_header_lines,
+            skipinitialspace=True,
+            keep_default_na=False,
+        )
+
+    table = _stacked([read(train, 0), read(test, 1)])
+    y = _indicator(table.pop("class").str.rstrip(".") == ">50K")
+    X, names = binarise(table, _ADULT_NUMBERS)
+    return X, y, names
+
+
+def parse_breast_cancer(content: bytes) -> Parsed:
+    """Breast Cancer Wisconsin (Original); rows with a missing value dropped; positive: malignant, coded 4."""
+    table = _read_csv(content, names=["id", *_BREAST_CANCER_COLUMNS, "class"], na_values="?").dropna()
+    X = table[_BREAST_CANCER_COLUMNS].to_numpy(dtype=np.float64)
+    return X, _indicator(table["class"] == 4), list(_BREAST_CANCER_COLUMNS)
+
+
+def parse_covtype(content: bytes) -> Parsed:
+    """UCI Cover Type; positive: class 2, Lodgepole Pine."""
+    table = _read_csv(content, header=None, dtype=np.int32).to_numpy()
+    return table[:, :-1].astype(np.float64, order="C"), _indicator(table[:, -1] == 2), list(_COVTYPE_COLUMNS)
+
+
+def parse_diabetes(content: bytes) -> Parsed:
+    """Diabetes 130 US hospitals; positive: readmitted within 30 days.
+
+    The order of the steps matters: rare values are pooled before rows with ``?`` are dropped, so a rare ``?`` (in the
+    diagnoses) becomes ``other`` and its row stays.
+    """
+    # "None" is a value of max_glu_serum and A1Cresult, not a gap.
+    table = _read_csv(content, keep_default_na=False, dtype=str).drop(columns=_DIABETES_DROPPED)
+    readmitted = table.pop("readmitted")
+    table["medical_specialty"] = table["medical_specialty"].replace("?", "Missing")
+    for column in _DIABETES_MANY_VALUES:
+        table[column] = _pool_rare(table[column], n_kept=10)
+    shares = {column: table[column].value_counts(normalize=True).max() for column in table.columns}
+    table = table[[column for column, share in shares.items() if share <= 0.95]]
+    kept = ~table.isin(["?", "Unknown/Invalid"]).any(axis=1)
+    table, readmitted = table[kept], readmitted[kept]
+    table = table.assign(age=table["age"].str.extract(r"\[(\d+)-", expand=False))  # [40-50) becomes 40
+    X, names = binarise(table, _DIABETES_NUMBERS)
+    return X, _indicator(readmitted == "<30"), names
+
+
+def _pool_rare(values: Any, *, n_kept: int) -> Any:
+    """Replace all but the `n_kept` commonest values by ``other``; ties go to the earlier name."""
+    counts = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    return values.where(values.isin(counts.index[:n_kept]), "other")
+
+
+def parse_image_segmentation(train: bytes, test: bytes) -> Parsed:
+    """UCI Image Segmentation, both files, five header lines each; positive: sky, grass and foliage."""
+    columns = train.decode("ascii").splitlines()[3].lower().split(",")
+    table = _stacked([_read_csv(content, names=["class", *columns], skiprows=5) for content in (train, test)])
+    y = _indicator(table.pop("class").isin(["SKY", "GRASS", "FOLIAGE"]))
+    table = table.drop(columns="region-pixel-count")  # always 9
+    return table.to_numpy(dtype=np.float64), y, list(table.columns)
+
+
+def parse_mushroom(content: bytes) -> Parsed:
+    """UCI Mushroom; ``?`` is a value like any other; positive: poisonous."""
+    table = _read_csv(content, names=["class", *_MUSHROOM_COLUMNS], keep_default_na=False, dtype=str)
+    y = _indicator(table.pop("class") == "p")
+    X, names = binarise(table.drop(columns="veil-type"))  # one value only
+    return X, y, names
+
+
+def parse_splice(train: bytes, test: bytes) -> Parsed:
+    """LIBSVM's splice, both files; bases are coded 1 to 4; positive: class +1."""
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
+
+    parts = [load_svmlight_file(io.BytesIO(content), n_features=60) for content in (train, test)]
+    X = np.vstack([rows.toarray() for rows, _ in parts])
+    return X, _indicator(np.concatenate([y for _, y in parts]) == 1), [f"base-{i}" for i in range(1, 61)]

@@ -1,0 +1,120 @@
+"""A dataset in memory: attributes, true class, and where they came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.outside.extras import need
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a dataset came from.
+
+    Parameters
+    ----------
+    title : str
+        The name that its makers gave it.
+    source : str
+        Address of the page that describes it, or how it was made.
+    licence : str
+        Terms of use, as far as they are stated there.
+    citation : str
+        What to cite.
+    sha256 : mapping of str to str
+        SHA-256 of the content of each raw file, unpacked. For 20 Newsgroups it is taken over the posts that are used,
+        in sorted order, since archives of them differ.
+    files : tuple of str
+        The files that were read. Empty where there were none.
+    """
+
+    title: str
+    source: str
+    licence: str = "not stated"
+    citation: str = ""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PUData:
+    """A table of attributes with, where it is known, the true class.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_attributes)
+        Attributes, floats.
+    y : ndarray of shape (n_rows,) or None
+        True class, 0 or 1; None where nobody knows it.
+    attribute_names : tuple of str
+        One name per column of `X`.
+    name : str
+        Short name of the dataset.
+    provenance : Provenance
+        Where it came from.
+
+    Examples
+    --------
+    >>> from scarless.datasets import load_bundled_breast_cancer
+    >>> data = load_bundled_breast_cancer()
+    >>> data
+    PUData('bundled_breast_cancer', 569 rows x 30 attributes, Pr(y=1) = 0.373)
+    >>> data.attribute_names[:2]
+    ('mean radius', 'mean texture')
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64] | None
+    attribute_names: tuple[str, ...]
+    name: str
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        X, y, names = self.X, self.y, self.attribute_names
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f":
+            raise ValueError(f"X must be a two-dimensional array of floats; got {_described(X)}.")
+        if len(names) != X.shape[1] or len(set(names)) != len(names):
+            raise ValueError(
+                f"attribute_names must be one name per column, all different; X has {X.shape[1]} columns, and there "
+                f"are {len(names)} names, {len(set(names))} of them different."
+            )
+        if y is not None and (not isinstance(y, np.ndarray) or y.shape != X.shape[:1] or not np.isin(y, (0, 1)).all()):
+            raise ValueError(
+                f"y must be None or hold 0 or 1 for each of the {X.shape[0]} rows of X; got {_described(y)}"
+                f"{_strange_values(y)}."
+            )
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __repr__(self) -> str:
+        n_rows, n_attributes = self.X.shape
+        known = "y unknown" if self.y is None else f"Pr(y=1) = {self.class_prior:.3f}"
+        return f"{type(self).__name__}({self.name!r}, {n_rows:,} rows x {n_attributes} attributes, {known})"
+
+    @property
+    def class_prior(self) -> float:
+        """Share of positive rows, Pr(y=1)."""
+        if self.y is None:
+            raise ValueError(f"The true class of {self.name!r} is not known, so neither is its class prior.")
+        return float(self.y.mean())
+
+    @property
+    def frame(self) -> Any:
+        """The attributes as a pandas DataFrame, a copy, with their names; the class is not in it."""
+        pandas = need("pandas", "PUData.frame")
+        return pandas.DataFrame(self.X, columns=list(self.attribute_names), copy=True)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and type {value.dtype}"
+    return f"a {type(value).__name__}"
+
+
+def _strange_values(y: Any) -> str:
+    strange = y[~np.isin(y, (0, 1))] if isinstance(y, np.ndarray) else np.empty(0)
+    return f" with the value {strange.tolist()[0]!r}" if strange.ndim == 1 and strange.size else ""

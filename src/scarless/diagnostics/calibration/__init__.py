@@ -1,0 +1,1 @@
+"""Reliability of probabilities and of propensities, from labels alone."""

@@ -1,0 +1,215 @@
+r"""Calibration: are predicted probabilities right, as far as labels can tell?
+
+Ask on rows that the model was not fitted on: on its own training rows it looks better calibrated than it is.
+
+The test is of the very numbers predicted, and the error of estimating them counts. With as many rows as the model was
+fitted on, or more, even a model of the right form is rejected more often than the level says, and with many more nearly
+always. Whether it matters is told by `error`, less what chance alone makes of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.vectors import check_indicator, check_probability, check_propensity
+from scarless.metrics.predictions import Answers
+from scarless.numerics.calibration import (
+    binned,
+    calibration_error,
+    chi_square,
+    equal_counts,
+    equal_widths,
+    score_interval,
+)
+from scarless.outside.extras import need
+
+Vector = NDArray[np.float64]
+STRATEGIES = {"quantile": equal_counts, "uniform": equal_widths}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration:
+    """Predicted and observed shares by bin, and one test of all.
+
+    Attributes
+    ----------
+    predicted, observed : arrays of shape (n_bins,)
+        Mean prediction and observed share of each bin that has rows, lowest prediction first.
+    low, high : arrays of shape (n_bins,)
+        Ends of each bin's interval of the share.
+    n_rows : array of shape (n_bins,)
+        Rows in each bin.
+    level : float
+        Nominal probability that one bin's interval covers.
+    error : float
+        Calibration error: the mean distance of predicted and observed share, bins weighted by their rows.
+    expected_error : float
+        The calibration error that chance alone makes on average, were the predictions right: it is never 0.
+    statistic, degrees_of_freedom, p_value : float, int, float
+        Chi-square test that the predictions are right: the statistic has the degrees of freedom as its mean if they
+        are. A small p-value speaks against these very numbers, and so it finds a fit's own estimation error, too, once
+        there are about as many rows as in the fit: judge how wrong they are by `error` minus `expected_error`.
+    """
+
+    predicted: Vector
+    observed: Vector
+    low: Vector
+    high: Vector
+    n_rows: NDArray[np.intp]
+    level: float
+    error: float
+    expected_error: float
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+    def to_frame(self) -> Any:
+        """Return the bins as a pandas data frame, one row each."""
+        names = ("predicted", "observed", "low", "high", "n_rows")
+        return need("pandas", "to_frame", extra="frames").DataFrame({name: getattr(self, name) for name in names})
+
+    def __str__(self) -> str:
+        return (
+            f"calibration error {self.error:.4f} ({self.expected_error:.4f} expected by chance), "
+            f"chi-square {self.statistic:.1f} on {self.degrees_of_freedom} degrees of freedom, p = {self.p_value:.3g}"
+        )
+
+    __repr__ = __str__
+
+
+def label_calibration(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    level: float = 0.95,
+) -> Calibration:
+    r"""Compare the predicted probability of a *label*, :math:`f(x)\,e(x)`, with the share of labelled rows.
+
+    The label is seen, so this can be tested without any assumption: among rows of like prediction, do labels come as
+    often as predicted? It cannot show a wrong split of a right product, such as an `f` twice too large with an `e`
+    twice too small; nor that rows of one bin differ more than their predictions do (one constant prediction of the
+    right mean is calibrated): for that compare `observed_log_likelihood`.
+
+    Intervals are Wilson's. The test adds up squared standardised differences of the bins, with the variance
+    :math:`\sum P(1-P)` that the predictions imply; bins that expect less than one labelled or unlabelled row are joined
+    with their neighbours for it, and its p-value allows for few labels a bin. It does not allow for the estimation
+    error of a fit: see `Calibration`.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, `f`.
+    s : array-like of shape (n,)
+        1 for labelled rows, 0 for the others.
+    propensity : float or array-like of shape (n,)
+        Predicted propensity `e`, in (0, 1].
+    n_bins : int, default=10
+        Bins of predictions; those without rows are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal counts, or of equal width from the lowest prediction to the highest.
+    level : float in (0, 1), default=0.95
+        Of the intervals.
+
+    Returns
+    -------
+    Calibration
+
+    References
+    ----------
+    Wilson (1927), JASA 22. Hosmer and Lemeshow (1980), Communications in Statistics A 9. Brocker and Smith (2007),
+    "Increasing the reliability of reliability diagrams", Weather and Forecasting 22.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> f, e = rng.uniform(size=(2, 5000))
+    >>> s = rng.uniform(size=5000) < f * e
+    >>> print(label_calibration(f, s, e))
+    calibration error 0.0100 (0.0125 expected by chance), chi-square 5.2 on 10 degrees of freedom, p = 0.876
+    >>> label_calibration(f, s, np.sqrt(e)).p_value < 0.001
+    True
+    """
+    f, labels, e = check_answers(y_pred, s, propensity)
+    return _calibration(f * e, np.ones_like(e), labels, n_bins, strategy, level)
+
+
+def class_calibration(
+    y_pred: ArrayLike,
+    s: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    level: float = 0.95,
+) -> Calibration:
+    r"""Compare the predicted probability of the *class*, :math:`f(x)`, with the mean of :math:`s/e` in bins of `f`.
+
+    Right under the propensity that is given: :math:`\mathrm E[s/e \mid x] = f(x)` if :math:`e` is right. Where both
+    come from one model, errors of `f` and `e` that cancel in the product stay unseen; a known propensity shows them.
+
+    The interval of a bin holds the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where :math:`\bar h`
+    is the bin's mean of :math:`s/e` and :math:`v` the mean of :math:`1/e` over its positives: Wilson's where
+    :math:`e=1`. Shares and intervals may exceed 1.
+
+    Parameters
+    ----------
+    y_pred, s, propensity, n_bins, strategy, level
+        As in `label_calibration`.
+
+    Returns
+    -------
+    Calibration
+
+    References
+    ----------
+    Horvitz and Thompson (1952), JASA 47. Wilson (1927), JASA 22.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> f, e = rng.uniform(size=5000), rng.uniform(0.2, 0.8, size=5000)
+    >>> s = rng.uniform(size=5000) < f * e
+    >>> class_calibration(f, s, e).p_value > 0.05
+    True
+    >>> class_calibration(np.sqrt(f), s, e).p_value < 0.001
+    True
+    """
+    f, labels, e = check_answers(y_pred, s, propensity)
+    return _calibration(f, e, labels, n_bins, strategy, level)
+
+
+def check_answers(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike) -> Answers:
+    """Return clean predictions, labels and propensities of at least one row."""
+    f = check_probability(y_pred, name="y_pred")
+    if f.size == 0:
+        raise ValueError("y_pred has no rows; calibration needs at least one.")
+    return Answers(f, check_indicator(s, "s", n_rows=f.size), check_propensity(propensity, n_rows=f.size))
+
+
+def _calibration(f: Vector, e: Vector, s: Vector, n_bins: int, strategy: str, level: float) -> Calibration:
+    assign = STRATEGIES[check_choice(strategy, "strategy", tuple(STRATEGIES))]
+    bins = assign(f, check_whole(n_bins, "n_bins", at_least=1))
+    rows = binned(f, e, s, bins)
+    low, high = score_interval(rows, float(ndtri((1.0 + check_share(level, "level")) / 2.0)))
+    error, expected = calibration_error(rows)
+    test = chi_square(f, e, s, bins)
+    return Calibration(
+        predicted=rows.predicted,
+        observed=rows.observed,
+        low=low,
+        high=high,
+        n_rows=rows.n.astype(np.intp),
+        level=float(level),
+        error=error,
+        expected_error=expected,
+        statistic=test.statistic,
+        degrees_of_freedom=test.freedom,
+        p_value=test.p_value,
+    )

@@ -1,0 +1,250 @@
+"""Reliability diagrams, of the label and of the class."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scarless.diagnostics._drawing import BLUE, GREY, Display
+from scarless.diagnostics.calibration.curves import (
+    Calibration,
+    Vector,
+    check_answers,
+    class_calibration,
+    label_calibration,
+)
+from scarless.metrics.predictions import Answers, answers_of
+
+
+class _ReliabilityDiagram(Display):
+    """Observed against predicted shares, above the distribution of the predictions."""
+
+    _x_label: str
+    _y_label: str
+    _agree: str
+    _differ: str
+    _provided: str = ""  # under what assumption
+
+    def __init__(self, calibration: Calibration, predictions: Vector, *, source: str = "given") -> None:
+        self.calibration = calibration
+        self.predictions = predictions
+        self.source = source  # whose propensity it is
+
+    @staticmethod
+    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
+        raise NotImplementedError
+
+    @staticmethod
+    def _predictions(answers: Answers) -> Vector:
+        raise NotImplementedError
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        s: ArrayLike,
+        *,
+        propensity: ArrayLike | None = None,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        level: float = 0.95,
+        pos_label: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the diagram of a fitted model, best on rows that it was not fitted on.
+
+        Parameters
+        ----------
+        model : fitted classifier
+            With ``predict_proba``, and with ``predict_propensity`` where `propensity` is not given.
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in the model's `fit`.
+        propensity : float or array of shape (n_rows,), optional
+            Known propensity. None: the model's own.
+        n_bins, strategy, level
+            As in `label_calibration`.
+        pos_label : object, optional
+            The value that marks a labelled positive, where the model does not know it and it is not 1.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
+        """
+        answers = answers_of(model, X, s, propensity, pos_label=pos_label, user=cls.__name__)
+        source = "model's" if propensity is None else "given"
+        return cls._drawn(answers, source, n_bins, strategy, level, ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_pred: ArrayLike,
+        s: ArrayLike,
+        propensity: ArrayLike,
+        *,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        level: float = 0.95,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the diagram of predictions.
+
+        Parameters
+        ----------
+        y_pred, s, propensity, n_bins, strategy, level
+            As in `label_calibration`.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
+        """
+        return cls._drawn(check_answers(y_pred, s, propensity), "given", n_bins, strategy, level, ax)
+
+    @classmethod
+    def _drawn(cls, answers: Answers, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
+        options = {"n_bins": n_bins, "strategy": strategy, "level": level}
+        display = cls(cls._calibration(answers, options), cls._predictions(answers), source=source)
+        display.plot(ax)
+        return display
+
+    def _draw(self, ax: Any) -> None:
+        found = self.calibration
+        across = _with_margin(self.predictions)
+        ax.plot(across, across, color=GREY, linestyle="--", linewidth=1, label="as predicted")
+        ax.errorbar(
+            found.predicted,
+            found.observed,
+            yerr=np.maximum([found.observed - found.low, found.high - found.observed], 0.0),
+            color=BLUE,
+            marker="o",
+            markersize=5,
+            linewidth=1.2,
+            capsize=3,
+            label=f"bins of rows, with {100 * found.level:.4g}% intervals",
+        )
+        up = _with_margin(np.concatenate([found.low, found.high, found.predicted]))
+        ax.set(xlim=across, ylim=up, ylabel=self._y_label.format(source=self.source))
+        ax.set_title(self._title(), fontsize="medium")
+        ax.legend(loc="best", frameon=False)
+        self._draw_rows(ax)
+
+    def _draw_rows(self, ax: Any) -> None:
+        """Draw the distribution of predictions in a strip of its own below, on the same scale."""
+        ax.tick_params(labelbottom=False)
+        strip = ax.inset_axes([0.0, -0.27, 1.0, 0.22], sharex=ax)
+        left, right = ax.get_xlim()
+        strip.hist(self.predictions, bins=np.linspace(left, right, 41), color=GREY)
+        strip.tick_params(labelbottom=True)
+        strip.locator_params(axis="x", nbins=6)
+        strip.set(xlabel=self._x_label, ylabel="rows")
+        for side in ("top", "right"):
+            strip.spines[side].set_visible(False)
+
+    def _title(self) -> str:
+        found = self.calibration
+        seen = self._differ if found.p_value < 0.05 else self._agree
+        p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
+        provided = self._provided.format(source=self.source)
+        error = f"calibration error {found.error:.3f}, {found.expected_error:.3f} expected by chance"
+        return f"{seen}{provided} ({p})\n{error}"
+
+
+def _with_margin(values: Vector) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.04 * (high - low) or 0.05
+    return low - margin, high + margin
+
+
+class LabelCalibrationDisplay(_ReliabilityDiagram):
+    r"""Reliability diagram of the probability of a label, :math:`\Pr(s=1|x) = f(x)\,e(x)`.
+
+    What labels can test: see `label_calibration`. Made by `from_estimator` or `from_predictions`, best from rows that
+    the model was not fitted on. Below the diagram: how the predictions are distributed.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        The bins, the calibration error and the test.
+    predictions : array of shape (n_rows,)
+        :math:`f e` of every row.
+    ax_, figure_ : matplotlib Axes and Figure
+
+    References
+    ----------
+    Brocker and Smith (2007), "Increasing the reliability of reliability diagrams", Weather and Forecasting 22.
+
+    Examples
+    --------
+    >>> from scarless import SAREMClassifier
+    >>> from scarless.diagnostics.calibration.display import LabelCalibrationDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> s = y & (rng.random(4000) < 1 / (1 + np.exp(-2 * X[:, 1])))
+    >>> model = SAREMClassifier(propensity_attributes=[1]).fit(X[:2000], s[:2000])
+    >>> display = LabelCalibrationDisplay.from_estimator(model, X[2000:], s[2000:])
+    >>> display.calibration.p_value > 0.05
+    True
+    """
+
+    _x_label = r"Predicted $\Pr(s=1\,|\,x) = f(x)\,e(x)$"
+    _y_label = "Share of labelled rows"
+    _agree = "No evidence against the predicted probabilities of a label"
+    _differ = "Labels do not come as often as predicted"
+
+    @staticmethod
+    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
+        return label_calibration(*answers, **options)
+
+    @staticmethod
+    def _predictions(answers: Answers) -> Vector:
+        return answers.f * answers.e
+
+
+class ClassCalibrationDisplay(_ReliabilityDiagram):
+    r"""Reliability diagram of the probability of the class, :math:`f(x)`, under the model's propensity.
+
+    The observed side is the mean of :math:`s/e`, which is right if the propensity is: see `class_calibration` for what
+    it cannot show. Made by `from_estimator` or `from_predictions`, best from rows that the model was not fitted on.
+    Below the diagram: how the predictions are distributed.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        The bins, the calibration error and the test.
+    predictions : array of shape (n_rows,)
+        `f` of every row.
+    ax_, figure_ : matplotlib Axes and Figure
+
+    References
+    ----------
+    Horvitz and Thompson (1952), JASA 47. Brocker and Smith (2007), Weather and Forecasting 22.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics.calibration.display import ClassCalibrationDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> f, e = rng.uniform(size=(2, 5000))
+    >>> display = ClassCalibrationDisplay.from_predictions(f, rng.uniform(size=5000) < f * e, e)
+    >>> int(display.calibration.n_rows.sum())
+    5000
+    """
+
+    _x_label = r"Predicted $\Pr(y=1\,|\,x) = f(x)$"
+    _y_label = "Mean of $s/e(x)$, under the {source} propensity"
+    _agree = "No evidence against the predicted probabilities of the class"
+    _differ = "Positives do not come as often as predicted"
+    _provided = ",\nif the {source} propensity is right"
+
+    @staticmethod
+    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
+        return class_calibration(*answers, **options)
+
+    @staticmethod
+    def _predictions(answers: Answers) -> Vector:
+        return answers.f

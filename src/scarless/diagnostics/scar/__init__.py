@@ -1,0 +1,1 @@
+"""Are labels selected completely at random, and if not, by which attributes?"""

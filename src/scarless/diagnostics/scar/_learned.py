@@ -1,0 +1,131 @@
+"""What flexible models learn of the rows out of fold, as columns of a logistic model of the class."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logit
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from scarless.checks.options import check_whole
+from scarless.diagnostics.scar._roles import Roles
+from scarless.label_frequency.held_out_scores import (
+    MANY_ROWS,
+    PROBABILITY,
+    check_scorer,
+    default_classifier,
+    out_of_fold_scores,
+)
+from scarless.numerics.linear import Design
+from scarless.pair.logistic import fit_pair
+from scarless.pair.rows import engine_of
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
+FARTHEST = 8.0
+LOGISTIC = "logistic"
+
+
+def check_learning(classifier: Any, n_folds: int, user: str) -> None:
+    """Check the parameters that say how to learn."""
+    check_whole(n_folds, "n_folds", at_least=2)
+    if classifier is None or (isinstance(classifier, str) and classifier == LOGISTIC):
+        return
+    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+        raise ValueError(
+            f"classifier must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {classifier!r}."
+        )
+    check_scorer(classifier, (PROBABILITY,), user)
+
+
+def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+    """Return the columns of the logistic `f`, of unit variance.
+
+    What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
+    the attributes that class and labelling share.
+    """
+    X = standardised(roles.X_class)
+    if classifier == LOGISTIC or X.shape[1] == 0:
+        D = X.toarray() if sparse.issparse(X) else X
+    else:
+        _check_folds(n_folds, roles.s)
+        scores = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
+        D = np.column_stack([scores, expected_attributes(X, roles.Z, n_folds=n_folds, rng=rng)])
+    return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64)))
+
+
+def standardised(X: Any) -> Any:
+    """Return columns of mean 0 and variance 1 (constant ones: 0); a sparse table is only scaled, so that zeros stay."""
+    if X.shape[1] == 0:
+        return X
+    return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)
+
+
+def class_scores(X: Any, s: Vector, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+    """Return scores of every row, each by models that have not seen the row's fold.
+
+    The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
+    propensity. No learner is best everywhere: boosting and forests find what is not linear, forests do better on many
+    weak columns, such as words, and the logistic model on few rows.
+    """
+    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if classifier is None else [classifier]
+    limit = 1.0 / (1.0 + np.exp(FARTHEST))
+    with _one_thread(X):
+        chances = [out_of_fold_scores(model, PROBABILITY, X, s, n_folds, rng) for model in chosen]
+    learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
+    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, n_folds, rng), -FARTHEST, FARTHEST)])
+
+
+def expected_attributes(X: Any, Z: Matrix, *, n_folds: int, rng: np.random.Generator) -> Matrix:
+    """Return the mean of each column of `Z` given the columns of `X`, by a forest that has not seen the row's fold.
+
+    Where the scores miss something of the class that `X` tells, a column of `Z` that goes along with `X` may stand in
+    for it and pass for a cause of the labelling. What `X` tells of `Z` takes that part.
+    """
+    forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
+    expected = np.empty_like(Z)
+    target = Z.ravel() if Z.shape[1] == 1 else Z  # a forest warns of a single target in a table
+    for others, fold in KFold(n_folds, shuffle=True, random_state=_seed(rng)).split(Z):
+        expected[fold] = forest.fit(X[others], target[others]).predict(X[fold]).reshape(fold.size, -1)
+    return expected
+
+
+def _check_folds(n_folds: int, s: Vector) -> None:
+    fewest = int(min(s.sum(), (1.0 - s).sum()))
+    if n_folds > fewest:
+        raise ValueError(
+            f"n_folds={n_folds}, but there are {s.sum():.0f} labelled and {(1.0 - s).sum():.0f} unlabelled rows, and "
+            f"each fold needs one of either kind. Use at most n_folds={fewest}; 5 will do."
+        )
+
+
+def _forest(X: Any, kind: type, fewest: int) -> Any:
+    """Return a forest whose trees do not grow without end on many rows."""
+    return kind(100, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
+
+
+def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
+    f, constant = Design.of(np.arange(X.shape[1])), Design.of(np.arange(0))
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
+    scores = np.empty(s.size)
+    for others, fold in folds.split(s, s.astype(np.int64)):
+        engine, w = engine_of(X[others]), np.ones(others.size)
+        fit = fit_pair(engine, f, constant, s[others], w, C=1.0, propensity_C=1.0, tol=1e-8, max_iter=200)
+        scores[fold] = X[fold] @ fit.f[:-1] + fit.f[-1]
+    return scores
+
+
+def _one_thread(X: Any) -> Any:
+    """Small fits on many threads wait for each other."""
+    return threadpool_limits(limits=1, user_api="openmp") if X.shape[0] <= MANY_ROWS else nullcontext()
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))

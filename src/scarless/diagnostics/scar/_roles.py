@@ -1,0 +1,175 @@
+"""Who may depend on what: columns of the class alone, of the labelling, of both."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from scarless.checks.attributes import check_attributes
+from scarless.checks.order import canonical_order
+from scarless.checks.tables import take_rows
+from scarless.checks.training import check_labelled_table
+from scarless.numerics.constant_propensity import independent_columns
+from scarless.outside.notices import warn_user
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FEWEST_LABELLED = 20
+FEWEST_PER_ATTRIBUTE = 10  # labelled rows for each attribute that is tested
+
+
+class Roles(NamedTuple):
+    """Checked rows in an order of their own, with the parts that their columns play."""
+
+    X_class: Any  # columns that the class may depend on and the labelling does not
+    Z: Matrix  # columns that the labelling may depend on, one name each
+    shared: NDArray[np.bool_]  # which of those the class may depend on too
+    s: Vector
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]  # columns of the labelling that cannot be tested: constant, or a combination of others
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Names of the columns that class and labelling may both depend on."""
+        return tuple(name for name, shared in zip(self.names, self.shared, strict=True) if shared)
+
+
+_NOTHING_NAMED = (
+    "{user} needs propensity_attributes: columns that the labelling may depend on and that, at best, say nothing of "
+    "the class once the other columns are known. Without any, no test is possible: whatever the labels, a constant "
+    "propensity and some classifier explain them just as well."
+)
+
+
+_NO_CLASS = (
+    "{user}: every column is a propensity attribute, which leaves none that the class depends on. Name "
+    "classification_attributes, or fewer propensity_attributes."
+)
+
+
+def check_roles(
+    X: Any, s: Any, *, propensity_attributes: Any, classification_attributes: Any, pos_label: Any, user: str
+) -> Roles:
+    """Check a table and its labels, and sort its columns by the part they play."""
+    reader = type(user, (BaseEstimator,), {})()  # the checks of a table name the estimator that reads it
+    table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
+    names = getattr(reader, "feature_names_in_", None)
+    n_columns = table.shape[1]
+
+    def select(attributes: Any, parameter: str) -> Indices:
+        return check_attributes(attributes, X, n_columns=n_columns, names=names, parameter=parameter)
+
+    if propensity_attributes is None and classification_attributes is None:
+        raise ValueError(_NOTHING_NAMED.format(user=user))
+    if propensity_attributes is None:
+        seen = select(classification_attributes, "classification_attributes")
+        tested = np.setdiff1d(np.arange(n_columns), seen)
+    else:
+        tested = select(propensity_attributes, "propensity_attributes")
+        seen = np.setdiff1d(np.arange(n_columns), tested)
+        if classification_attributes is not None:
+            seen = select(classification_attributes, "classification_attributes")
+    if seen.size == 0:
+        raise ValueError(_NO_CLASS.format(user=user))
+    shown = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
+    order = canonical_order(table, labels)
+    table, labels = take_rows(table, order), labels[order]
+    Z = _dense(table[:, tested])
+    kept = independent_columns(Z)
+    left_out = tuple(shown[j] for j in np.delete(tested, kept))
+    _check_enough(labels, kept.size, user)
+    _tell_left_out(left_out, kept.size, user)
+    tested = tested[kept]
+    roles = Roles(
+        X_class=table[:, np.setdiff1d(seen, tested)],
+        Z=Z[:, kept],
+        shared=np.isin(tested, seen),
+        s=labels,
+        names=tuple(shown[j] for j in tested),
+        left_out=left_out,
+    )
+    _tell_shared(roles, user)
+    return roles
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names for a sentence, the first few of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def proviso(names: Sequence[str], shared: Sequence[str]) -> str:
+    """Say what must hold for effects of these attributes to be effects on the labelling, and what to do otherwise.
+
+    `shared` names the attributes that the class may depend on too.
+
+    Examples
+    --------
+    >>> proviso(["age"], [])
+    'provided that age says nothing of the class once the classification attributes are known. Otherwise this may be
+    an effect on the class: name age in classification_attributes too, beside the other columns of the class.'
+    """
+    alone, both = [name for name in names if name not in shared], [name for name in names if name in shared]
+    conditions, otherwise = [], "Otherwise this may be an effect on the class"
+    if alone:
+        say = f"{alone[0]} says" if len(alone) == 1 else f"{listed(alone) if both else 'they'} say"
+        conditions.append(f"{say} nothing of the class once the classification attributes are known")
+        such = alone[0] if len(alone) == 1 else "those that may have one"
+        otherwise += f": name {such} in classification_attributes too, beside the other columns of the class"
+    if both:
+        conditions.append(f"class and labelling are logistic in {listed(both)}")
+    return f"provided that {' and that '.join(conditions)}. {otherwise}."
+
+
+def _dense(X: Any) -> Matrix:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+def _check_enough(s: Vector, n_tested: int, user: str) -> None:
+    labelled, unlabelled = int(s.sum()), int((1.0 - s).sum())
+    if min(labelled, unlabelled) < FEWEST_LABELLED:
+        raise ValueError(
+            f"{user} needs at least {FEWEST_LABELLED} labelled and {FEWEST_LABELLED} unlabelled rows; there are "
+            f"{labelled} and {unlabelled}. Collect more labels: with fewer, no test tells anything."
+        )
+    if labelled < FEWEST_PER_ATTRIBUTE * n_tested:
+        warn_user(
+            f"{user} tests {n_tested} attributes with {labelled} labelled rows, fewer than {FEWEST_PER_ATTRIBUTE} for "
+            "each: its p-values are rough and only strong effects show. Name fewer propensity_attributes.",
+            UserWarning,
+        )
+
+
+def _tell_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
+    if n_tested == 0:
+        raise ValueError(
+            f"{user} has nothing to test: every propensity attribute ({listed(left_out)}) is constant. Name "
+            "attributes that differ between rows."
+        )
+    if left_out:
+        warn_user(
+            f"{user} leaves out {listed(left_out)}: constant, or a linear combination of the other propensity "
+            "attributes, so that no data tell its effect from theirs.",
+            UserWarning,
+        )
+
+
+def _tell_shared(roles: Roles, user: str) -> None:
+    if roles.shared_names:
+        warn_user(
+            f"{user}: {listed(roles.shared_names)} may affect the class and the labelling. Only the assumed form tells "
+            "the two effects apart (logistic in both), so a rejection may as well mean that the form is wrong. Leave "
+            "such attributes out of classification_attributes where you know that they do not affect the class.",
+            UserWarning,
+        )

@@ -1,0 +1,1 @@
+"""What if the propensity is not what was fitted?"""

@@ -1,0 +1,377 @@
+"""What stays true of a sample of rows for every admissible propensity, and up to where."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from scarless.checks.options import shown
+from scarless.checks.vectors import FloatVector
+from scarless.diagnostics.sensitivity._rows import Rows, make_quantity
+from scarless.numerics.sharp_bounds import Box, Interval, rank_bounds
+from scarless.outside.extras import need
+
+SHOWN_ROWS = 20
+MOST_STATEMENTS = 10_000  # more are a matrix, not sentences
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SensitivityBounds:
+    r"""Sharp bounds over all propensity functions within given limits; made by `Sensitivity.at` and `.within`.
+
+    A bound is sharp if some admissible propensity attains it, or comes as close as one likes: no method can say more
+    from the same labels and limits. Each bound is sharp on its own; two of them need not be attained by the same
+    propensity. Metrics are those of the population: a row counts as :math:`f` of a positive and :math:`1-f` of a
+    negative (:math:`q` and :math:`1-q` where `Sensitivity` was given the labels), and ratios are of sums.
+
+    Attributes
+    ----------
+    gamma : float or None
+        Largest factor by which the odds of the propensity may be wrong; None where limits were given row by row.
+    propensity : Box
+        ``low`` and ``high`` per row: the admissible propensities, those below :math:`\Pr(s=1|x)` left out.
+    probability : Box
+        ``low`` and ``high`` per row: the class probability :math:`f(x)`, or :math:`\Pr(y=1|x,s)` where `Sensitivity`
+        was given the labels.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics.sensitivity.analysis import Sensitivity
+    >>> bounds = Sensitivity([0.4, 0.3, 0.1, 0.0], [0.5, 0.5, 0.25, 0.25]).at(2.0)
+    >>> bounds
+    If the odds of the propensity are wrong by a factor of at most 2 (4 rows):
+                           low  fitted    high
+    class prior          0.325   0.450   0.650
+    label frequency      0.308   0.444   0.615
+    >>> bounds.precision([1, 1, 0, 0])
+    Interval(low=0.525, high=0.95)
+    >>> low, high = bounds.roc_auc([0.9, 0.7, 0.2, 0.1])
+    >>> print(f"{low:.3f} to {high:.3f}")
+    0.697 to 0.959
+    """
+
+    gamma: float | None
+    propensity: Box
+    probability: Box
+    _rows: Rows = field(repr=False)
+
+    @property
+    def class_prior(self) -> Interval:
+        r""":math:`\Pr(y=1)` in a population like these rows; with labels, the share of positives among them."""
+        return self._bounds("class_prior")
+
+    @property
+    def label_frequency(self) -> Interval:
+        r""":math:`\Pr(s=1|y=1)`: the share of positives that are labelled."""
+        return self._bounds("label_frequency")
+
+    def precision(self, decisions: ArrayLike) -> Interval:
+        r"""Bound the share of positives among rows decided positive, :math:`\sum d f / \sum d`.
+
+        Parameters
+        ----------
+        decisions : array of shape (n_rows,)
+            Of a fixed classifier: booleans, 0/1, -1/+1, or the class values of the estimator the rows come from.
+
+        Returns
+        -------
+        Interval
+        """
+        return self._bounds("precision", decisions=decisions)
+
+    def recall(self, decisions: ArrayLike) -> Interval:
+        r"""Bound the share of positives that are decided positive, :math:`\sum d f / \sum f`.
+
+        Parameters
+        ----------
+        decisions : array of shape (n_rows,)
+            As in `precision`.
+
+        Returns
+        -------
+        Interval
+        """
+        return self._bounds("recall", decisions=decisions)
+
+    def f1(self, decisions: ArrayLike) -> Interval:
+        r"""Bound the harmonic mean of precision and recall, :math:`2\sum d f / (\sum d + \sum f)`.
+
+        Parameters
+        ----------
+        decisions : array of shape (n_rows,)
+            As in `precision`.
+
+        Returns
+        -------
+        Interval
+        """
+        return self._bounds("f1", decisions=decisions)
+
+    def accuracy(self, decisions: ArrayLike) -> Interval:
+        r"""Bound the share of decisions that are right, :math:`\sum (d f + (1-d)(1-f)) / n`.
+
+        Parameters
+        ----------
+        decisions : array of shape (n_rows,)
+            As in `precision`.
+
+        Returns
+        -------
+        Interval
+        """
+        return self._bounds("accuracy", decisions=decisions)
+
+    def roc_auc(self, scores: ArrayLike) -> Interval:
+        r"""Bound the probability that a positive scores higher than a negative, ties counted half.
+
+        Exact, in the time it takes to sort: at the upper bound rows that score above some threshold have the largest
+        admissible probability and those below it the smallest. See `scarless.numerics.sharp_bounds.roc_auc_bounds`.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows,)
+            Of a fixed classifier; larger for what looks positive.
+
+        Returns
+        -------
+        Interval
+        """
+        return self._bounds("roc_auc", scores=scores)
+
+    def ranks(self, rows: Sequence[Any] | None = None) -> "RankBounds":
+        """Bound the ranks of rows by their probability of being positive.
+
+        Parameters
+        ----------
+        rows : sequence, optional
+            Names of the rows to rank among each other: as in the index of the pandas data frame, or positions. None:
+            all rows.
+
+        Returns
+        -------
+        RankBounds
+        """
+        if rows is not None and (isinstance(rows, str) or sparse.issparse(rows) or not isinstance(rows, Iterable)):
+            raise TypeError(
+                f"rows must be a list of rows to rank, by name or by position; got {shown(rows)}. Try [{shown(rows)}]."
+            )
+        places = np.arange(self._rows.n) if rows is None else np.array([self._rows.position(row) for row in rows])
+        if places.size == 0:
+            raise ValueError("rows names no row to rank; name at least one.")
+        if np.unique(places).size < places.size:
+            raise ValueError("rows names a row twice; name each once.")
+        box = Box(self.probability.low[places], self.probability.high[places])
+        best, worst = rank_bounds(box)
+        names = [self._rows.name(int(place)) for place in places]
+        return RankBounds(names, box.low, box.high, best, worst)
+
+    def to_frame(self) -> Any:
+        """Return one row per row: bounds on propensity and probability, and what was fitted.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = need("pandas", "SensitivityBounds.to_frame", extra="frames")
+        fitted = self._rows.probability_within_odds(1.0).low
+        columns = {
+            "propensity": self._rows.e,
+            "propensity_low": self.propensity.low,
+            "propensity_high": self.propensity.high,
+            "probability": fitted,
+            "probability_low": self.probability.low,
+            "probability_high": self.probability.high,
+        }
+        return pandas.DataFrame(columns, index=self._rows.names)
+
+    def _bounds(self, name: str, **options: Any) -> Interval:
+        return make_quantity(name, self._rows, **options).bounds(self.probability)
+
+    def __str__(self) -> str:
+        within = "If the propensity is within the limits given"
+        if self.gamma is not None:
+            within = f"If the odds of the propensity are wrong by a factor of at most {self.gamma:g}"
+        lines = [f"{within} ({self._rows.n:,} rows):", f"{'':18}{'low':>8}{'fitted':>8}{'high':>8}"]
+        fitted = self._rows.probability_within_odds(1.0)
+        for name in ("class_prior", "label_frequency"):
+            quantity = make_quantity(name, self._rows)
+            low, high = quantity.values(self.probability)
+            lines.append(f"{quantity.label:18}{low:8.3f}{quantity.values(fitted).low:8.3f}{high:8.3f}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RankBounds:
+    """Best and worst possible ranks of rows, 1 for the row most likely to be positive.
+
+    The rank is one more than the number of rows with a larger probability. Best and worst are sharp for each row.
+
+    Attributes
+    ----------
+    rows : list
+        Names of the rows.
+    low, high : arrays of shape (n_rows,)
+        Bounds on their probabilities.
+    best, worst : int arrays of shape (n_rows,)
+
+    Examples
+    --------
+    >>> from scarless.diagnostics.sensitivity.analysis import Sensitivity
+    >>> rows = Sensitivity([0.45, 0.2, 0.1], [0.5, 0.5, 0.25], row_names=["Anna", "Bert", "Cleo"])
+    >>> ranks = rows.at(1.5).ranks()
+    >>> ranks
+          probability    ranks
+    Anna  0.750 to 1.000  1
+    Bert  0.333 to 0.500  2 to 3
+    Cleo  0.300 to 0.550  2 to 3
+    >>> ranks.statements()
+    ['Anna above Bert', 'Anna above Cleo']
+    """
+
+    rows: list[Any]
+    low: FloatVector
+    high: FloatVector
+    best: NDArray[np.intp]
+    worst: NDArray[np.intp]
+
+    @property
+    def above(self) -> NDArray[np.bool_]:
+        """Matrix with True in row `i` and column `j` where `i` is more likely than `j` for every admissible propensity.
+
+        That is where the two intervals have no point in common.
+        """
+        return self.low[:, None] > self.high[None, :]
+
+    def statements(self) -> list[str]:
+        """Return what holds for every admissible propensity, in words, the surest rows first.
+
+        Meant for a few rows: of more than 10,000 sure pairs take `best`, `worst` or the matrix `above`.
+
+        Returns
+        -------
+        list of str
+        """
+        pairs = int(np.searchsorted(np.sort(self.high), self.low).sum())
+        if pairs > MOST_STATEMENTS:
+            raise ValueError(
+                f"statements is for a few rows: at most {MOST_STATEMENTS:,} pairs are said one by one, and {pairs:,} "
+                f"pairs of these {len(self.rows):,} rows have a sure order. Rank fewer rows, ranks([...]), or take "
+                "best, worst or the matrix above."
+            )
+        order = np.argsort(-self.low, kind="stable")
+        sure = (order[self.high[order] < self.low[i]] for i in order)
+        return [f"{self.rows[i]} above {self.rows[j]}" for i, below in zip(order, sure, strict=True) for j in below]
+
+    def to_frame(self) -> Any:
+        """Return the same as a data frame, with the names as index.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = need("pandas", "RankBounds.to_frame", extra="frames")
+        columns = {"low": self.low, "high": self.high, "best": self.best, "worst": self.worst}
+        return pandas.DataFrame(columns, index=self.rows)
+
+    def __str__(self) -> str:
+        shown = [str(name) for name in self.rows[:SHOWN_ROWS]]
+        width = max(len(name) for name in shown)
+        lines = [f"{'':{width}}  {'probability':14}  ranks"]
+        for k, name in enumerate(shown):
+            best, worst = self.best[k], self.worst[k]
+            ranks = f"{best}" if best == worst else f"{best} to {worst}"
+            lines.append(f"{name:{width}}  {self.low[k]:.3f} to {self.high[k]:.3f}  {ranks}")
+        if len(self.rows) > SHOWN_ROWS:
+            lines.append(f"... and {len(self.rows) - SHOWN_ROWS:,} more rows")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivityCurve:
+    """Bounds on one quantity for several factors `gamma`.
+
+    Attributes
+    ----------
+    quantity : str
+        What is bounded, in words.
+    gammas, low, high : arrays of shape (n_gammas,)
+    estimate : float
+        The value for the fitted propensity, ``gamma = 1``.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics.sensitivity.analysis import Sensitivity
+    >>> curve = Sensitivity([0.4, 0.1], [0.5, 0.5]).curve("class_prior", gammas=[1, 2])
+    >>> curve.low, curve.high
+    (array([0.5  , 0.375]), array([0.5 , 0.65]))
+    """
+
+    quantity: str
+    gammas: FloatVector
+    low: FloatVector
+    high: FloatVector
+    estimate: float
+
+    def to_frame(self) -> Any:
+        """Return a data frame with columns gamma, low and high.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = need("pandas", "SensitivityCurve.to_frame", extra="frames")
+        return pandas.DataFrame({"gamma": self.gammas, "low": self.low, "high": self.high})
+
+
+@dataclass(frozen=True)
+class TippingPoint:
+    """The smallest factor on the odds of the propensity that overturns a conclusion.
+
+    Attributes
+    ----------
+    gamma : float
+        Infinite where no factor overturns it, 1 where it does not hold to begin with.
+    quantity, side : str
+        What the conclusion is about, and whether it is "at least" or "at most" ...
+    threshold : float
+        ... this.
+    estimate : float
+        The quantity for the fitted propensity.
+    limit : float
+        Its bound on the side of the threshold as the factor grows without limit.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics.sensitivity.analysis import Sensitivity
+    >>> print(Sensitivity([0.4, 0.1], [0.5, 0.5]).tipping_point("class_prior", at_least=0.2))
+    class prior is at least 0.2 (fitted: 0.5) for every factor on the odds of the propensity (in the limit: 0.25).
+    """
+
+    gamma: float
+    quantity: str
+    side: str
+    threshold: float
+    estimate: float
+    limit: float
+
+    @property
+    def conclusion(self) -> str:
+        """The conclusion as a sentence."""
+        return f"{self.quantity} is {self.side} {self.threshold:g}"
+
+    def __str__(self) -> str:
+        if self.gamma == 1.0:
+            beyond = "below" if self.side == "at least" else "above"
+            return f"Already the fitted {self.quantity}, {self.estimate:.3g}, is {beyond} {self.threshold:g}."
+        said = f"{self.conclusion} (fitted: {self.estimate:.3g})"
+        if math.isinf(self.gamma):
+            return f"{said} for every factor on the odds of the propensity (in the limit: {self.limit:.3g})."
+        return f"{said} while the odds of the propensity are wrong by less than a factor of {self.gamma:.3g}."

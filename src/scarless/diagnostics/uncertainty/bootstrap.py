@@ -1,0 +1,351 @@
+"""Intervals by fitting again to rows drawn with replacement: slower than standard errors, and for any classifier."""
+
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from scarless.checks.kinds import refuse_unread
+from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.vectors import check_counts, check_random_stream
+from scarless.diagnostics.sensitivity._row_names import called, index_of
+from scarless.models.uncertainty import attribute_names, refuse_wrapped
+from scarless.outside.extras import need
+from scarless.outside.notices import warn_user
+from scarless.outside.progress import progress_bar
+
+Vector = NDArray[np.float64]
+
+_NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
+_FEWEST = 20  # resamples; below, tails are guesses
+_SHOWN_ROWS = 20
+_LOWEST_MEAN_WEIGHT = 0.1  # of rows that count; below, weights are shares rather than counts
+
+
+class BootstrapInterval(NamedTuple):
+    """The fit's own value, and an interval around it; arrays where the value is one."""
+
+    estimate: Any
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BootstrapIntervals:
+    """What a classifier says again and again on resampled rows; prints as a table.
+
+    Attributes
+    ----------
+    level : float
+        Nominal probability that an interval covers.
+    method : str
+        "percentile" or "basic".
+    n_resamples, n_failed, n_not_converged : int
+        How many fits were tried, how many of them raised an error, and how many of the others did not converge. In
+        threads the last is known only of models that have ``converged_``.
+    errors : dict of str to int
+        What the failed fits said, and how often.
+    intervals : dict of str to BootstrapInterval
+        Keyed by the classifier's attributes, such as ``"class_prior_"`` and ``"coef_"``; and by ``"f"`` and ``"e"``
+        for the rows asked for.
+    samples : dict of str to array
+        The resampled values behind them, resamples first.
+    attributes : tuple of str
+        Names of the columns, in the order of ``coef_``.
+    rows : tuple of str
+        Names of the rows asked for: "row 0" and so on by position, or as in the index of a pandas data frame.
+    """
+
+    level: float
+    method: str
+    n_resamples: int
+    n_failed: int
+    n_not_converged: int
+    errors: dict[str, int]
+    intervals: dict[str, BootstrapInterval]
+    samples: dict[str, NDArray[np.float64]]
+    attributes: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> BootstrapInterval:
+        return self.intervals[name]
+
+    @property
+    def class_prior(self) -> BootstrapInterval:
+        """The interval of the class prior."""
+        return self.intervals["class_prior_"]
+
+    @property
+    def label_frequency(self) -> BootstrapInterval:
+        """The interval of the label frequency."""
+        return self.intervals["label_frequency_"]
+
+    def to_frame(self) -> Any:
+        """Return all intervals as a pandas DataFrame, indexed by quantity and attribute or row."""
+        pandas = need("pandas", "BootstrapIntervals.to_frame", extra="frames")
+        index = pandas.MultiIndex.from_tuples([row[:2] for row in self._rows()], names=["quantity", "of"])
+        return pandas.DataFrame([row[2:] for row in self._rows()], index=index, columns=["estimate", "low", "high"])
+
+    def _rows(self, most: int | None = None) -> Iterator[tuple[str, str, float, float, float]]:
+        """Yield every interval; of the rows asked for only the first, where `most` says how many."""
+        for name, found in self.intervals.items():
+            numbers = zip(
+                *(np.ravel(part)[: most if name in ("f", "e") else None].tolist() for part in found), strict=True
+            )
+            for j, (estimate, low, high) in enumerate(numbers):
+                if name.endswith("coef_") and estimate == low == high == 0:
+                    continue  # a column that the model does not see
+                yield name, self._entry(name, j), estimate, low, high
+
+    def _entry(self, name: str, j: int) -> str:
+        if name in ("f", "e"):
+            return self.rows[j]
+        return self.attributes[j] if name.endswith("coef_") else ""
+
+    def __str__(self) -> str:
+        shown = list(self._rows(_SHOWN_ROWS))
+        width = max((len(f"{name} {of}") for name, of, *_ in shown), default=10) + 2
+        lines = [f"{self.level:.6g} bootstrap intervals ({self.method}), {self.n_resamples} resamples{self._trouble()}"]
+        lines += [f"{'':{width}}{'estimate':>12}{'low':>12}{'high':>12}"]
+        lines += [
+            f"{f'{name} {of}':{width}}{value:>12.4f}{low:>12.4f}{high:>12.4f}" for name, of, value, low, high in shown
+        ]
+        if len(self.rows) > _SHOWN_ROWS:
+            lines.append(f"... and {len(self.rows) - _SHOWN_ROWS:,} more rows, in to_frame()")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def _trouble(self) -> str:
+        failed = f", {self.n_failed} failed" if self.n_failed else ""
+        return failed + (f", {self.n_not_converged} not converged" if self.n_not_converged else "")
+
+
+def bootstrap_intervals(
+    model: Any,
+    X: Any,
+    s: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    fit_params: Mapping[str, Any] | None = None,
+    rows: Any = None,
+    n_resamples: int = 200,
+    level: float = 0.95,
+    method: str = "percentile",
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    progress: bool | None = None,
+) -> BootstrapIntervals:
+    r"""Fit a classifier again and again to resampled rows, and see how its answers spread.
+
+    Each resample draws as many rows as there are, with replacement, and hands the counts to `fit` as weights: the
+    table is never copied. With :math:`q_p` the quantile `p` of the resampled values and
+    :math:`\hat\theta` the fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
+
+    - ``"percentile"``: :math:`q_t` and :math:`q_{1-t}`; stays within 0 and 1 for probabilities;
+    - ``"basic"``: :math:`2\hat\theta - q_{1-t}` and :math:`2\hat\theta - q_t`; takes off a bias that fits to resamples
+      have as well, as that of a penalty has not.
+
+    Needs no information matrix, so it serves models of any kind and widths. Right for independent rows that are many,
+    if resampled fits stay in the fit's basin; a spread with two humps in `samples` says that they did not. A
+    penalty's bias stays in. It takes `n_resamples` times as long as one fit; for a `SAREMClassifierCV`, as one whole
+    search, since each resample chooses anew.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed.
+    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        The rows that it was fitted on.
+    s : array of shape (n_rows,)
+        Their labels, coded as in `fit`.
+    sample_weight : array of shape (n_rows,), optional
+        How often each row counts, if `fit` had weights; a row is drawn in proportion, and as many rows are drawn as
+        the weights sum to.
+    fit_params : dict, optional
+        What else `fit` needs, such as ``{"propensity": e}``; one value per row of `X`.
+    rows : array, sparse matrix or data frame, optional
+        Rows to give intervals of `f` and, where the classifier has one, `e` for; the index of a pandas data frame
+        holds their names.
+    n_resamples : int, default=200
+        Fits. 200 are enough to see; take 1000 or more for ends to be quoted.
+    level : float, default=0.95
+        Nominal probability that an interval covers.
+    method : {"percentile", "basic"}, default="percentile"
+        See above.
+    n_jobs : int, optional
+        Processes, as in joblib; the result does not depend on it.
+    random_state : int, Generator or None
+        Seed.
+    progress : bool, optional
+        Whether to show a bar. None: in a terminal if the package ``rich`` is there, and in a notebook if
+        ``ipywidgets`` is as well.
+
+    Returns
+    -------
+    BootstrapIntervals
+
+    References
+    ----------
+    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapters 12 and 13. Davison and Hinkley (1997),
+    "Bootstrap Methods and their Application", chapter 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SAREMClassifier
+    >>> from scarless.diagnostics.uncertainty.bootstrap import bootstrap_intervals
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2))
+    >>> f, e = 1 / (1 + np.exp(-2 * X[:, 0])), 1 / (1 + np.exp(-X[:, 1]))
+    >>> s = rng.random(3000) < f * e
+    >>> model = SAREMClassifier(propensity_attributes=[1], classification_attributes=[0])
+    >>> model = model.fit(X, s)
+    >>> found = bootstrap_intervals(model, X, s, n_resamples=50, random_state=0)
+    >>> [round(end, 1) for end in found.class_prior]  # the true one is 0.5
+    [0.5, 0.4, 0.5]
+    """
+    check_is_fitted(model)
+    check_whole(n_resamples, "n_resamples", at_least=_FEWEST)
+    check_choice(method, "method", ("percentile", "basic"))
+    level = check_share(level, "level")
+    refuse_wrapped(model)
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ValueError(
+            "bootstrap_intervals hands resamples to fit as sample_weight, which "
+            f"{type(model).__name__}.fit does not take."
+        )
+    weight, params = _check_rows(X, s, sample_weight, fit_params)
+    estimates = _answers(model, rows)
+    seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
+    with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
+        fits = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
+        )
+        outcomes = []
+        for outcome in fits:
+            outcomes.append(outcome)
+            advance()
+    _check_enough(outcomes)
+    good = [outcome for outcome in outcomes if outcome.answers is not None]
+    samples = {name: np.array([(outcome.answers or {})[name] for outcome in good]) for name in estimates}
+    return BootstrapIntervals(
+        level=level,
+        method=method,
+        n_resamples=n_resamples,
+        n_failed=n_resamples - len(good),
+        n_not_converged=sum(not outcome.converged for outcome in good),
+        errors=dict(Counter(outcome.error for outcome in outcomes if outcome.error)),
+        intervals={name: _interval(value, samples[name], level, method) for name, value in estimates.items()},
+        samples=samples,
+        attributes=tuple(attribute_names(model)),
+        rows=_row_names(rows, len(np.atleast_1d(estimates.get("f", [])))),
+    )
+
+
+def _check_rows(
+    X: Any, s: Any, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any] | None
+) -> tuple[Vector, dict[str, Any]]:
+    """Return weights and what else `fit` gets, of as many rows as `X` has."""
+    refuse_unread(X, "X")
+    n, params = np.shape(X)[0], dict(fit_params or {})
+    if "sample_weight" in params:
+        raise ValueError(
+            "fit_params must not hold sample_weight: resamples are handed to fit as weights. Pass sample_weight= to "
+            "bootstrap_intervals itself."
+        )
+    for name, values in {"s": s, **params}.items():
+        if np.ndim(values) > 0 and np.shape(values)[0] != n:
+            raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+    weight = check_counts(sample_weight, n_rows=n)
+    total, counted = float(weight.sum()), np.count_nonzero(weight)
+    if total < _LOWEST_MEAN_WEIGHT * counted:
+        raise ValueError(
+            "sample_weight must say how often each row counts, and as many rows are drawn as it sums to: that is "
+            f"{total:.3g}, for {counted} rows that count. If the weights only compare rows, make their mean 1, here "
+            "and in fit: sample_weight / sample_weight.mean()."
+        )
+    return weight, params
+
+
+def _row_names(rows: Any, n_rows: int) -> tuple[str, ...]:
+    index = index_of(rows)
+    return tuple(called(name) for name in (range(n_rows) if index is None else index))
+
+
+class _Outcome(NamedTuple):
+    answers: dict[str, Any] | None
+    converged: bool
+    error: str
+
+
+def _refit(model: Any, X: Any, s: Any, weight: Vector, rows: Any, fit_params: dict[str, Any], seed: int) -> _Outcome:
+    """Fit a clone to rows drawn in proportion to their weights; a fit that fails is an outcome too."""
+    n = round(float(weight.sum()))
+    counts = np.random.default_rng(seed).multinomial(n, weight / weight.sum()).astype(np.float64)
+    with _silence() as told:
+        try:
+            again = clone(model).fit(X, s, sample_weight=counts, **fit_params)
+            answers = _answers(again, rows)
+        except Exception as error:  # counted and reported, while the others go on
+            return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")
+    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in told)
+    return _Outcome(answers, bool(getattr(again, "converged_", not warned)), "")
+
+
+@contextmanager
+def _silence() -> Iterator[list[Any]]:
+    """Keep warnings from the screen, in a list. They belong to the process: a thread leaves them to its main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield told
+
+
+def _answers(model: Any, rows: Any) -> dict[str, Any]:
+    """Return what a fitted classifier says: its numbers, its coefficients, and the rows' probabilities."""
+    answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _NAMES if hasattr(model, name)}
+    if rows is not None:
+        answers["f"] = model._class_probability(rows)
+        if hasattr(model, "predict_propensity"):
+            answers["e"] = model.predict_propensity(rows)
+    return answers
+
+
+def _interval(estimate: Any, samples: Vector, level: float, method: str) -> BootstrapInterval:
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(samples, [tail, 1.0 - tail], axis=0)
+    if method == "basic":
+        low, high = 2.0 * estimate - high, 2.0 * estimate - low
+    whole = (estimate, low, high)
+    return BootstrapInterval(*(float(part) if np.ndim(part) == 0 else part for part in whole))
+
+
+def _check_enough(outcomes: list[_Outcome]) -> None:
+    """Raise where most fits failed, warn where some did."""
+    failed = [outcome.error for outcome in outcomes if outcome.answers is None]
+    if not failed:
+        return
+    (error, times), *_ = Counter(failed).most_common(1)
+    told = f"{len(failed)} of {len(outcomes)} resamples could not be fitted ({times} times: {error})"
+    if times == len(outcomes):
+        raise ValueError(f"{told}. That is no chance: look for the cause in X, s and fit_params.")
+    if 2 * len(failed) > len(outcomes):
+        raise ValueError(f"{told}. Too few are left for an interval; are there more than a few labelled rows?")
+    warn_user(f"{told}. The intervals are of the others, and too narrow if failing depends on the rows.", UserWarning)

@@ -1,0 +1,305 @@
+"""Which parts of a fit the data decide, and which the penalty does: told in words."""
+
+from dataclasses import dataclass
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from scarless.diagnostics.uncertainty._directions import (
+    CLASSIFIER,
+    NAMED,
+    PROPENSITY,
+    SHOWN,
+    Direction,
+    Look,
+    Parameter,
+    entering,
+    of_all,
+    two_effects,
+)
+from scarless.models.uncertainty import attribute_names, known_inference
+from scarless.numerics import uncertainty
+from scarless.outside.extras import need
+from scarless.pair.inference import Interval, PairInference, quantile
+from scarless.pair.rows import all_labelled
+
+Vector = NDArray[np.float64]
+
+_LEVEL = 0.95
+# Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,
+# and beyond the second number 0.06 to 0.76 or more.
+_SURE, _VAGUE = 0.5, 2.0
+_FEW = 5.0  # labelled rows per parameter below which an information matrix promises too much
+_ENTANGLED = -0.8  # correlation of an attribute's two coefficients below which it is told of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IdentifiabilityReport:
+    """What the data decide and what they leave to the penalty; prints as text.
+
+    Attributes
+    ----------
+    verdict : str
+        "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
+        is also what has another value with both models exchanged. At best weakly identified is a fit in which all
+        positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
+        that a search chose among others with class priors outside the interval.
+    class_prior : float
+        The fit's class prior.
+    class_prior_interval : Interval
+        Its 95% interval as the fit has it, penalty included.
+    data_interval : Interval
+        Its 95% interval by the data alone, to second order around the fit.
+    exchanged : float or None
+        The class prior with both models exchanged, where they see the same attributes.
+    condition, penalised_condition : float
+        Ratio of largest to smallest eigenvalue of the information without and with the penalty, columns centred and
+        parameters scaled to a unit diagonal. Infinite where a direction has no information.
+    directions : list of Direction
+        Weakly informed directions that move the class prior, the worst first.
+    harmless : list of Direction
+        Directions without information that move no class prior: columns that repeat each other, or that are constant.
+    parameters : list of Parameter
+        What the next two belong to.
+    correlations : dict of str to float
+        For each attribute that enters both models, the correlation of its two coefficients by the data alone: near -1
+        the data know their sum and not their difference. Left out where they know neither.
+    coef, penalty_share : arrays
+        Each estimate, and the share of its information that comes from the penalty: 0 where the data speak alone,
+        1 where they say nothing.
+    notes : list of str
+        What else to know.
+    """
+
+    verdict: str
+    class_prior: float
+    class_prior_interval: Interval
+    data_interval: Interval
+    exchanged: float | None
+    condition: float
+    penalised_condition: float
+    directions: list[Direction]
+    harmless: list[Direction]
+    correlations: dict[str, float]
+    parameters: list[Parameter]
+    coef: Vector
+    penalty_share: Vector
+    notes: list[str]
+
+    def to_frame(self) -> Any:
+        """Return estimates and penalty shares as a pandas DataFrame, indexed by model and attribute."""
+        pandas = need("pandas", "IdentifiabilityReport.to_frame", extra="frames")
+        index = pandas.MultiIndex.from_tuples(
+            [parameter[:2] for parameter in self.parameters], names=["model", "attribute"]
+        )
+        return pandas.DataFrame({"coef": self.coef, "penalty_share": self.penalty_share}, index=index)
+
+    def sentences(self) -> list[str]:
+        """Return the report as sentences: the verdict, then what it rests on."""
+        lines = [_verdict_sentence(self)]
+        lines += [str(direction) for direction in self.directions]
+        lines += _correlation_words(self)
+        lines += [str(direction) for direction in self.harmless[:SHOWN]]
+        if len(self.harmless) > SHOWN:
+            lines.append(f"{len(self.harmless) - SHOWN} more such harmless sets of columns.")
+        most = np.flatnonzero(self.penalty_share > 0.5)
+        if most.size:
+            named = of_all([self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]])
+            lines.append(f"More from the penalty than from the data: {named}.")
+        numbers = f"{self.condition:.3g}; with the penalty {self.penalised_condition:.3g}"
+        return [*lines, f"Condition number of the information: {numbers}.", *self.notes]
+
+    def __str__(self) -> str:
+        first, *rest = self.sentences()
+        lines = ["Identifiability", "===============", *wrap(first, 100)]
+        for sentence in rest:
+            lines += wrap(sentence, 100, initial_indent="- ", subsequent_indent="  ")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        first, *rest = self.sentences()
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in rest)
+        return f"<div><h4>Identifiability</h4><p><b>{escape(first)}</b></p><ul>{items}</ul></div>"
+
+
+def identifiability_report(model: Any) -> IdentifiabilityReport:
+    r"""Tell which parts of a fit the data decide, and which the penalty does.
+
+    Looks at the information matrix `H` of the likelihood at the fit, for columns about their means and parameters
+    scaled to a unit diagonal. An eigenvector with a small eigenvalue :math:`\lambda_k` is a combination
+    :math:`d_k` of parameters that the data hardly tell. What it does to the class prior
+    :math:`\alpha = \mathrm{mean}(f)` ranks it:
+
+    .. math:: \mathrm{se}_k = |\nabla\alpha' d_k| / \sqrt{\lambda_k}, \qquad
+        \sum_k \mathrm{se}_k^2 = \nabla\alpha' H^{-1} \nabla\alpha,
+
+    so that the sentences point at what matters: columns that repeat each other leave coefficients open but no
+    prediction. The share of a parameter's information that comes from the penalty is
+    :math:`[(H+R)^{-1}R]_{jj}`.
+
+    All this is local, a quadratic picture of the likelihood around the fit. Other basins are not seen, and a wide
+    interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a relaxed
+    `SAREMClassifierCV` has walked through it in `fit`.
+
+    Parameters
+    ----------
+    model : fitted SAREMClassifier or SAREMClassifierCV
+        With two logistic models.
+
+    Returns
+    -------
+    IdentifiabilityReport
+
+    References
+    ----------
+    Rothenberg (1971), "Identification in Parametric Models", Econometrica 39. Belsley, Kuh and Welsch (1980),
+    "Regression Diagnostics", chapter 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SAREMClassifier
+    >>> from scarless.diagnostics.uncertainty.identifiability import identifiability_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2))
+    >>> s = rng.random(2000) < 0.3 / (1 + np.exp(-X[:, 0]))
+    >>> report = identifiability_report(SAREMClassifier().fit(X, s))
+    >>> print(report)
+    Identifiability
+    ===============
+    Given the form of both models, the data identify the class prior only weakly: 0.603 [0.432, 0.751];
+    without the penalty's help [0.426, 0.756].
+    - The intercepts of both models: a larger class prior with a lower label frequency fits little
+      worse, with x0 of the classifier adjusted (one standard error along this direction moves the class
+      prior by 0.086).
+    - Condition number of the information: 49.6; with the penalty 45.8.
+    - No propensity attributes are named, so every positive is as likely to be labelled as any other:
+      this is SCAR, by maximum likelihood. If the labelling depends on attributes, name them:
+      propensity_attributes=[...].
+    - This is a local picture; profile_class_prior follows the likelihood farther out.
+    """
+    inference = known_inference(model)
+    look = Look.at(inference, _parameters(model, inference))
+    logit_slope = look.prior * (1.0 - look.prior)
+    half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
+    data_interval = _logit_interval(look.prior, half)
+    exchanged = inference.mean_propensity if inference.exchangeable else None
+    moving, harmless = look.directions()
+    return IdentifiabilityReport(
+        verdict=_verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval)),
+        class_prior=model.class_prior_,
+        class_prior_interval=model.class_prior_interval(level=_LEVEL),
+        data_interval=data_interval,
+        exchanged=exchanged,
+        condition=look.data.condition,
+        penalised_condition=look.penalised.condition,
+        directions=moving,
+        harmless=harmless,
+        correlations=look.correlations(),
+        parameters=look.parameters,
+        coef=inference.parameters,
+        penalty_share=_penalty_share(inference),
+        notes=_notes(model, inference),
+    )
+
+
+def _verdict(half: float, data_interval: Interval, exchanged: float | None, *, sure: bool) -> str:
+    low, high = data_interval
+    if half > _VAGUE or (exchanged is not None and not low <= exchanged <= high):
+        return "not identified"
+    return "identified" if half <= _SURE and sure else "weakly identified"
+
+
+def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) -> bool:
+    """Whether the fit is a top of the likelihood, and what cannot be told from it is within its interval."""
+    low, high = getattr(model.selection_, "class_priors", data_interval)
+    return bool(
+        model.converged_
+        and not all_labelled(inference.label_frequency.value)
+        and not _few_labels(inference)
+        and data_interval.low <= low <= high <= data_interval.high
+    )
+
+
+def _few_labels(inference: PairInference) -> bool:
+    return float(inference.sums.labelled) < _FEW * inference.parameters.size
+
+
+def _correlation_words(report: IdentifiabilityReport) -> list[str]:
+    """Tell which attributes in both models have effects that the data know by their sum only, unless told already."""
+    told = {name for direction in report.directions for name in direction.shared}
+    entangled = {name: r for name, r in report.correlations.items() if r < _ENTANGLED and name not in told}
+    names = sorted(entangled, key=lambda name: entangled[name])
+    if not names:
+        return []
+    numbers = ", ".join(f"{entangled[name]:.2f}" for name in names[:NAMED])
+    return [
+        f"{entering(names)}; the data can hardly tell {two_effects(names)} apart (correlation of the two coefficients: "
+        f"{numbers})."
+    ]
+
+
+def _verdict_sentence(report: IdentifiabilityReport) -> str:
+    low, high = report.class_prior_interval
+    own, alone = f"{report.class_prior:.3f} [{low:.3f}, {high:.3f}]", "[{:.3f}, {:.3f}]".format(*report.data_interval)
+    if report.exchanged is not None:
+        return (
+            "Both models see the same attributes: exchanging classifier and propensity model gives the same "
+            f"likelihood and a class prior of {report.exchanged:.3f} instead of {own}. Which is which is "
+            "for you to say, by giving them different attributes."
+        )
+    if report.verdict == "not identified":
+        return (
+            f"The data do not identify the class prior: {own} rests on the penalty and on the form of the models; the "
+            f"data alone allow {alone}."
+        )
+    how = " only weakly" if report.verdict == "weakly identified" else ""
+    return (
+        f"Given the form of both models, the data identify the class prior{how}: {own}; without the penalty's help "
+        f"{alone}."
+    )
+
+
+def _notes(model: Any, inference: PairInference) -> list[str]:
+    notes = model._remarks()
+    if _few_labels(inference):
+        notes.append(
+            f"Labelled rows: {inference.sums.labelled:g}, for {inference.parameters.size} parameters: with "
+            f"less than {_FEW:g} for each, intervals from the information tend to be too short."
+        )
+    if inference.expected:
+        notes.append(
+            "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "
+            "observed one."
+        )
+    farther = (
+        "class_prior_interval() rests on a walk through all levels."
+        if hasattr(model, "relaxation_")
+        else "profile_class_prior follows the likelihood farther out."
+    )
+    notes.append(f"This is a local picture; {farther}")
+    return notes
+
+
+def _penalty_share(inference: PairInference) -> Vector:
+    variance = np.minimum(inference.parameter_errors() ** 2, np.finfo(float).max)  # infinite only without a penalty
+    return np.minimum(variance * inference.ridge, 1.0)
+
+
+def _parameters(model: Any, inference: PairInference) -> list[Parameter]:
+    names = attribute_names(model)
+    found = []
+    for kind, design in ((CLASSIFIER, inference.f), (PROPENSITY, inference.e)):
+        found += [Parameter(kind, str(name)) for name in names[design.columns]]
+        found.append(Parameter(kind, "intercept", is_intercept=True))
+    return found
+
+
+def _logit_interval(value: float, half: float) -> Interval:
+    return Interval(*map(float, uncertainty.logit_interval(np.asarray(logit(value)), np.asarray(half), 1.0)))

@@ -1,0 +1,298 @@
+"""Standard errors, intervals and a summary, for classifiers made of two logistic models."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.options import check_choice, check_share
+from scarless.checks.tables import check_table
+from scarless.models._summary import Block, Summary, collinear_remarks
+from scarless.numerics.linear import Design
+from scarless.pair.inference import Interval, PairInference, quantile
+from scarless.pair.relaxed import Levels, levels_interval
+from scarless.pair.rows import all_labelled
+
+Vector = NDArray[np.float64]
+
+ONE_PROPENSITY = (
+    "No propensity attributes are named, so every positive is as likely to be labelled as any other: this is SCAR, by "
+    "maximum likelihood. If the labelling depends on attributes, name them: propensity_attributes=[...]."
+)
+
+
+class StandardErrors(NamedTuple):
+    """Standard errors in the shapes of what they belong to; NaN for columns that a model does not see."""
+
+    coef: Vector
+    intercept: Vector
+    propensity_coef: Vector
+    propensity_intercept: Vector
+    class_prior: float
+    label_frequency: float
+
+
+class InferenceMixin:
+    r"""Uncertainty of a fitted pair by the delta method.
+
+    Parameters :math:`\theta` of both models have the covariance :math:`(H + R)^{-1}`, with `H` the observed information
+    of the likelihood at the optimum and `R` the penalty. Other quantities follow by their gradients; probabilities get
+    intervals that are symmetric in the logit. Right when both models are of the right form, the fit is in the right
+    basin (see `identifiability_report`) and rows are many: `profile_class_prior` and `bootstrap_intervals` do not
+    lean on the last. Near a boundary, as a label frequency of 1, only they say something. Weights count rows.
+    Intervals centre on the penalised estimates, which are shrunk towards 0.
+    """
+
+    _inference: PairInference | None
+    _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
+
+    def summary(self, *, level: float = 0.95) -> Summary:
+        """Return a table of both models: estimates, standard errors, tests against 0, intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+
+        Examples
+        --------
+        >>> from scarless import SAREMClassifier
+        >>> from scarless.datasets import load_simulated
+        >>> from scarless.labelling import SCAR, simulate_labels
+        >>> data = load_simulated(5000, 3)
+        >>> s = simulate_labels(data.y, SCAR(0.5).propensity(data.X), random_state=0)
+        >>> model = SAREMClassifier().fit(data.frame, s)
+        >>> print(model.summary())  # doctest: +SKIP
+        >>> model.summary().to_frame().round(2)
+                              coef  std_err      z  p_value   low  high
+        model      attribute
+        classifier x0         4.96     0.31  16.09     0.00  4.36  5.56
+                   x1        -2.34     0.19 -12.28     0.00 -2.72 -1.97
+                   x2         1.80     0.18  10.24     0.00  1.45  2.14
+                   intercept -0.23     0.11  -2.01     0.04 -0.45 -0.01
+        propensity intercept  0.03     0.06   0.46     0.65 -0.09  0.15
+        """
+        inference, z = self._known_inference(), quantile(check_share(level, "level"))
+        errors = inference.parameter_errors()
+        n_f = inference.f.n_parameters
+        return Summary(
+            title=type(self).__name__,
+            level=level,
+            n_rows=inference.n_rows,
+            weight=float(inference.sums.weight),
+            labelled=float(inference.sums.labelled),
+            log_likelihood=inference.log_likelihood,
+            converged=bool(self.converged_),  # type: ignore[attr-defined]
+            C=inference.C,
+            propensity_C=inference.propensity_C,
+            class_prior=self.class_prior_,  # type: ignore[attr-defined]
+            class_prior_interval=self.class_prior_interval(level=level),
+            label_frequency=self.label_frequency_,  # type: ignore[attr-defined]
+            label_frequency_interval=self.label_frequency_interval(level=level),
+            blocks=(
+                Block.of("Classifier: Pr(y=1|x)", self._names(inference.f), inference.beta_f, errors[:n_f], z),
+                Block.of("Propensity: Pr(s=1|y=1,x)", self._names(inference.e), inference.beta_e, errors[n_f:], z),
+            ),
+            remarks=(*self._collinear_remarks(), *self._remarks()),
+            relaxed=bool(self._levels),
+        )
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard errors of everything that the fit estimates.
+
+        Returns
+        -------
+        StandardErrors
+            Named fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, shaped like the attributes of
+            those names, and `class_prior`, `label_frequency`. Infinite where the data tell nothing.
+        """
+        inference = self._known_inference()
+        errors, n_f = inference.parameter_errors(), inference.f.n_parameters
+        return StandardErrors(
+            *self._spread(errors[:n_f], inference.f),
+            *self._spread(errors[n_f:], inference.e),
+            class_prior=inference.error_of(inference.class_prior),
+            label_frequency=inference.error_of(inference.label_frequency),
+        )
+
+    def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
+        r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            "model": by the delta method, as if both models were of the right form and not chosen: on tables where that
+            is not so it covers far less often than it says (nominal 95%: 64 to 77% on the tables of
+            ``benchmarks.elsewhere``). "levels", for relaxed fits: from the likelihood of every class prior, with all
+            else as the labels like it best, over all sets of attributes and classifiers that the labels leave possible,
+            a nat of log-likelihood counting for a third. "auto": "levels" where the fit is relaxed, else "model".
+
+        Returns
+        -------
+        Interval
+            ``low, high``. By "model" symmetric in the logit; where such a fit has all positives labelled, `high` is 1:
+            `scarless.diagnostics.profile_class_prior` says more.
+        """
+        level = check_share(level, "level")
+        if self._kind(kind) == "levels":
+            return self._levels_interval("class_prior", level)
+        return self._known_inference().class_prior_interval(level)
+
+    def label_frequency_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
+        r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            As in `class_prior_interval`.
+
+        Returns
+        -------
+        Interval
+            ``low, high``.
+        """
+        level = check_share(level, "level")
+        if self._kind(kind) == "levels":
+            return self._levels_interval("label_frequency", level)
+        inference = self._known_inference()
+        return inference.interval_of(inference.label_frequency, level)
+
+    def _kind(self, kind: str) -> str:
+        """Return how an interval of a share is to be had."""
+        check_is_fitted(self)
+        check_choice(kind, "kind", ("auto", "levels", "model"))
+        if kind == "levels" and not self._levels:
+            raise ValueError("kind='levels' is for relaxed fits, as SAREMClassifierCV's are; this fit is not relaxed.")
+        return ("levels" if self._levels else "model") if kind == "auto" else kind
+
+    def _levels_interval(self, share: str, level: float) -> Interval:
+        return Interval(*levels_interval(self._levels, share, level))
+
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        return self._row_intervals(X, level, propensity=False)
+
+    def predict_propensity_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's propensity :math:`e(x) = \Pr(s=1|y=1,x)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        return self._row_intervals(X, level, propensity=True)
+
+    def _row_intervals(self, X: Any, level: float, *, propensity: bool) -> Vector:
+        inference = self._known_inference()
+        level = check_share(level, "level")
+        return inference.row_intervals(check_table(self, X, reset=False), level, propensity=propensity)
+
+    def _remarks(self) -> list[str]:
+        """Return what standard errors leave out."""
+        remarks = [remark for levels in self._levels[:1] for remark in levels.remarks()]
+        if self._known_inference().e.n_columns == 0:
+            remarks.append(ONE_PROPENSITY)
+        if self._known_inference().exchangeable:
+            remarks.append(
+                "Both models see the same attributes: the labels alone do not say which model is the classifier, "
+                "and an attribute's place in one or the other is a matter of form. Name what drives the labelling, or "
+                "audit."
+            )
+        if all_labelled(self._known_inference().label_frequency.value):
+            remarks.append(
+                "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
+                "to say: profile_class_prior follows the likelihood."
+            )
+        if not self.converged_:  # type: ignore[attr-defined]
+            remarks.append(
+                "The solver did not converge: neither estimates nor standard errors are those of the optimum."
+            )
+        return remarks
+
+    def _collinear_remarks(self) -> list[str]:
+        """Name columns whose single coefficients mean nothing: those that a linear combination makes constant."""
+        inference, models = self._known_inference(), ("classifier", "propensity model")
+        of_models = dict[tuple[str, ...], list[str]]()
+        for model, design, sets in zip(models, (inference.f, inference.e), inference.collinear(), strict=True):
+            names = self._names(design)
+            for members in sets:
+                of_models.setdefault(tuple(names[j] for j in members), []).append(model)
+        return collinear_remarks(of_models, penalised=max(inference.C, inference.propensity_C) < np.inf)
+
+    def _known_inference(self) -> PairInference:
+        return known_inference(self)
+
+    def _names(self, design: Design) -> list[str]:
+        """Return the names of a model's parameters."""
+        columns = np.arange(self.n_features_in_)[design.columns]  # type: ignore[attr-defined]
+        return [*attribute_names(self)[columns], "intercept"]
+
+    def _spread(self, errors: Vector, design: Design) -> tuple[Vector, Vector]:
+        coef = np.full((1, self.n_features_in_), np.nan)  # type: ignore[attr-defined]
+        coef[0, design.columns] = errors[:-1]
+        return coef, errors[-1:]
+
+
+def known_inference(model: Any) -> PairInference:
+    """Return what a fitted model knows of its uncertainty, or say why it knows nothing."""
+    check_is_fitted(model)
+    refuse_wrapped(model)
+    inference = getattr(model, "_inference", None)
+    if inference is None:
+        raise ValueError(
+            f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
+            "models at its maximum (classifier=None, propensity_model=None, solver='newton', refit=False). For other "
+            "fits use scarless.diagnostics.bootstrap_intervals."
+        )
+    inference.needed_information()
+    return inference
+
+
+def refuse_wrapped(model: Any) -> None:
+    """Raise for a pipeline or a search: the fitted classifier is inside, and sees transformed rows."""
+    name = type(model).__name__
+    if isinstance(model, Pipeline):
+        raise TypeError(
+            f"A fitted classifier is needed, and this {name} holds one. Pass its last step, and transformed rows where "
+            "rows are asked for: pipeline[-1], pipeline[:-1].transform(X)."
+        )
+    if hasattr(model, "best_estimator_"):
+        raise TypeError(
+            f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_; if that is a "
+            "pipeline, its last step, and transformed rows."
+        )
+
+
+def attribute_names(model: Any) -> NDArray[Any]:
+    """Return the names of the columns that a fitted model saw: those of the data frame, or x0, x1, ..."""
+    names = getattr(model, "feature_names_in_", None)
+    return np.array([f"x{j}" for j in range(model.n_features_in_)] if names is None else names, dtype=object)

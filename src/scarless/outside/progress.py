@@ -1,0 +1,36 @@
+"""A bar for long work, on the error stream, where somebody is looking."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from scarless.outside.extras import REPRODUCE, need
+
+Advance = Callable[[], None]
+
+
+@contextmanager
+def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function that moves a bar by one step; a total of 0 is not known beforehand.
+
+    None shows it in a terminal or a notebook, if ``rich`` is there.
+    """
+    if show is None:
+        show = find_spec("rich") is not None and (sys.stderr.isatty() or _in_notebook())
+    if not show:
+        yield lambda: None
+        return
+    console = need("rich.console", "The progress bar", REPRODUCE).Console(stderr=True)
+    progress = need("rich.progress", "The progress bar", REPRODUCE)
+    columns = (*progress.Progress.get_default_columns(), progress.TimeElapsedColumn())
+    # In a terminal the bar goes when the work is done; in a file it is one line, written at the end.
+    with progress.Progress(*columns, console=console, transient=console.is_terminal) as bars:
+        task = bars.add_task(what, total=total or None)
+        yield lambda: bars.advance(task)
+
+
+def _in_notebook() -> bool:
+    """Return whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
+    is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
+    return is_notebook and find_spec("ipywidgets") is not None

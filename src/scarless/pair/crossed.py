@@ -1,0 +1,242 @@
+"""A classifier of the user's, cross-fitted and relaxed: from checked rows to what a fit stores."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from scarless.checks.tables import check_numeric, take_columns, take_rows
+from scarless.numerics.linear import Design
+from scarless.outside.notices import warn_user
+from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
+from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
+from scarless.pair.folds import Fold
+from scarless.pair.learners import as_learner, final_step, refuse_gaps
+from scarless.pair.logistic import fit_known_propensity, imagine_audits
+from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
+from scarless.pair.relaxed import Relaxation, levels_interval, relax
+from scarless.pair.rows import Training, engine_of
+
+Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+_FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
+_SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
+_PATIENCE = 5  # stages of boosting without a better held-out likelihood
+
+
+@dataclass(frozen=True)
+class CrossOptions:
+    """How to cross-fit."""
+
+    C: float
+    propensity_C: float
+    audits: float
+    tol: float
+    window: int
+    max_iter: int
+    n_jobs: int | None
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A cross-fitted classifier with its propensity, relaxed."""
+
+    fit: CrossFit
+    learned: LearnedPropensity | None  # the propensity, where it is a model of the user's
+    plain_e: Vector  # the propensity's coefficients, then its intercept, before both were relaxed
+    relaxation: Relaxation
+    f_columns: Columns
+    e_columns: Columns
+
+    @property
+    def relaxed_logits(self) -> Vector:
+        """The class's logit of each training row, by models that have not seen its label."""
+        return self.relaxation(self.fit.u)
+
+    def logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows, relaxed."""
+        return self.relaxation(self.plain_logits(X))
+
+    def plain_logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows as the models have them."""
+        return self.fit.logits(take_columns(X, self.f_columns))
+
+    def propensity_logits(self, X: Any, *, relaxed: bool = True) -> Vector:
+        """Return the propensity's logits of other rows."""
+        beta = self.relaxation.e if relaxed else self.plain_e
+        if self.learned is not None:
+            return self.learned.logits(take_columns(X, self.e_columns)) + beta[-1]
+        seen = numeric_columns(X, self.e_columns)
+        return np.asarray(seen @ beta[:-1], dtype=np.float64) + beta[-1]
+
+
+def cross_fit(
+    classifier: Any,
+    propensity_model: Any,
+    training: Training,
+    f_columns: Columns,
+    e_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+    tell: Tell,
+) -> Crossed:
+    """Fit a classifier in folds, together with a propensity, and relax both."""
+    X, s, w = training
+    guard = bool(np.isin(f_columns, e_columns).all())
+    propensity = _propensity(propensity_model, training, e_columns, folds, options, exchangeable=guard)
+    fit = _classifier(classifier, take_columns(X, f_columns), s, w, folds, propensity, options, tell)
+    propensity.v = fit.v  # from where the best step was: the last one may lie elsewhere
+    propensity.update(fit.u)
+    fit = fit._replace(v=propensity.v)
+    if isinstance(propensity, LearnedPropensity):
+        engine, design, plain = engine_of(np.empty((s.size, 0))), Design.of(np.arange(0)), np.zeros(1)
+        relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
+        propensity.forget()
+        return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
+    hold = propensity.beta if guard else None
+    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits, hold=hold)
+    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
+
+
+@dataclass(frozen=True)
+class CrossedKnown:
+    """A cross-fitted classifier where the propensity is known, its logits moved and stretched as labels like them."""
+
+    fit: CrossFit
+    slope: float
+    level: float
+
+    def __call__(self, u: Vector) -> Vector:
+        """Return the logits as labels like them."""
+        return self.slope * u + self.level
+
+    def logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows."""
+        return self(self.fit.logits(X))
+
+
+def cross_fit_known(
+    classifier: Any, training: Training, e: Vector, folds: list[Fold], options: CrossOptions, tell: Tell
+) -> CrossedKnown:
+    """Fit a classifier in folds by the likelihood of labels whose propensity is known, then its scale and level."""
+    X, s, w = training
+    fit = _classifier(classifier, X, s, w, folds, FixedPropensity(e), options, tell)
+    engine, design = engine_of(fit.u[:, None]), Design.of(np.arange(1))
+    found = fit_known_propensity(engine, design, s, e, fit.weight, C=_SLOPE_C, tol=1e-9, max_iter=100)
+    slope, level = found.parameters
+    return CrossedKnown(fit, float(slope), float(level))
+
+
+def numeric_columns(X: Any, columns: Columns) -> Any:
+    """Return some columns as numbers; none of them as a table without columns."""
+    if not columns.size:
+        return np.empty((X.shape[0], 0))
+    numbers = check_numeric(take_columns(X, columns))
+    refuse_gaps(numbers.data if sparse.issparse(numbers) else numbers)
+    return numbers
+
+
+def _propensity(
+    model: Any, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions, *, exchangeable: bool
+) -> LearnedPropensity | LogisticPropensity:
+    (X, s, w), held = training, held_out(training.weight, folds)
+    if model is not None:
+        learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
+        return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
+    engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
+    audits = imagine_audits(engine, design, held, options.audits, exchangeable=exchangeable)
+    return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits, held=exchangeable)
+
+
+def _classifier(
+    classifier: Any,
+    X: Any,
+    s: Vector,
+    w: Vector,
+    folds: list[Fold],
+    propensity: Propensity,
+    options: CrossOptions,
+    tell: Tell,
+) -> CrossFit:
+    kind = None if classifier is None else booster_kind(classifier)
+    if kind is not None:
+        stages = most_rounds(classifier) // rounds_of_stage(classifier)
+        make = partial(kind, classifier)
+        return boost(
+            make, X, s, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
+        )
+    learners = [as_learner(classifier, name="classifier", C=options.C) for _ in folds]
+    return alternate(
+        learners,
+        X,
+        s,
+        w,
+        folds,
+        propensity,
+        tol=options.tol,
+        window=options.window,
+        max_iter=options.max_iter,
+        n_jobs=options.n_jobs,
+        tell=tell,
+    )
+
+
+def model_of(model: Any) -> Any:
+    """Return what a user may look at of a model of one fold."""
+    return model.booster if isinstance(model, Boosted) else model.learner.model
+
+
+def importances_of(model: Any) -> Vector | None:
+    """Return the importance of each column for one fold's model, where it knows that."""
+    if isinstance(model, Boosted):
+        return model.booster.importances
+    found = getattr(final_step(model.learner.model), "feature_importances_", None)
+    return None if found is None else np.asarray(found, dtype=np.float64)
+
+
+def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxation, name: str) -> None:
+    """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
+    fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
+    rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
+    # Boosting goes on for a while on purpose, to see whether it gets better again.
+    if fell > _FELL and rose > _ROSE and not _is_boosted(fit):
+        warn_user(
+            f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
+            f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
+            "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
+            UserWarning,
+        )
+    highest = levels_interval([relaxation.levels], "label_frequency", 0.98)[1]
+    if label_frequency > highest + 0.02:
+        warn_user(
+            f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "
+            f"{highest:.0%}. Use relax=True, or a simpler classifier.",
+            UserWarning,
+        )
+
+
+def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
+    """Warn where cross-fitted EM was cut off; boosting ends at its number of rounds, and that is no failure."""
+    if not fit.converged and not _is_boosted(fit):
+        rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
+        warn_user(
+            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained "
+            f"{rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
+            ConvergenceWarning,
+        )
+
+
+def _is_boosted(fit: CrossFit) -> bool:
+    return any(isinstance(model, Boosted) for model in fit.models)
+
+
+def counted(training: Training) -> Training:
+    """Leave out rows of weight 0: they must not decide where the folds lie."""
+    X, s, w = training
+    rows = np.flatnonzero(w)
+    return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])

@@ -1,0 +1,224 @@
+"""What a fitted pair of logistic models knows about its own uncertainty."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit, ndtri
+
+from scarless.engines import Engine
+from scarless.engines.problem import WIDEST_MATRIX, Pull
+from scarless.numerics import uncertainty
+from scarless.numerics.linear import Design, Matrix, logits
+from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.uncertainty import Functional, PairSums, Precision
+from scarless.pair.logistic import Audits, exchange, ridge_of
+from scarless.pair.rows import all_labelled
+
+Vector = NDArray[np.float64]
+
+# Relative error of the sums over rows that make the information matrix.
+_NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
+_ROWS = 4096  # whose standard errors are computed at a time
+
+
+class Interval(NamedTuple):
+    """A confidence interval: ``low, high = interval``."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairInference:
+    """Two logistic models at their optimum, with the sums over rows that their uncertainty needs.
+
+    Holds no rows: its size is that of the information matrix, which is None where the models are too wide for one.
+    """
+
+    f: Design
+    e: Design
+    beta_f: Vector
+    beta_e: Vector
+    C: float
+    propensity_C: float
+    n_rows: int  # that count at all
+    sums: PairSums
+    information: Matrix | None  # of the likelihood alone
+    expected: bool  # whether that is the expected information, the observed one being of no use here
+    noise: float
+    audits: Audits | None = None  # imaginary ones, part of the penalty
+
+    @property
+    def log_likelihood(self) -> float:
+        """Observed log-likelihood of the rows, penalties not included."""
+        return float(self.sums.log_likelihood)
+
+    @property
+    def positives(self) -> float:
+        """Expected number of positive rows."""
+        return float(self.sums.positives)
+
+    @property
+    def labelled_positives(self) -> float:
+        """Expected number of labelled rows."""
+        return float(self.sums.labelled_positives)
+
+    @property
+    def parameters(self) -> Vector:
+        """Coefficients and intercept of the classifier, then of the propensity model."""
+        return np.concatenate([self.beta_f, self.beta_e])
+
+    @property
+    def ridge(self) -> Vector:
+        """The penalty's weight on the square of each parameter."""
+        return pair_ridge(self.f, self.e, self.C, self.propensity_C)
+
+    @property
+    def pulls(self) -> tuple[Pull, ...]:
+        """What imaginary audits add to the penalty."""
+        return () if self.audits is None else (self.audits.pull(self.f.n_parameters),)
+
+    @cached_property
+    def precision(self) -> Precision:
+        """The penalised information, taken apart."""
+        return uncertainty.precision(self.needed_information() + np.diag(self.ridge), noise=self.noise)
+
+    @property
+    def class_prior(self) -> Functional:
+        """The mean of `f`, with what its variance needs."""
+        return uncertainty.class_prior(self.sums)
+
+    @property
+    def label_frequency(self) -> Functional:
+        """The mean of `e` over positives, with what its variance needs."""
+        return uncertainty.label_frequency(self.sums)
+
+    @property
+    def mean_propensity(self) -> float:
+        """The mean of `e` over all rows: the class prior if `e` were the classifier."""
+        return float(self.sums.propensities / self.sums.weight)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether both models see the same columns."""
+        f, e = self._columns()
+        return f.size > 0 and np.array_equal(np.sort(f), np.sort(e))
+
+    @property
+    def exchanged(self) -> Vector:
+        """The parameters of exchangeable models with each in the other's place: the same likelihood."""
+        return exchange(self.beta_f, self.beta_e, *self._columns())
+
+    def _columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        every = np.arange(self.sums.columns.size)
+        return every[self.f.columns], every[self.e.columns]
+
+    def needed_information(self) -> Matrix:
+        """Return the information matrix, or say why there is none."""
+        if self.information is None:
+            raise ValueError(
+                f"The two models have {self.parameters.size} parameters; above {WIDEST_MATRIX} their information "
+                "matrix is not formed, so there are no standard errors. Give the models fewer columns, or use "
+                "scarless.diagnostics.bootstrap_intervals."
+            )
+        return self.information
+
+    def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
+        """Return, for each model, the sets of its columns that a linear combination makes constant."""
+        n_f, information = self.f.n_parameters, self.needed_information()
+        f, e = (
+            uncertainty.collinear_columns(information[part, part], self.sums.columns[part], noise=self.noise)
+            for part in (slice(0, n_f), slice(n_f, None))
+        )
+        return f, e
+
+    def parameter_errors(self) -> Vector:
+        """Return the standard error of each parameter."""
+        return self.precision.errors(np.eye(self.parameters.size))
+
+    def error_of(self, functional: Functional) -> float:
+        """Return the standard error of a functional, for a population that the rows are a sample of."""
+        (error,) = self.precision.errors(functional.gradient[None])
+        return float(np.hypot(error, np.sqrt(functional.row_variance)))
+
+    def class_prior_interval(self, level: float) -> Interval:
+        """Return an interval for the class prior; open above where all positives seem to be labelled.
+
+        There the likelihood has its end, not a top: its slopes tell nothing of how many positives may be missing.
+        """
+        low, high = self.interval_of(self.class_prior, level)
+        return Interval(low, 1.0 if all_labelled(self.label_frequency.value) else high)
+
+    def interval_of(self, functional: Functional, level: float) -> Interval:
+        """Return an interval that is symmetric in the logit."""
+        value, error = functional.value, self.error_of(functional)
+        slope = value * (1.0 - value)
+        error = error / slope if slope > 0 else np.inf  # at 0 and at 1 the logit tells nothing
+        centre = np.asarray(logit(value))
+        return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), quantile(level))))
+
+    def row_intervals(self, X: Any, level: float, *, propensity: bool) -> Matrix:
+        """Return the ends of each row's interval for `f`, or for `e`, from checked rows."""
+        n_f = self.f.n_parameters
+        design, beta = (self.e, self.beta_e) if propensity else (self.f, self.beta_f)
+        part = slice(n_f, None) if propensity else slice(0, n_f)
+        out = np.empty((X.shape[0], 2))
+        for start in range(0, X.shape[0], _ROWS):
+            rows = design.take(X[start : start + _ROWS]).astype(np.float64)
+            errors = self.precision.logit_errors(rows, part)
+            ends = uncertainty.logit_interval(logits(rows, beta), errors, quantile(level))
+            out[start : start + _ROWS] = np.column_stack(ends)
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what was given, not what was computed from it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def pair_inference(
+    engine: Engine,
+    f: Design,
+    e: Design,
+    s: Vector,
+    w: Vector,
+    beta_f: Vector,
+    beta_e: Vector,
+    *,
+    C: float,
+    propensity_C: float,
+    information: Matrix | None = None,
+    audits: Audits | None = None,
+) -> PairInference:
+    """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
+
+    `information` is that of the likelihood at these parameters, where the solver has it already. Otherwise, and where
+    it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
+    """
+    engine = engine.with_rows(s=s, w=w)
+    sums = engine.total(uncertainty.pair_sums, f, e, beta_f, beta_e)
+    noise, expected = _NOISE[np.dtype(engine.dtype)], False
+    if f.n_parameters + e.n_parameters > WIDEST_MATRIX:
+        information = None
+    else:
+        beta, pair = np.concatenate([beta_f, beta_e]), LogisticPair(f, e)
+        ridge = np.diag(pair_ridge(f, e, C, propensity_C))
+        # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
+        if information is None or not uncertainty.is_definite(information + ridge, noise=noise):
+            information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
+            if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
+                information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
+    n_rows = int(np.count_nonzero(w))
+    return PairInference(f, e, beta_f, beta_e, C, propensity_C, n_rows, sums, information, expected, noise, audits)
+
+
+def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:
+    """Return the penalty's weight on the square of each parameter of both models."""
+    return np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
+
+
+def quantile(level: float) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    return float(ndtri((1.0 + level) / 2.0))

@@ -1,0 +1,297 @@
+r"""Learners: what a fit needs of any estimator, whatever library it comes from.
+
+A learner fits *targets* :math:`t_i` with weights :math:`w_i`: it minimises
+:math:`\sum_i w_i (t_i\,\delta_1(p_i) + (1-t_i)\,\delta_0(p_i))`. Labels, posteriors (:math:`t=q`) and the
+propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows) are all targets.
+
+Some estimators take real-valued targets as they are; all others get each row up to twice, as a positive of
+weight :math:`wt` and a negative of weight :math:`w(1-t)`. The latter is negative where :math:`t>1`, which few
+estimators honour: `_negative_weights` finds out.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit, logit
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from sklearn.utils.validation import has_fit_parameter
+
+from scarless.checks.tables import check_numeric
+from scarless.numerics.newton import Solution
+from scarless.pair.logistic import fit_targets, predict
+from scarless.pair.rows import all_columns, engine_of
+
+Vector = NDArray[np.float64]
+
+
+class Learner(Protocol):
+    """Fits targets, predicts probabilities; `model` is what the user gets to see."""
+
+    model: Any
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Fit targets `t` with weights `w`; a second call may start from the first one's result."""
+        ...
+
+    def probability(self, X: Any) -> Vector:
+        """Return the probability of the positive class, in [0, 1]."""
+        ...
+
+
+def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = False) -> Learner:
+    """Return the learner for an estimator; None stands for the logistic model.
+
+    With `plain_labels` all targets are 0 or 1, and any classifier can be fitted as it is.
+    """
+    if estimator is None:
+        return LogisticLearner(C=C)
+    if plain_labels:
+        return CopiesLearner(estimator, name=name)
+    if type(estimator).__module__.split(".")[0] == "lightgbm":
+        return LightGBMLearner(estimator, name=name)
+    if has_regression_twin(estimator):
+        return TreeLearner(estimator, name=name)
+    return CopiesLearner(estimator, name=name)
+
+
+class ConstantLearner:
+    r"""One probability for all rows, :math:`\sum w t / \sum w`."""
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.value = 0.5
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Take the weighted mean of the targets."""
+        self.value = float(w @ t) / float(w.sum())
+
+    def probability(self, X: Any) -> Vector:
+        """Return the constant for every row."""
+        return np.full(X.shape[0], self.value)
+
+
+class LogisticLearner:
+    """The logistic model on real-valued targets, started from where it ended last."""
+
+    def __init__(self, *, C: float, tol: float = 1e-12, max_iter: int = 100) -> None:
+        self.C, self.tol, self.max_iter = C, tol, max_iter
+        self.model: Any = None
+        self.beta: Vector | None = None
+        self.solution: Solution | None = None
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Fit targets by Newton's method."""
+        X = check_numeric(X)
+        if self.beta is None:
+            refuse_gaps(X.data if sparse.issparse(X) else X)
+        options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
+        self.solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
+        self.beta = self.solution.parameters
+
+    def probability(self, X: Any) -> Vector:
+        """Return the fitted probabilities."""
+        X = check_numeric(X)
+        assert self.beta is not None
+        p = predict(engine_of(X), all_columns(X), self.beta)
+        refuse_gaps(p)
+        return p
+
+
+def refuse_gaps(values: Any) -> None:
+    """Refuse NaN and infinity, which the other model of a pair may have been right to let through."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The logistic model reads columns that hold NaN or infinity. Fill them in first, e.g. with "
+            "sklearn.impute.SimpleImputer, or give a model that copes, e.g. HistGradientBoostingClassifier."
+        )
+
+
+class CopiesLearner:
+    """Any classifier with ``sample_weight`` and ``predict_proba``, on rows that are copied where needed.
+
+    An estimator that splits its rows inside (early stopping, calibration) may have a row on both sides.
+    """
+
+    def __init__(self, estimator: Any, *, name: str) -> None:
+        check_weighted_classifier(estimator, name)
+        self.model = fresh(estimator)
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Fit on positives of weight ``w t`` and negatives of weight ``w (1 - t)``."""
+        positive, negative = np.flatnonzero(w * t), np.flatnonzero(w * (1.0 - t))
+        rows = np.concatenate([positive, negative])
+        y = np.repeat([1, 0], [positive.size, negative.size])
+        weight = np.concatenate([(w * t)[positive], (w * (1.0 - t))[negative]])
+        order = np.argsort(rows, kind="stable")  # the rows' own order: plain labels make a plain fit
+        fit_weighted(self.model, take_rows(X, rows[order]), y[order], weight[order])
+
+    def probability(self, X: Any) -> Vector:
+        """Return the probability of class 1; counts corrected by propensities can leave [0, 1] and are cut."""
+        return np.clip(positive_probability(self.model, X), 0.0, 1.0)
+
+
+class TreeLearner:
+    r"""Trees and forests that count: the same trees grown by regression on the targets.
+
+    For a node with mean target :math:`\bar t` the Gini impurity is :math:`2\bar t(1-\bar t)`, so both Gini's index and
+    the squared error rank splits by :math:`\sum_k n_k \bar t_k^2`, and a leaf predicts :math:`\sum wt/\sum w`: the
+    propensity-corrected share of positives for :math:`t=s/e`. No copies, no negative weights; limits on rows per
+    leaf and bootstrap samples mean rows.
+    """
+
+    def __init__(self, estimator: Any, *, name: str) -> None:
+        check_weighted_classifier(estimator, name)
+        self.model = fresh(with_final_step(estimator, regression_twin(final_step(estimator))))
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Grow trees on the targets."""
+        fit_weighted(self.model, X, t, w)
+
+    def probability(self, X: Any) -> Vector:
+        """Return the mean target of each leaf, cut to [0, 1]: corrected counts can leave it."""
+        return np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, 1.0)
+
+
+class LightGBMLearner:
+    r"""LightGBM with its objective replaced: gradient :math:`w(p - t)`, curvature :math:`w p(1-p)`.
+
+    Real-valued targets need no copies and no negative weights: the loss is convex in the score.
+    """
+
+    def __init__(self, estimator: Any, *, name: str) -> None:
+        from lightgbm import LGBMModel, LGBMRegressor  # noqa: PLC0415  an extra
+
+        if not isinstance(estimator, LGBMModel):
+            raise ValueError(f"{name} is {type(estimator).__name__}; of LightGBM give an LGBMClassifier.")
+        if estimator.get_params().get("class_weight") is not None:
+            raise ValueError(
+                f"{name} has a class_weight, which is not for targets that are no classes; use sample_weight."
+            )
+        parameters = {key: value for key, value in estimator.get_params().items() if key != "class_weight"}
+        self.model = LGBMRegressor(**{**parameters, "objective": self._objective})
+        self.base = 0.0
+
+    @staticmethod
+    def _objective(t: Vector, z: Vector, w: Vector | None) -> tuple[Vector, Vector]:
+        p = expit(z)
+        if w is None:  # LightGBM's way to say that all weights are 1
+            return p - t, p * (1.0 - p)
+        return w * (p - t), w * p * (1.0 - p)
+
+    def fit(self, X: Any, t: Vector, w: Vector) -> None:
+        """Boost from the best constant."""
+        share = float(w @ t) / float(w.sum())
+        self.base = float(logit(np.clip(share, 1e-6, 1.0 - 1e-6)))
+        self.model.fit(X, t, sample_weight=w, init_score=np.full(t.size, self.base))
+
+    def probability(self, X: Any) -> Vector:
+        """Return the fitted probabilities."""
+        return np.asarray(expit(self.base + self.model.predict(X, raw_score=True)))
+
+
+def check_weighted_classifier(estimator: Any, name: str) -> None:
+    """Refuse what cannot be fitted with row weights or cannot give probabilities."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise ValueError(f"{name} must be a scikit-learn classifier (an instance); got {estimator!r}.")
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that gives probabilities, or "
+            "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
+        )
+    if not has_fit_parameter(final_step(estimator), "sample_weight"):
+        raise ValueError(
+            f"{name}={type(final_step(estimator)).__name__} takes no sample_weight in fit, which this method needs. "
+            "Use for example LogisticRegression, HistGradientBoostingClassifier or RandomForestClassifier."
+        )
+
+
+_TWINS = {
+    DecisionTreeClassifier: DecisionTreeRegressor,
+    ExtraTreeClassifier: ExtraTreeRegressor,
+    RandomForestClassifier: RandomForestRegressor,
+    ExtraTreesClassifier: ExtraTreesRegressor,
+}
+
+
+def has_regression_twin(estimator: Any) -> bool:
+    """Whether an estimator ends in a tree or forest by Gini's index, without weights of its own for the classes."""
+    final = final_step(estimator)
+    return type(final) in _TWINS and final.criterion == "gini" and final.class_weight is None
+
+
+def regression_twin(classifier: Any) -> Any:
+    """Return the regressor that grows the same trees; its decreases of impurity are half of Gini's."""
+    parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
+    halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
+    return _TWINS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
+
+
+def with_final_step(estimator: Any, final: Any) -> Any:
+    """Return a copy of an estimator or pipeline that ends in another final step."""
+    if not isinstance(estimator, Pipeline):
+        return final
+    copy = clone(estimator)
+    name, last = copy.steps[-1]
+    return copy.set_params(**{name: with_final_step(last, final)})
+
+
+def final_step(estimator: Any) -> Any:
+    """Return the classifier at the end of a pipeline, or the estimator itself."""
+    return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def fit_weighted(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> None:
+    """Fit with row weights, which a pipeline gets under the name of its last step.
+
+    Outside metadata routing: the weights are ours, not the user's, and nobody was asked to request them.
+    """
+    key, inner = "sample_weight", estimator
+    while isinstance(inner, Pipeline):
+        step, inner = inner.steps[-1]
+        key = f"{step}__{key}"
+    with config_context(enable_metadata_routing=False):
+        estimator.fit(X, y, **{key: weight})
+
+
+def fresh(estimator: Any) -> Any:
+    """Return a clone that starts each fit anew; most warm starts go on where they must begin again.
+
+    A warm-started logistic regression ends where a cold one does, only sooner.
+    """
+    copy = clone(estimator)
+    final = final_step(copy)
+    if "warm_start" in final.get_params(deep=False):
+        final.set_params(warm_start=type(final) is LogisticRegression and final.solver != "liblinear")
+    return copy
+
+
+def positive_probability(estimator: Any, X: Any) -> Vector:
+    """Return the column of class 1; an estimator that only ever saw one class has one column."""
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    classes = np.asarray(estimator.classes_)
+    if 1 not in classes:
+        return np.zeros(proba.shape[0])
+    p = proba[:, int(np.flatnonzero(classes == 1)[0])]
+    if not np.isfinite(p).all():
+        raise ValueError(
+            f"{type(final_step(estimator)).__name__} gave probabilities that are not numbers: its corrected counts or "
+            "variances have become negative. Use method='likelihood', whose weights never are."
+        )
+    return p
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows of an array, a sparse matrix or a data frame, as the same kind of table."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

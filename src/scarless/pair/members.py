@@ -1,0 +1,106 @@
+"""The members of a stack: classifiers that have not seen the labels that they are judged by, each relaxed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from scarless.numerics.linear import Design
+from scarless.pair.cross_fit import Tell
+from scarless.pair.cross_validation import results_of, select
+from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
+from scarless.pair.folds import Fold
+from scarless.pair.logistic import imagine_audits
+from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.pair.relaxed import Relaxation, relax
+from scarless.pair.relaxed_search import held_out_logits, relax_candidates
+from scarless.pair.rows import Training, engine_of
+from scarless.pair.starts import PairProblem
+
+Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+_CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
+_PATH_TOL = 1e-7
+
+
+@dataclass(frozen=True)
+class Member:
+    """One classifier on one set of attributes."""
+
+    name: str
+    attributes: str
+    u: Vector  # logits of the training rows, by fits that have not seen them
+    relaxation: Relaxation
+    logits: Callable[[Any], Vector]  # of other rows, not relaxed
+    model: Any
+    n_iter: int
+
+    @property
+    def f(self) -> Vector:
+        """Relaxed probabilities of the training rows."""
+        return np.asarray(expit(self.relaxation(self.u)))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A logistic model of some columns."""
+
+    columns: Columns
+    beta: Vector
+    C: float
+
+    def __call__(self, X: Any) -> Vector:
+        """Return the logits of rows."""
+        return np.asarray(numeric_columns(X, self.columns) @ self.beta[:-1], dtype=np.float64) + self.beta[-1]
+
+
+def logistic_member(
+    name: str,
+    attributes: str,
+    training: Training,
+    f_columns: Columns,
+    e_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+) -> Member:
+    """Fit two logistic models with the penalty nearest to 1 of those that held-out labels cannot tell from the best."""
+    X, s, w = training
+    engine, grid = engine_of(X), Grid(_CS, np.array([options.propensity_C]))
+    exchangeable = bool(np.isin(f_columns, e_columns).all())
+    audits = imagine_audits(engine, Design.of(e_columns), w, options.audits, exchangeable=exchangeable)
+    problem = PairProblem(engine, s, w, f_columns, e_columns, 1.0, 1.0, audits)
+    path = Path(0, problem)
+    settings = {"tol": _PATH_TOL, "max_iter": options.max_iter}
+    fits = [fits_without([path], grid, X, train, **settings) for train, _ in folds]  # type: ignore[arg-type]
+    judged = relax_candidates(fits, folds, training, problem, options.audits)
+    sums = [held_out_sums(fit, X, s, w, test) for fit, (_, test) in zip(judged, folds, strict=True)]
+    results = results_of([path], grid, sums, [attributes], tested=float(w.sum()), n_standard_errors=2.0)
+    chosen = select(results, combine=True).index
+    C, propensity_C = grid.pairs()[chosen]
+    fit = walk_to(path, grid, C, propensity_C, **settings)  # type: ignore[arg-type]
+    u, times = held_out_logits(fits, folds, X, chosen)
+    weight = np.where(times > 0, w, 0.0)
+    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, hold=fit.e if exchangeable else None)
+    linear = Linear(f_columns, fit.f, C)
+    return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
+
+
+def cross_fit_member(
+    name: str,
+    attributes: str,
+    classifier: Any,
+    training: Training,
+    f_columns: Columns,
+    e_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+    tell: Tell,
+) -> Member:
+    """Cross-fit any classifier together with a logistic propensity."""
+    crossed = cross_fit(classifier, None, training, f_columns, e_columns, folds, options, tell)
+    fit, steps = crossed.fit, len(crossed.fit.log_likelihood)
+    return Member(name, attributes, fit.u, crossed.relaxation, crossed.plain_logits, crossed, steps)

@@ -1,0 +1,39 @@
+"""Shares and rows under several relaxed models at once: what each thinks, and the spread of it all."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from scarless.pair.relaxed import Relaxation
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_ROWS = 1024  # whose mixtures are sorted at a time
+
+
+def row_intervals(logits: list[Vector], relaxations: list[Relaxation], level: float) -> Matrix:
+    """Return the ends of each row's interval for `f`: models in equal shares, each at all its levels.
+
+    What the labels cannot tell of the level, and what the models differ in, is in it; the noise of each model's
+    direction is not.
+    """
+    weight = np.concatenate([each.levels.doubtful_weight for each in relaxations]) / len(relaxations)
+    tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    out = np.empty((logits[0].size, 2))
+    for start in range(0, out.shape[0], _ROWS):
+        rows = slice(start, start + _ROWS)
+        values = np.hstack([each.at_levels(u[rows]) for each, u in zip(relaxations, logits, strict=True)])
+        out[rows] = expit(_weighted_quantiles(values, weight, tails))
+    return out
+
+
+def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matrix:
+    """Return quantiles of each row's values, interpolated between the middles of their weights."""
+    order = np.argsort(values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    below = np.cumsum(weight[order], axis=1) - 0.5 * weight[order]
+    pairs: Any = zip(below, ordered, strict=True)
+    return np.array([np.interp(shares, at, value) for at, value in pairs])

@@ -1,0 +1,167 @@
+"""Fits along a grid of penalties, each from its neighbour's optimum, and how they foretell labels of other rows."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.checks.tables import take_rows
+from scarless.numerics import likelihood
+from scarless.pair.logistic import PairFit, imagine_audits
+from scarless.pair.rows import engine_of
+from scarless.pair.starts import PairProblem, the_papers_start
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class Grid(NamedTuple):
+    """Inverse penalties of both models, sorted."""
+
+    Cs: Vector
+    propensity_Cs: Vector
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """Return all pairs of penalties, in the order of the table of candidates."""
+        return [(float(C), float(propensity_C)) for propensity_C, C in product(self.propensity_Cs, self.Cs)]
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The pair closest to 1, where walks begin."""
+        return _closest_to_one(self.Cs), _closest_to_one(self.propensity_Cs)
+
+
+class Path(NamedTuple):
+    """A set of attributes, to be followed through all penalties."""
+
+    attributes: int
+    problem: PairProblem  # all rows; the penalties are the grid's
+
+
+class HeldOut(NamedTuple):
+    """Sums over held-out rows; of log-likelihoods, what each candidate has more than the first one."""
+
+    weight: Vector
+    first: Vector  # the first candidate's log-likelihood
+    more: Vector
+    products: Matrix  # of these surpluses, for the variance of their differences
+    positives: Vector  # each candidate's sum of f
+    labelled_positives: Vector  # and of f e
+
+
+class FoldFits(NamedTuple):
+    """Both models of every candidate, fitted without the rows of one fold: a column each, intercepts last."""
+
+    f: Matrix
+    e: Matrix
+    converged: NDArray[np.bool_]
+
+
+def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, PairFit]]:
+    """Fit every pair of penalties: first the one closest to 1 from the paper's start, then outwards from neighbours.
+
+    Yields each fit with its place among ``grid.pairs()``.
+    """
+    place = {pair: number for number, pair in enumerate(grid.pairs())}
+    middle, middle_e = grid.middle
+    at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e)).parameters
+    first: dict[float, Vector] = {}
+    for propensity_C, neighbour_e in _outwards(grid.propensity_Cs):
+        start = at_middle if neighbour_e is None else first[neighbour_e]
+        column: dict[float, Vector] = {}
+        for C, neighbour in _outwards(grid.Cs):
+            problem = path.problem._replace(C=C, propensity_C=propensity_C)
+            begin = start if neighbour is None else column[neighbour]
+            fit = problem.fit(begin, tol=tol, max_iter=max_iter, damp_indefinite=True)
+            column[C] = fit.solution.parameters
+            yield place[C, propensity_C], fit
+        first[propensity_C] = column[middle]
+
+
+def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int) -> PairFit:
+    """Fit one pair of penalties, by the way that a walk through the grid would take; only its end is exact."""
+    Cs = _way(grid.Cs, C)
+    propensity_Cs = _way(grid.propensity_Cs, propensity_C)
+    problem = path.problem._replace(C=Cs[0], propensity_C=propensity_Cs[0])
+    at = the_papers_start(problem).parameters
+    steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
+    for number, (here, here_e) in enumerate(steps, start=1):
+        exact = tol if number == len(steps) else max(tol, 1e-8)
+        fit = problem._replace(C=here, propensity_C=here_e).fit(at, tol=exact, max_iter=max_iter, damp_indefinite=True)
+        at = fit.solution.parameters
+    return fit
+
+
+def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:
+    """Walk every path on some rows, from the paper's start there: nothing of the other rows is known."""
+    engine, n_columns, size = engine_of(take_rows(X, train)), X.shape[1], len(grid.pairs())
+    f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
+    converged = np.zeros(size * len(paths), dtype=bool)
+    for number, path in enumerate(paths):
+        s, w, audits = path.problem.s[train], path.problem.w[train], path.problem.audits
+        if audits is not None:
+            audits = imagine_audits(engine, path.problem.e, w, audits.weight)
+        inside = path._replace(problem=path.problem._replace(engine=engine, s=s, w=w, audits=audits))
+        for place, fit in walk(inside, grid, tol=tol, max_iter=max_iter):
+            column = number * size + place
+            f[np.append(path.problem.f_columns, n_columns), column] = fit.f
+            e[np.append(path.problem.e_columns, n_columns), column] = fit.e
+            converged[column] = fit.converged
+    return FoldFits(f, e, converged)
+
+
+def held_out_sums(fits: FoldFits, X: Any, s: Vector, w: Vector, test: Rows) -> HeldOut:
+    """Sum up the log-likelihoods of rows that the fits have not seen."""
+    engine = engine_of(take_rows(X, test)).with_rows(s=s[test], w=w[test])
+    return HeldOut(*engine.total(_block_held_out, fits.f, fits.e))
+
+
+def _block_held_out(X: Any, rows: Any, f: Matrix, e: Matrix) -> HeldOut:
+    s, w = rows["s"], rows["w"]
+    u, v = _all_logits(X, f), _all_logits(X, e)
+    values, positives, labelled = np.empty_like(u), np.empty(u.shape[1]), np.empty(u.shape[1])
+    for i in range(u.shape[1]):
+        at = u[:, i].copy(), v[:, i].copy()
+        terms = likelihood.pair_terms(*at)
+        values[:, i] = likelihood.log_likelihood(*at, s, terms)
+        positives[i], labelled[i] = w @ terms.f, w @ (terms.f * terms.e)
+    more = values - values[:, :1]
+    first = np.atleast_1d(w @ values[:, 0])
+    return HeldOut(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
+
+
+def _all_logits(X: Any, parameters: Matrix) -> Matrix:
+    return np.asarray(X @ parameters[:-1].astype(X.dtype), dtype=np.float64) + parameters[-1]
+
+
+def _outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
+    """Yield the value closest to 1, then those above it upwards, then those below downwards, each with its neighbour.
+
+    Examples
+    --------
+    >>> list(_outwards(np.array([0.1, 1.0, 10.0])))
+    [(1.0, None), (10.0, 1.0), (0.1, 1.0)]
+    """
+    ordered = [float(value) for value in np.sort(values)]
+    middle = ordered.index(_closest_to_one(values))
+    yield ordered[middle], None
+    for i in range(middle + 1, len(ordered)):
+        yield ordered[i], ordered[i - 1]
+    for i in range(middle - 1, -1, -1):
+        yield ordered[i], ordered[i + 1]
+
+
+def _way(values: Vector, end: float) -> list[float]:
+    """Return the values from the one closest to 1 to the end, neighbour by neighbour."""
+    before = dict(_outwards(values))
+    way = [end]
+    while (neighbour := before[way[-1]]) is not None:
+        way.append(neighbour)
+    return way[::-1]
+
+
+def _closest_to_one(values: Vector) -> float:
+    return float(values[np.argmin(np.abs(np.log(values)))])

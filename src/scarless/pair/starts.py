@@ -1,0 +1,314 @@
+"""Where the climb of the two-model likelihood begins: it has several summits, and the start decides which is reached.
+
+Each start is a vector of both models' parameters.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.engines import Engine
+from scarless.engines.blas import BLAS
+from scarless.numerics.linear import Design, logits, squared_sums
+from scarless.numerics.newton import Trace
+from scarless.numerics.roots import find_root
+from scarless.pair.logistic import (
+    Audits,
+    PairFit,
+    balanced_start,
+    exchange,
+    fit_pair,
+    fit_targets,
+    paper_start,
+    propensity_start,
+)
+
+Vector = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
+SEVERAL = ("auto", "class_prior", "random")
+# A start is left at once: it need not be exact.
+_ROUGH = 1e-6
+# Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
+# models of up to so many parameters, above which a climb is no longer quick.
+_SCOUTS, _SCOUT_ROWS, _SCOUT_LABELS, _SCOUT_PARAMETERS = 16, 1000, 50, 300
+_SCOUTED_PARAMETERS = 800  # in all climbs of a kind together: of wide models there are fewer climbs
+_PRIORS = np.array([0.5, 0.25, 0.75])  # class priors to begin at, from the share of labelled rows to 1
+_BEST_SCOUTS = 3  # are climbed on from, with all rows
+_HIGH = 0.9  # a probability near the end, from which a climb can still turn back
+
+
+class Start(NamedTuple):
+    """A point to climb from, and what to call it."""
+
+    name: str
+    parameters: Vector
+
+
+class PairProblem(NamedTuple):
+    """The rows, the columns that each model sees, and the penalties."""
+
+    engine: Engine
+    s: Vector
+    w: Vector
+    f_columns: Columns
+    e_columns: Columns
+    C: float
+    propensity_C: float
+    audits: Audits | None = None
+
+    @property
+    def f(self) -> Design:
+        """What the classifier sees."""
+        return Design.of(self.f_columns)
+
+    @property
+    def e(self) -> Design:
+        """What the propensity model sees."""
+        return Design.of(self.e_columns)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether both models see the same attributes."""
+        return see_the_same(self.f_columns, self.e_columns)
+
+    @property
+    def mirrored(self) -> "PairProblem":
+        """The problem with each model's penalty on the other."""
+        return self._replace(C=self.propensity_C, propensity_C=self.C)
+
+    def thinned(self, n_rows: int) -> "PairProblem":
+        """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
+        step = max(1, self.s.size // n_rows)
+        return self._replace(engine=self.engine.every(step), s=self.s[::step], w=self.w[::step])
+
+    def fit(
+        self,
+        start: Vector | None,
+        *,
+        tol: float,
+        max_iter: int,
+        damp_indefinite: bool = False,
+        progress: Callable[[Trace], None] | None = None,
+    ) -> PairFit:
+        """Fit both models from a start; None is the paper's."""
+        return fit_pair(
+            self.engine,
+            self.f,
+            self.e,
+            self.s,
+            self.w,
+            C=self.C,
+            propensity_C=self.propensity_C,
+            tol=tol,
+            max_iter=max_iter,
+            start=start,
+            damp_indefinite=damp_indefinite,
+            audits=self.audits,
+            progress=progress,
+        )
+
+    @property
+    def labelled_share(self) -> float:
+        """Share of rows that are labelled: no class prior is below it."""
+        return float(self.w @ self.s) / float(self.w.sum())
+
+
+def see_the_same(f_columns: Columns, e_columns: Columns) -> bool:
+    """Whether both models see the same attributes, so that they can be exchanged."""
+    return f_columns.size > 0 and np.array_equal(np.sort(f_columns), np.sort(e_columns))
+
+
+def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
+    """Return `n_starts` starts of a kind; fewer where the kind has fewer.
+
+    `kind` is "auto", "paper", "exclusion", "class_prior", "random", or a class prior between 0 and 1.
+
+    Models that see the same attributes under different penalties make one problem with that whose penalties are
+    swapped: what is an optimum of one is, with both models exchanged, one of the other. So that both problems find the
+    same, the starts of the other, exchanged, are added.
+    """
+    if not problem.exchangeable or problem.propensity_C == problem.C:
+        return _of_kind(problem, kind, n_starts, rng)
+    others = _of_kind(problem.mirrored, kind, n_starts, deepcopy(rng))
+    return _of_kind(problem, kind, n_starts, rng) + [exchanged_start(problem, start) for start in others]
+
+
+def exchanged_start(problem: PairProblem, start: Start) -> Start:
+    """Return a start with each model in the other's place."""
+    n_f = problem.f.n_parameters
+    f, e = start.parameters[:n_f], start.parameters[n_f:]
+    return Start(f"{start.name}, exchanged", exchange(f, e, problem.f_columns, problem.e_columns))
+
+
+def _of_kind(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
+    if not isinstance(kind, str):
+        return [class_prior_start(problem, float(kind))]
+    if kind == "class_prior":
+        steps = np.arange(1, n_starts + 1) / (n_starts + 1)
+        return [class_prior_start(problem, prior) for prior in _between(problem, steps)]
+    if kind == "random":
+        return [random_start(problem, i, rng) for i in range(n_starts)]
+    if kind == "paper":
+        return [the_papers_start(problem)]
+    if kind == "exclusion":
+        return [exclusion_start(problem)]
+    return [start for _, start in zip(range(n_starts), _one_after_the_other(problem, rng), strict=False)]
+
+
+def check_starts(estimator: Any, solver: str) -> None:
+    """Check the parameters that say where to begin."""
+    n_starts, start = check_whole(estimator.n_starts, "n_starts", at_least=1), estimator.start
+    if isinstance(start, str):
+        check_choice(start, "start", KINDS)
+    else:
+        check_share(start, "start (a class prior, or a name)")
+    if n_starts > 1 and start not in SEVERAL:
+        raise ValueError(
+            f"start={start!r} is one start, and n_starts={n_starts}. Use start='auto', 'class_prior' or 'random' for "
+            "several, or n_starts=1."
+        )
+    if solver == "em" and (n_starts > 1 or start not in ("auto", "paper")):
+        raise ValueError(
+            f"EM begins at the paper's start; got n_starts={n_starts}, start={start!r}. Several starts need "
+            "solver='newton', that is two logistic models."
+        )
+
+
+def the_papers_start(problem: PairProblem) -> Start:
+    """Return the balanced classifier of labelled against unlabelled rows, and the propensity that it implies."""
+    engine, s, w, C, propensity_C = problem.engine, problem.s, problem.w, problem.C, problem.propensity_C
+    return Start("paper", paper_start(engine, problem.f, problem.e, s, w, C=C, propensity_C=propensity_C))
+
+
+def exclusion_start(problem: PairProblem) -> Start:
+    """Return the pair that was fitted while the classifier could not see the propensity attributes.
+
+    What these attributes do to the labels is then the propensity's work first; in the climb that follows the classifier
+    sees them too, and takes of it what raises the likelihood.
+    """
+    own = ~np.isin(problem.f_columns, problem.e_columns)
+    fit = problem._replace(f_columns=problem.f_columns[own]).fit(None, tol=_ROUGH, max_iter=200)
+    beta = np.zeros(problem.f.n_parameters)
+    beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
+    return Start("exclusion", np.concatenate([beta, fit.e]))
+
+
+def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
+    """Return the paper's start with the classifier's intercept moved until its mean is the class prior."""
+    engine, s, w, *_ = problem
+    beta = balanced_start(engine, problem.f, s, w, C=problem.C)
+    z = engine.collect(_block_logits, problem.f, beta)
+
+    def excess(shift: float) -> float:
+        return float(w @ expit(z + shift)) / float(w.sum()) - class_prior
+
+    far = float(np.abs(z).max()) + 50.0
+    shift = find_root(excess, -far, far)
+    beta[-1] += shift
+    e = propensity_start(engine, problem.e, s, w, np.asarray(expit(z + shift)), C=problem.propensity_C)
+    return Start(f"class prior {class_prior:.2g}", np.concatenate([beta, e]))
+
+
+def all_labelled_start(problem: PairProblem) -> Start:
+    """Return the naive classifier, and a propensity that is high everywhere."""
+    engine, s, w, *_ = problem
+    f = fit_targets(engine, problem.f, s, w, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all labelled", np.concatenate([f, _constant_model(problem.e, _HIGH)]))
+
+
+def all_positive_start(problem: PairProblem) -> Start:
+    """Return a classifier that is high everywhere, and the propensity that then explains the labels alone."""
+    engine, s, w, *_ = problem
+    e = fit_targets(engine, problem.e, s, w, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all positive", np.concatenate([_constant_model(problem.f, _HIGH), e]))
+
+
+def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *, sizes: Vector | None = None) -> Start:
+    """Return random coefficients that give logits of size 1, or of each model's `sizes`, at a random class prior."""
+    prior = float(_between(problem, rng.random(1))[0])
+    f = _random_model(problem, problem.f, prior, rng)
+    e = _random_model(problem, problem.e, problem.labelled_share / prior, rng)
+    if sizes is not None:
+        f[:-1] *= sizes[0]
+        e[:-1] *= sizes[1]
+    return Start(f"random {number + 1}", np.concatenate([f, e]))
+
+
+def scouted_starts(problem: PairProblem) -> list[Start]:
+    """Return where rough climbs on a part of the rows ended, best first, each end once.
+
+    Half of the climbs begin anywhere, with small and large coefficients; half at the paper's optimum with some of its
+    parameters doubled, left out or of the other sign, which finds optima that from anywhere are found in one climb of
+    forty; three begin at other class priors. On a thousand rows that is quick. The starts are drawn with a seed of
+    their own, so that two fits agree.
+    """
+    n_parameters = problem.f.n_parameters + problem.e.n_parameters
+    if n_parameters > _SCOUT_PARAMETERS:
+        return []
+    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // n_parameters)
+    part = problem.thinned(max(_SCOUT_ROWS, int(_SCOUT_LABELS / problem.labelled_share)))
+    if not 0.0 < part.labelled_share < 1.0:
+        return []
+    rng = np.random.default_rng(0)
+    first = _rough_climb(part, the_papers_start(part).parameters)[1]
+    sizes = np.exp(rng.uniform(np.log(0.3), np.log(4.0), size=(n_scouts, 2)))
+    begins = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(n_scouts)]
+    begins += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(n_scouts)]
+    begins += [class_prior_start(part, prior).parameters for prior in _between(part, _PRIORS)]
+    with BLAS.on_one_thread():  # once for all of them: setting it takes as long as a pass over so few rows
+        ends = sorted((_rough_climb(part, begin) for begin in begins), key=lambda end: end[0])
+    apart = [end for i, end in enumerate(ends) if i == 0 or end[0] - ends[i - 1][0] > 1e-5 * (1.0 + abs(end[0]))]
+    return [Start(f"scout {i + 1}", parameters) for i, (_, parameters) in enumerate(apart)]
+
+
+def _rough_climb(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
+    solution = problem.fit(start, tol=_ROUGH, max_iter=100).solution
+    return solution.value, solution.parameters
+
+
+def _one_after_the_other(problem: PairProblem, rng: np.random.Generator) -> Iterator[Start]:
+    """Yield the paper's start, the one by exclusion where it is another, both extremes, scouted, and random ones."""
+    yield the_papers_start(problem)
+    if np.isin(problem.f_columns, problem.e_columns).any():
+        yield exclusion_start(problem)
+    yield all_labelled_start(problem)
+    yield all_positive_start(problem)
+    yield from scouted_starts(problem)[:_BEST_SCOUTS]
+    for prior in _between(problem, _PRIORS):
+        yield class_prior_start(problem, prior)
+    number = 0
+    while True:
+        yield random_start(problem, number, rng)
+        number += 1
+
+
+def _between(problem: PairProblem, share: Vector) -> Vector:
+    """Return class priors that far from the share of labelled rows, the least possible, to 1."""
+    least = problem.labelled_share
+    return np.clip(least + (1.0 - least) * share, 1e-6, 1.0 - 1e-6)
+
+
+def _random_model(problem: PairProblem, design: Design, mean: float, rng: np.random.Generator) -> Vector:
+    (squares,) = problem.engine.with_rows(w=problem.w).total(_block_squares, design)
+    size = np.sqrt(np.maximum(squares[:-1], 0.0) / problem.w.sum())
+    unit = np.where(size > 0, size, 1.0) * np.sqrt(max(1, design.n_columns))
+    return np.append(rng.normal(size=design.n_columns) / unit, logit(np.clip(mean, 1e-6, 1.0 - 1e-6)))
+
+
+def _constant_model(design: Design, mean: float) -> Vector:
+    return np.append(np.zeros(design.n_columns), logit(mean))
+
+
+def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
+    return logits(design.take(X), beta)
+
+
+def _block_squares(X: Any, rows: Any, design: Design) -> tuple[Vector]:
+    return (squared_sums(design.take(X), rows["w"]),)

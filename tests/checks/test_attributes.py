@@ -1,0 +1,187 @@
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scarless.checks.attributes import check_attributes, levels_of, nearest_name
+
+NAMES = ["age", "visits", "income", "region"]
+
+
+def _columns(attributes, *, names=NAMES, n_columns=4, X=None, parameter="propensity_attributes"):
+    return check_attributes(attributes, X, n_columns=n_columns, names=names, parameter=parameter)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "columns"),
+    [
+        ("visits", [1]),
+        (["income", "age"], [2, 0]),
+        (np.array(["age", "region"]), [0, 3]),
+        (pd.Index(["age", "region"]), [0, 3]),
+        (2, [2]),
+        (np.int64(2), [2]),
+        (-1, [3]),
+        ([-4, 2], [0, 2]),
+        (np.array([3, 1]), [3, 1]),
+        (range(1, 3), [1, 2]),
+        (["age", -1], [0, 3]),
+        (slice(1, 3), [1, 2]),
+        (slice(None), [0, 1, 2, 3]),
+        (slice(None, None, 2), [0, 2]),
+        (slice(-2, None), [2, 3]),
+        (slice("visits", "income"), [1, 2]),
+        (slice("visits", None), [1, 2, 3]),
+        (slice(None, "visits"), [0, 1]),
+        (slice("age", 2), [0, 1]),
+        ([True, False, False, True], [0, 3]),
+        (np.array([False, True, False, False]), [1]),
+        (pd.Series([False, True, True, False]), [1, 2]),
+    ],
+)
+def test_every_way_to_select(attributes, columns):
+    selected = _columns(attributes)
+    assert selected.dtype == np.intp
+    np.testing.assert_array_equal(selected, columns)
+
+
+@pytest.mark.parametrize("attributes", [2, [0, -1], slice(1, None), [True, False, True, False]])
+def test_numbers_and_masks_need_no_names(attributes):
+    np.testing.assert_array_equal(_columns(attributes, names=None), _columns(attributes))
+
+
+def test_a_callable_gets_the_table_and_returns_any_selection():
+    frame = pd.DataFrame(np.zeros((2, 4)), columns=NAMES)
+    np.testing.assert_array_equal(_columns(lambda X: X.columns[1:3], X=frame), [1, 2])
+    np.testing.assert_array_equal(_columns(lambda X: X.columns.str.startswith("r"), X=frame), [3])
+    np.testing.assert_array_equal(_columns(lambda X: slice("age", "visits"), X=frame), [0, 1])
+    np.testing.assert_array_equal(_columns(lambda X: "age", X=pl.DataFrame({"age": [1]}), n_columns=1), [0])
+
+
+def test_names_come_as_pandas_polars_and_scikit_learn_keep_them():
+    for names in (pd.Index(NAMES), np.array(NAMES, dtype=object), tuple(NAMES), pl.DataFrame({"age": [1]}).columns):
+        np.testing.assert_array_equal(_columns("age", names=names), [0])
+
+
+@pytest.mark.parametrize("empty", [[], np.array([], dtype=int), slice(2, 2), slice("region", "age"), [False] * 4, ()])
+def test_an_empty_selection_is_refused(empty):
+    message = (
+        "propensity_attributes selects no column; name at least one attribute, "
+        "or use None for a propensity that is the same for every row"
+    )
+    with pytest.raises(ValueError, match=message):
+        _columns(empty)
+    with pytest.raises(
+        ValueError, match=r"classification_attributes selects no column; name at least one attribute\.$"
+    ):
+        _columns(empty, parameter="classification_attributes")
+
+
+@pytest.mark.parametrize("twice", [[1, 1], [1, -3], ["visits", 1], ["visits", "visits"]])
+def test_a_column_twice_is_refused(twice):
+    with pytest.raises(ValueError, match=r"propensity_attributes selects a column more than once: \[1, 1\]"):
+        _columns(twice)
+
+
+@pytest.mark.parametrize("column", [4, -5, 100])
+def test_a_column_out_of_range_is_refused(column):
+    message = rf"propensity_attributes names column {column}, but X has 4 columns \(0 to 3\)"
+    with pytest.raises(ValueError, match=message):
+        _columns([0, column])
+    with pytest.raises(ValueError, match=message):
+        _columns(column)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.5, "1.5 of type float"),
+        ([0, 2.0], "2.0 of type float"),
+        ([None], "None of type NoneType"),
+        ([["age"]], r"\['age'\] of type list"),
+        (None, "None of type NoneType"),
+        (lambda X: None, "None of type NoneType"),
+        (np.array(1.5), r"array\(1.5\) of type ndarray"),
+    ],
+)
+def test_what_is_neither_name_nor_number_is_refused(value, shown):
+    message = (
+        "propensity_attributes must hold names or column numbers, or be a slice, a mask or a callable; got " + shown
+    )
+    with pytest.raises(ValueError, match=message):
+        _columns(value)
+
+
+@pytest.mark.parametrize("mask", [[True], [True, False, True], [True] * 5, np.ones(3, dtype=bool), True])
+def test_a_mask_of_the_wrong_length_is_refused(mask):
+    length = np.size(mask)
+    with pytest.raises(ValueError, match=f"propensity_attributes is a mask of length {length} for 4 columns"):
+        _columns(mask)
+
+
+@pytest.mark.parametrize("attributes", ["age", ["age"], slice("age", None), slice(None, "age")])
+def test_a_name_without_names_is_refused(attributes):
+    message = (
+        "propensity_attributes names the column 'age', but X has no column names: pass a DataFrame or column numbers"
+    )
+    with pytest.raises(ValueError, match=message):
+        _columns(attributes, names=None)
+
+
+@pytest.mark.parametrize("attributes", ["Visit", ["age", "Visit"], slice("Visit", None), slice(None, "Visit")])
+def test_an_unknown_name_gets_the_nearest_one(attributes):
+    message = r"propensity_attributes names 'Visit', which is not a column of X\. Did you mean 'visits'\?"
+    with pytest.raises(ValueError, match=message):
+        _columns(attributes)
+
+
+def test_an_unknown_name_like_no_other_gets_the_columns():
+    message = r"which is not a column of X\. Its columns are 'age', 'visits', 'income', 'region'\.$"
+    with pytest.raises(ValueError, match=message):
+        _columns("zzz")
+    assert nearest_name("zzz", [f"x{i}" for i in range(9)]).endswith("'x7', ....")
+    assert nearest_name("AGE", ["Age", "visits"]) == "Did you mean 'Age'?"
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-6, 5), min_size=1, max_size=6, unique_by=lambda column: column % 6))
+def test_numbers_names_and_masks_select_the_same(columns):
+    names = list("abcdef")
+    order = [column % 6 for column in columns]
+    by_number = _columns(columns, names=names, n_columns=6)
+    np.testing.assert_array_equal(by_number, order)
+    np.testing.assert_array_equal(_columns([names[i] for i in order], names=names, n_columns=6), order)
+    mask = np.isin(np.arange(6), order)
+    np.testing.assert_array_equal(_columns(mask, names=names, n_columns=6), sorted(order))
+
+
+@pytest.mark.parametrize(
+    "levels", [["insurance_private", "insurance_public"], ["insurance=a", "insurance=b", "insurance=c"]]
+)
+def test_an_attribute_that_was_encoded_has_all_its_levels_listed(levels):
+    names = ["age", *levels, "insurances"]
+    listed = re.escape(str(levels))
+    message = rf"names 'insurance', which is not a column of X\. These columns look like its levels.*: {listed}"
+    with pytest.raises(ValueError, match=message):
+        check_attributes(["insurance"], None, n_columns=len(names), names=names, parameter="propensity_attributes")
+
+
+def test_levels_are_what_encoders_call_them():
+    assert levels_of("sex", ["onehot__sex_f", "Sex m", "sexes", "unisex_a", "a_sex_f"]) == ["onehot__sex_f", "Sex m"]
+    assert nearest_name("Sex", ["sex", "sex_f"]) == "Did you mean 'sex'?"
+    assert nearest_name("sex", ["age", "sex_f"]).startswith("This column looks like its levels")
+
+
+@pytest.mark.parametrize("ends", [slice(0.5), slice(None, None, 0.5), slice(None, [1]), slice(np.nan, 1)])
+def test_ends_of_a_slice_are_names_or_numbers(ends):
+    with pytest.raises(ValueError, match="attributes is a slice, whose ends must be names or column numbers; got "):
+        check_attributes(ends, None, n_columns=3, names=None, parameter="attributes")
+
+
+def test_a_step_of_zero_leads_nowhere():
+    with pytest.raises(ValueError, match="attributes is a slice with a step of 0; leave the step out"):
+        check_attributes(slice(None, None, 0), None, n_columns=3, names=None, parameter="attributes")

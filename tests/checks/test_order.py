@@ -1,0 +1,124 @@
+"""One order of rows for a table and all its shuffles."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from scarless.checks.order import canonical_order, equal_rows
+from scarless.checks.tables import take_rows
+
+TABLES = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 12), st.integers(1, 4)),
+    elements=st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 1e-300, 1e100, 5e-324]),
+)
+
+
+def as_rows(X, s, order):
+    X = take_rows(X, order)
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    return [(*row, label) for row, label in zip(X.tolist(), np.asarray(s)[order].tolist(), strict=True)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(X=TABLES, seed=st.integers(0, 1000), kind=st.sampled_from([np.asarray, sparse.csr_array, sparse.csr_matrix]))
+def test_a_shuffled_table_gets_the_same_order(X, seed, kind):
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 2, size=len(X)).astype(float)
+    shuffle = rng.permutation(len(X))
+    order, other = canonical_order(kind(X), s), canonical_order(kind(X[shuffle]), s[shuffle])
+    assert sorted(order) == list(range(len(X)))
+    assert as_rows(kind(X), s, order) == as_rows(kind(X[shuffle]), s[shuffle], other)
+
+
+def test_distinct_rows_get_distinct_places():
+    # 100,000 distinct rows of small numbers, the hardest for a hash: all shuffles must agree.
+    X = np.stack(np.meshgrid(*[np.arange(10.0)] * 5), axis=-1).reshape(-1, 5)
+    s = np.zeros(len(X))
+    shuffle = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_array_equal(X[canonical_order(X, s)], X[shuffle][canonical_order(X[shuffle], s)])
+    np.testing.assert_array_equal(X[canonical_order(X, s)], X[::-1][canonical_order(X[::-1], s)])
+
+
+def test_values_that_change_places_make_another_row():
+    X = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0], [0.0, 0.0]])
+    keys = {tuple(X[canonical_order(X, np.roll([1.0, 0, 0, 0], shift))].ravel()) for shift in range(4)}
+    assert len(keys) > 1  # the label counts too
+    for table in (X, sparse.csr_array(X)):
+        flipped = table[::-1] if isinstance(table, np.ndarray) else sparse.csr_array(X[::-1])
+        order, other = canonical_order(table, np.zeros(4)), canonical_order(flipped, np.zeros(4))
+        np.testing.assert_array_equal(order, 3 - other)
+
+
+def test_rows_that_differ_by_their_label_only():
+    X, s = np.ones((6, 2)), np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    for shuffle in (np.arange(6), np.arange(6)[::-1], np.array([3, 1, 4, 0, 2, 5])):
+        np.testing.assert_array_equal(s[shuffle][canonical_order(X, s[shuffle])], s[canonical_order(X, s)])
+
+
+def test_minus_zero_and_stored_zeros_are_zeros():
+    X = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
+    s = np.array([1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(canonical_order(np.where(X == 0, -0.0, X), s), canonical_order(X, s))
+    stored = sparse.csr_array(X + 5.0)
+    stored.data -= 5.0
+    assert stored.nnz == 6
+    np.testing.assert_array_equal(canonical_order(stored, s), canonical_order(sparse.csr_array(X), s))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_text(kind):
+    columns = {
+        "region": np.array(["north", "south", "north", "east"] * 5, dtype=object),
+        "age": np.arange(20) % 7,
+        "member": np.arange(20) % 2 == 0,
+        "income": np.linspace(0, 1, 20),
+    }
+    s = (np.arange(20) % 3 == 0).astype(float)
+    order = canonical_order(kind(columns), s)
+    shuffle = np.random.default_rng(0).permutation(20)
+    shuffled = {name: values[shuffle] for name, values in columns.items()}
+    np.testing.assert_array_equal(shuffle[canonical_order(kind(shuffled), s[shuffle])], order)
+
+
+def test_a_frame_of_numbers_is_its_array():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    s = (X[:, 0] > 0).astype(float)
+    for frame in (pd.DataFrame(X), pl.DataFrame(X)):
+        np.testing.assert_array_equal(canonical_order(frame, s), canonical_order(X, s))
+
+
+def test_an_array_of_objects_and_one_of_whole_numbers():
+    X = np.array([["a", 1], ["b", 2], ["a", 3]], dtype=object)
+    order, other = canonical_order(X, np.zeros(3)), canonical_order(X[::-1], np.zeros(3))
+    np.testing.assert_array_equal(order, 2 - other)
+    whole = np.arange(12).reshape(6, 2)
+    np.testing.assert_array_equal(canonical_order(whole, np.zeros(6)), canonical_order(whole * 1.0, np.zeros(6)))
+
+
+# --- equal rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(X=TABLES, seed=st.integers(0, 1000), kind=st.sampled_from([np.asarray, sparse.csr_array, pd.DataFrame]))
+def test_rows_have_one_number_if_and_only_if_they_are_equal_whatever_their_order(X, seed, kind):
+    X = X[np.random.default_rng(seed).integers(0, len(X), size=len(X))]
+    number = equal_rows(kind(X))
+    assert set(number) == set(range(number.max() + 1))
+    np.testing.assert_array_equal(number[:, None] == number, (X[:, None] == X).all(axis=2))
+    shuffle = np.random.default_rng(seed).permutation(len(X))
+    np.testing.assert_array_equal(equal_rows(kind(X[shuffle])), number[shuffle])
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_equal_rows_of_frames_with_text(kind):
+    columns = {"region": np.array(["north", "south"] * 6, dtype=object), "age": np.arange(12) % 3}
+    number = equal_rows(kind(columns))
+    expected = [*zip(columns["region"], columns["age"], strict=True)]
+    for i in range(12):
+        assert [number[i] == number[j] for j in range(12)] == [expected[i] == row for row in expected]

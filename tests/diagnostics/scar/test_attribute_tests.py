@@ -1,0 +1,320 @@
+"""Which attributes drive the labelling: effects, intervals, tests and their picture."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import expit, ndtri
+from scipy.stats import chi2
+
+from scarless.diagnostics.scar._pair_tests import compare
+from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
+from scarless.diagnostics.scar.attribute_tests import LabellingAttributes, labelling_attributes
+from scarless.labelling import LogisticSAR, simulate_labels
+from scarless.numerics.likelihood import log_likelihood, pair_terms
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+TRUTH = {2: 1.0, 3: 0.0, 4: -0.6}
+
+
+def make_rows(n=4000, seed=0):
+    """Columns 0 and 1 tell the class; 2 and 4 drive the labelling, 3 does not, 2 goes along with the class."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    X[:, 2] += 0.5 * X[:, 0]
+    y = rng.random(n) < expit(3 * X[:, 0] + X[:, 1])
+    mechanism = LogisticSAR(attributes=list(TRUTH), coefficients=list(TRUTH.values()))
+    return X, simulate_labels(y, mechanism.propensity(X), random_state=seed + 1)
+
+
+def run(X, s, **options):
+    return labelling_attributes(
+        X, s, **{"propensity_attributes": [2, 3, 4], "random_state": 0, "n_folds": 3, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return run(*make_rows())
+
+
+def by_name(result):
+    return {name: j for j, name in enumerate(result.attributes)}
+
+
+def test_effects_are_found_and_their_intervals_hold_the_truth(found):
+    for column, truth in TRUTH.items():
+        j = by_name(found)[f"x{column}"]
+        assert found.low[j] < truth < found.high[j]
+        assert found.high[j] - found.low[j] < 0.6
+    assert found.attributes == ("x2", "x4", "x3")
+    assert found.p_adjusted[0] < 1e-6
+    assert found.p_adjusted[2] > 0.05
+
+
+def test_intervals_statistics_and_p_values_belong_together(found):
+    half = 0.5 * (found.high - found.low)
+    np.testing.assert_allclose(0.5 * (found.high + found.low), found.effect, rtol=1e-12)
+    np.testing.assert_allclose(found.statistic, (ndtri(0.975) * found.effect / half) ** 2, rtol=1e-10)
+    np.testing.assert_allclose(found.p_value, chi2.sf(found.statistic, 1), rtol=1e-12)
+    assert (found.p_adjusted >= found.p_value).all()
+
+
+def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood():
+    rng = np.random.default_rng(1)
+    n = 400
+    D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 1))
+    s = ((rng.random(n) < expit(3 * D[:, 0])) & (rng.random(n) < expit(Z[:, 0]))).astype(float)
+    fit = compare(D, Z, s)
+
+    def total(beta):
+        u, v = beta[0] * D[:, 0] + beta[1], beta[2] * Z[:, 0] + beta[3]
+        return log_likelihood(u, v, s, pair_terms(u, v)).sum()
+
+    shift = 1e-4 * np.eye(4)
+    slopes = [(total(fit.alternative + h) - total(fit.alternative - h)) / 2e-4 for h in shift]
+    assert np.abs(slopes).max() < 1e-2  # it is a maximum, up to the slight penalty
+
+    def second(a, b):
+        return sum(i * j * total(fit.alternative + i * a + j * b) for i in (1, -1) for j in (1, -1)) / 4e-8
+
+    information = [[-second(a, b) for b in shift] for a in shift]
+    np.testing.assert_allclose(fit.covariance, np.linalg.inv(information), rtol=1e-2)
+
+
+def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
+    X, s = make_rows(1500)
+    X[:, 2] *= 10.0
+    unit, deviation = (run(X, s, per=per, classifier="logistic") for per in ("unit", "deviation"))
+    spread = [X[:, int(name[1:])].std() for name in unit.attributes]
+    np.testing.assert_allclose(deviation.effect, unit.effect * spread, rtol=1e-9)
+    np.testing.assert_allclose(deviation.high, unit.high * spread, rtol=1e-9)
+    np.testing.assert_allclose(deviation.p_value, unit.p_value, rtol=1e-9)
+
+
+def test_a_wider_level_gives_wider_intervals():
+    X, s = make_rows(1500)
+    narrow, wide = (run(X, s, level=level, classifier="logistic") for level in (0.5, 0.99))
+    np.testing.assert_allclose((wide.high - wide.effect) / (narrow.high - narrow.effect), ndtri(0.995) / ndtri(0.75))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_names_appear_in_table_and_words(frame):
+    X, s = make_rows(1500)
+    names = ["dose", "lab", "visits", "height", "age"]
+    table = frame(dict(zip(names, X.T, strict=True)))
+    result = run(table, s, propensity_attributes=["age", "height", "visits"], classifier="logistic")
+    assert set(result.attributes) == {"age", "height", "visits"}
+    shown = result.to_frame()
+    assert shown.index.name == "attribute"
+    assert shown.columns.tolist() == ["effect", "low", "high", "statistic", "p_value", "p_adjusted"]
+    np.testing.assert_array_equal(shown["effect"], result.effect)
+    assert "visits" in str(result)
+    assert "95% interval" in str(result)
+    assert result.summary() in str(result)
+    assert "<td>visits</td>" in result._repr_html_()
+
+
+def test_an_attribute_that_cannot_be_tested_comes_last_without_numbers():
+    X, s = make_rows(1500)
+    wide = np.column_stack([X, X[:, 2] + X[:, 3]])
+    with pytest.warns(UserWarning, match="labelling_attributes leaves out x5: constant, or a linear combination"):
+        result = run(wide, s, propensity_attributes=[2, 3, 4, 5], classifier="logistic")
+    assert result.attributes[-1] == "x5"
+    assert np.isnan([result.effect[-1], result.p_value[-1], result.p_adjusted[-1]]).all()
+    np.testing.assert_allclose(result.p_adjusted[:-1], run(X, s, classifier="logistic").p_adjusted, rtol=1e-9)
+
+
+def test_an_attribute_of_both_models_gets_a_wide_interval_and_a_warning():
+    X, s = make_rows(1500)
+    alone = run(X, s, classifier="logistic")
+    with pytest.warns(UserWarning, match="x2 may affect the class and the labelling"):
+        both = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
+    width = [r.high[by_name(r)["x2"]] - r.low[by_name(r)["x2"]] for r in (alone, both)]
+    assert width[1] > width[0]
+
+
+def test_effects_that_the_labels_leave_open_are_announced():
+    """A rare attribute that no labelled row has: its log odds may be anything below some number."""
+    X, s = make_rows(1500)
+    X[:, 3] = 0.0
+    X[np.flatnonzero(s == 0)[:3], 3] = 1.0
+    with pytest.warns(UserWarning, match="cannot tell the effect of x3: the likelihood is flat there"):
+        result = run(X, s, classifier="logistic")
+    assert result.attributes[-1] == "x3"
+    assert np.isnan(result.p_value[-1])
+    assert (result.p_value[:2] < 0.05).all()
+
+
+def make_result(**changes):
+    """Two attributes, with numbers as a test may give them."""
+    half = np.array([0.5, 0.1])
+    values = {
+        "attributes": ("age", "visits"),
+        "effect": half,
+        "low": half - 0.2,
+        "high": half + 0.2,
+        "statistic": half,
+        "p_value": half,
+        "p_adjusted": np.array([0.01, 0.4]),
+        "level": 0.95,
+        "per": "unit",
+        "label_frequency": 0.3,
+    }
+    return LabellingAttributes(**{**values, **changes})
+
+
+class TestWords:
+    def test_a_finding_comes_with_its_condition(self):
+        assert make_result().summary() == (
+            "The labelling depends on age (Holm-adjusted p below 0.05), provided that age says nothing of the class "
+            "once the classification attributes are known. Otherwise this may be an effect on the class: name age in "
+            "classification_attributes too, beside the other columns of the class."
+        )
+        assert make_result().summary() in make_result()._repr_html_()
+        both = make_result(shared=("age",)).summary()
+        assert "provided that class and labelling are logistic in age" in both
+        assert "classification_attributes too" not in both
+
+    def test_an_attribute_of_both_models_is_known_as_such(self):
+        X, s = make_rows(600)
+        with pytest.warns(UserWarning, match="may affect the class and the labelling"):
+            result = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
+        assert result.shared == ("x2",)
+        assert run(X, s, classifier="logistic").shared == ()
+
+    def test_nothing_found(self):
+        words = make_result(p_adjusted=np.array([0.4, 0.4])).summary()
+        assert words == "No evidence that the labelling depends on age, visits (Holm-adjusted p of at least 0.05)."
+
+    def test_what_could_not_be_tested_is_not_called_without_effect(self):
+        gap = np.array([np.nan, np.nan])
+        words = make_result(p_adjusted=gap).summary()
+        assert words.startswith("Could not be tested: age, visits (")
+        assert "No evidence" not in words
+        some = make_result(p_adjusted=np.array([0.4, np.nan])).summary()
+        assert "No evidence that the labelling depends on age (" in some
+        assert "Could not be tested: visits" in some
+
+    def test_labels_that_leave_every_effect_open(self):
+        X = np.random.default_rng(0).normal(size=(400, 4))
+        with pytest.warns(UserWarning, match="cannot tell the effect of x2, x3"):
+            result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], classifier="logistic")
+        for text in (str(result), result._repr_html_()):
+            assert "Could not be tested: x2, x3" in text
+
+    def test_small_effects_keep_their_digits(self):
+        tiny = np.array([4.82e-5, 2.5])
+        result = make_result(effect=tiny, low=tiny - 1e-5, high=tiny + 1e-5, p_adjusted=np.array([0.0498, 0.0501]))
+        row = next(line for line in str(result).splitlines() if line.startswith("age"))
+        assert row.split()[1:4] == ["4.82e-05", "[3.82e-05,", "5.82e-05]"]
+        assert row.endswith("0.0498")
+        assert "2.500" in str(result)
+        assert "<td>4.82e-05</td>" in result._repr_html_()
+
+    def test_columns_are_aligned(self):
+        tiny = np.array([-4.82e-5, 12.5])
+        lines = str(make_result(effect=tiny, low=tiny - 100.0, high=tiny + 1e5)).splitlines()[1:4]
+        assert len({len(line) for line in lines}) == 1
+
+    def test_html_says_the_unit(self):
+        assert "<caption>Effect on being labelled, per unit of the attribute</caption>" in make_result()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"per": "sd"}, "per must be one of 'unit', 'deviation'"),
+        ({"level": 95}, "level must lie strictly between 0 and 1"),
+        ({"propensity_attributes": None}, "labelling_attributes needs propensity_attributes"),
+        ({"classifier": "trees"}, "classifier must be None, 'logistic' or a scikit-learn classifier"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        run(*make_rows(200), **options)
+
+
+class TestDisplay:
+    def test_dots_lie_at_the_effects_strongest_on_top(self, found):
+        display = LabellingAttributesDisplay.from_result(found)
+        ax = display.ax_
+        heights = dict(zip((t.get_text() for t in ax.get_yticklabels()), ax.get_yticks(), strict=True))
+        assert heights["x2"] > heights["x4"] > heights["x3"]
+        dots = np.concatenate([np.column_stack(box[0].get_data()) for box in ax.containers])
+        expected = np.column_stack([found.effect, [heights[name] for name in found.attributes]])
+        np.testing.assert_allclose(dots[np.argsort(-dots[:, 1])], expected)
+        assert ax.get_title() == (
+            "2 of 3 attributes drive the labelling (95% intervals)\n"
+            "if they say nothing of the class given the classification attributes"
+        )
+        assert [t.get_text() for t in ax.get_legend().get_texts()] == [
+            "adjusted p below 0.05",
+            "no evidence of an effect",
+        ]
+        plt.close(display.figure_)
+
+    def test_it_draws_where_it_is_told(self, found):
+        figure, ax = plt.subplots()
+        display = LabellingAttributesDisplay.from_result(found, ax=ax)
+        assert display.ax_ is ax
+        assert display.plot(ax) is ax
+        assert figure.get_figheight() == pytest.approx(plt.rcParams["figure.figsize"][1])
+        plt.close(figure)
+
+    def test_from_data_computes_the_same(self):
+        X, s = make_rows(600)
+        options = {"propensity_attributes": [2, 3], "classifier": "logistic"}
+        display = LabellingAttributesDisplay.from_data(X, s, **options)
+        expected = labelling_attributes(X, s, per="deviation", **options)
+        np.testing.assert_array_equal(display.result.effect, expected.effect)
+        assert display.ax_.get_xlabel() == "log odds of being labelled, per standard deviation of the attribute"
+        plt.close(display.figure_)
+
+    def test_attributes_without_a_test_and_none_at_all(self):
+        gap = np.array([np.nan])
+        display = LabellingAttributesDisplay.from_result(
+            LabellingAttributes(("age",), gap, gap, gap, gap, gap, gap, 0.95, "unit", 0.3)
+        )
+        assert "not tested" in [t.get_text() for t in display.ax_.texts]
+        assert display.ax_.get_title() == "No attribute could be tested"
+        plt.close(display.figure_)
+
+    @pytest.mark.parametrize(
+        ("p_adjusted", "shared", "title"),
+        [
+            ([0.01, 0.4], (), "1 of 2 attribute drives the labelling (95% intervals)\nif it says nothing of the class"),
+            ([0.01, 0.4], ("age",), "1 of 2 attribute drives the labelling (95% intervals)\nif effects on the class"),
+            ([0.6, 0.6], (), "0 of 2 attributes drive the labelling (95% intervals)"),
+        ],
+    )
+    def test_the_title_says_on_what_condition(self, p_adjusted, shared, title):
+        display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array(p_adjusted), shared=shared))
+        assert display.ax_.get_title().startswith(title)
+        plt.close(display.figure_)
+
+    def test_p_values_beside_the_dots_keep_their_side(self):
+        display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array([0.0498, 0.0501])))
+        assert [t.get_text() for t in display.ax_.texts] == ["p = 0.0498", "p = 0.05"]
+        plt.close(display.figure_)
+
+    def test_names_with_dollars_can_be_drawn(self):
+        display = LabellingAttributesDisplay.from_result(make_result(attributes=("income_$", "$x_{$")))
+        display.figure_.canvas.draw()
+        plt.close(display.figure_)
+
+    def test_many_attributes_make_a_high_figure(self):
+        many = np.full(40, 0.1)
+        names = tuple(f"a{j}" for j in range(40))
+        display = LabellingAttributesDisplay.from_result(
+            LabellingAttributes(names, many, many - 1, many + 1, many, many, many, 0.95, "unit", 0.3)
+        )
+        assert display.figure_.get_figheight() > 12
+        plt.close(display.figure_)
+
+    def test_another_result_is_refused(self):
+        with pytest.raises(TypeError, match="result must come from labelling_attributes; got dict"):
+            LabellingAttributesDisplay.from_result({})

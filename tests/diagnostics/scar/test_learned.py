@@ -1,0 +1,159 @@
+"""Columns learned out of fold: no row tells of itself, seeds repeat, tables of all kinds."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from scarless.diagnostics.scar._learned import class_columns, class_scores, expected_attributes, standardised
+from scarless.diagnostics.scar._roles import Roles
+
+N, FOLDS = 240, 3
+BOOSTING, FOREST, LOGISTIC = range(3)  # columns of the scores by default
+
+
+def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
+    """Columns 0 and 1 tell the class; the first tested attribute goes along with column 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 2))
+    X[np.abs(X) < 0.2] = 0.0
+    Z = rng.normal(size=(N, n_tested))
+    Z[:, 0] += 2.0 * X[:, 0]
+    s = (rng.random(N) < 0.6 * expit(3.0 * X[:, 0])).astype(float)
+    names = tuple(f"z{j}" for j in range(n_tested))
+    return Roles(make(X), Z, np.isin(np.arange(n_tested), shared), s, names, ())
+
+
+def columns(roles, seed=0, classifier=None):
+    return class_columns(roles, classifier=classifier, n_folds=FOLDS, rng=np.random.default_rng(seed))
+
+
+def scores_of(X, s):
+    return class_scores(X, s, classifier=None, n_folds=FOLDS, rng=np.random.default_rng(0))
+
+
+def expected_of(X, Z, seed=0):
+    return expected_attributes(X, Z, n_folds=FOLDS, rng=np.random.default_rng(seed))
+
+
+class TestOutOfFold:
+    def test_no_score_changes_in_the_fold_of_a_row_that_changes(self):
+        """The models of a row's fold have not seen it: the others of the fold keep their scores to the last digit."""
+        roles = make_roles()
+        other = roles.X_class.copy()
+        other[7] = [40.0, -30.0]
+        kept = scores_of(roles.X_class, roles.s) == scores_of(other, roles.s)
+        assert (kept.sum(axis=0) >= N // FOLDS - 1).all()
+        assert not kept.all(axis=0).any()
+
+    def test_labels_that_are_noise_cannot_be_told(self):
+        """A forest that had seen the rows would tell their labels."""
+        rng = np.random.default_rng(1)
+        X, s = rng.normal(size=(400, 5)), rng.integers(0, 2, 400).astype(float)
+        for scores in scores_of(X, s).T:
+            assert 0.4 < roc_auc_score(s, scores) < 0.6
+
+    def test_expected_attributes_do_not_know_the_rows_own(self):
+        """Folds do not depend on `Z`: a wild value changes the other folds, never its own."""
+        roles = make_roles()
+        wild = roles.Z.copy()
+        wild[7, 0] = 1e6
+        kept = expected_of(roles.X_class, roles.Z) == expected_of(roles.X_class, wild)
+        assert kept[7].all()
+        assert N // FOLDS <= kept[:, 0].sum() < N
+
+
+class TestWhatIsLearned:
+    def test_every_score_tells_who_is_labelled(self):
+        roles = make_roles()
+        for scores in scores_of(roles.X_class, roles.s).T:
+            assert roc_auc_score(roles.s, scores) > 0.7
+
+    def test_expected_attributes_follow_what_the_class_columns_tell(self):
+        roles = make_roles()
+        expected = expected_of(roles.X_class, roles.Z)
+        assert expected.shape == roles.Z.shape
+        assert np.corrcoef(expected[:, 0], 2.0 * roles.X_class[:, 0])[0, 1] > 0.9
+        assert abs(np.corrcoef(expected[:, 1], roles.Z[:, 1])[0, 1]) < 0.2
+
+    def test_one_attribute(self):
+        roles = make_roles(n_tested=1)
+        expected = expected_of(roles.X_class, roles.Z)
+        assert expected.shape == (N, 1)
+        assert np.corrcoef(expected[:, 0], roles.Z[:, 0])[0, 1] > 0.7
+
+    def test_one_attribute_is_expected_as_two_copies_of_it(self):
+        """Splits that are best for one target are best for it and its copy."""
+        roles = make_roles(n_tested=1)
+        twice = expected_of(roles.X_class, np.column_stack([roles.Z, roles.Z]))
+        np.testing.assert_allclose(expected_of(roles.X_class, roles.Z), twice[:, :1], rtol=1e-9)
+
+    def test_a_constant_attribute_is_expected_as_it_is(self):
+        roles = make_roles()
+        Z = np.column_stack([roles.Z, np.full(N, 3.0)])
+        np.testing.assert_allclose(expected_of(roles.X_class, Z)[:, 2], 3.0, rtol=1e-12)
+
+    def test_an_attribute_that_is_constant_but_for_one_row(self):
+        roles = make_roles()
+        Z = roles.Z.copy()
+        Z[:, 1] = 0.0
+        Z[7, 1] = 1.0
+        D = columns(roles._replace(Z=Z))
+        assert np.isfinite(D).all()
+
+
+class TestColumns:
+    def test_scores_then_expected_then_shared_attributes_of_unit_variance(self):
+        roles = make_roles(shared=(1,))
+        D = columns(roles)
+        assert D.shape == (N, 3 + 2 + 1)
+        np.testing.assert_allclose(D.mean(axis=0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(D.std(axis=0), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(D[:, -1], standardised(roles.Z)[:, 1])
+        rng = np.random.default_rng(0)
+        X = standardised(roles.X_class)
+        scores = class_scores(X, roles.s, classifier=None, n_folds=FOLDS, rng=rng)
+        expected = expected_attributes(X, roles.Z, n_folds=FOLDS, rng=rng)
+        np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected])))
+
+    def test_a_classifier_of_the_users_takes_the_place_of_both(self):
+        roles = make_roles()
+        own = columns(roles, classifier=LogisticRegression())
+        assert own.shape == (N, 2 + 2)
+
+    def test_the_logistic_form_is_the_columns_themselves(self):
+        roles = make_roles(shared=(0,))
+        np.testing.assert_allclose(
+            columns(roles, classifier="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]))
+        )
+
+    def test_seeds_repeat_and_differ(self):
+        roles = make_roles()
+        one, same, other = (columns(roles, seed) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(one, same)
+        assert (one != other).any(axis=0).all()
+
+    def test_a_sparse_table(self):
+        """Another learner stands in for boosting; the forests see the same rows."""
+        dense, thin = columns(make_roles()), columns(make_roles(make=sparse.csr_array))
+        assert thin.shape == dense.shape
+        assert np.isfinite(thin).all()
+        for j in (FOREST, LOGISTIC, 3):
+            assert np.corrcoef(dense[:, j], thin[:, j])[0, 1] > 0.9
+        np.testing.assert_array_equal(thin, columns(make_roles(make=sparse.csr_array)))
+
+    @pytest.mark.parametrize("n_folds", [N, 10 * N])
+    def test_more_folds_than_labelled_rows(self, n_folds):
+        roles = make_roles()
+        message = f"n_folds={n_folds}, but there are {roles.s.sum():.0f} labelled and .* Use at most n_folds="
+        with pytest.raises(ValueError, match=message):
+            class_columns(roles, classifier=None, n_folds=n_folds, rng=np.random.default_rng(0))
+
+
+def test_standardised_columns():
+    X = np.column_stack([np.arange(4.0), np.full(4, 7.0)])
+    np.testing.assert_allclose(standardised(X), np.column_stack([(X[:, 0] - 1.5) / np.sqrt(1.25), np.zeros(4)]))
+    thin = standardised(sparse.csr_array(X))
+    np.testing.assert_allclose(thin.toarray(), np.column_stack([X[:, 0] / np.sqrt(1.25), X[:, 1]]))

@@ -1,0 +1,308 @@
+"""The profile of the class prior: first-order conditions at every point, the top at the fit, the cut at the ends."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import expit
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics.uncertainty import _class_prior_path
+from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
+from scarless.numerics.objectives import Curvature
+from scarless.pair.inference import Interval
+from scarless.pair.rows import engine_of
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1500, 3))
+    s = (rng.random(1500) < expit(1.5 * X[:, 0] - X[:, 1]) * expit(1.2 * X[:, 2])).astype(int)
+    return X, s
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return SAREMClassifier(propensity_attributes=[2], tol=1e-13).fit(*data)
+
+
+@pytest.fixture(scope="module")
+def profile(model, data):
+    return profile_class_prior(model, *data)
+
+
+def test_the_fit_is_the_top(profile, model):
+    top = int(np.argmax(profile.difference))
+    assert profile.class_prior[top] == profile.fit_class_prior == pytest.approx(model.class_prior_)
+    assert profile.difference[top] == 0
+    assert profile.log_likelihood[top] == pytest.approx(model.log_likelihood_)
+    assert profile.label_frequency[top] == pytest.approx(model.label_frequency_)
+    assert (np.diff(profile.class_prior) > 0).all()
+    assert (np.diff(profile.difference[: top + 1]) > 0).all()
+    assert (np.diff(profile.difference[top:]) < 0).all()
+
+
+def test_the_interval_ends_at_the_cut(profile):
+    assert profile.closed == (True, True)
+    assert profile.cut == pytest.approx(chi2.ppf(0.95, 1) / 2)
+    for end in profile.interval:
+        at = int(np.argmin(np.abs(profile.class_prior - end)))
+        assert profile.class_prior[at] == pytest.approx(end, abs=1e-8)
+        assert -profile.difference[at] == pytest.approx(profile.cut, rel=1e-3)
+
+
+def test_every_point_satisfies_the_first_order_conditions(model, data):
+    X, s = data
+    path = _class_prior_path.ProfilePath(model._inference, engine_of(X).with_rows(s=s.astype(float), w=np.ones(len(s))))
+    path.walk(-1, 2.0)
+    path.walk(1, 2.0)
+    assert len(path.points) > 8
+    for alpha, point in path.points.items():
+        at = path.problem.evaluate(point.parameters, Curvature.EXPECTED)
+        assert float(at.positives) / len(s) == pytest.approx(alpha, abs=1e-9)
+        assert float(at.value) == pytest.approx(point.value, abs=1e-9)
+        # What is left of the gradient, off the constraint's, is worth next to nothing in log-likelihood.
+        left = at.gradient + point.multiplier * at.slope
+        assert 0.5 * left @ np.linalg.solve(at.curvature, left) < 1e-6
+
+
+def test_near_the_fit_the_profile_is_the_parabola_of_the_standard_error(model, data):
+    error = model._inference.precision.errors(model._inference.class_prior.gradient[None])[0]
+    at = model.class_prior_ + 0.05 * error
+    profile = profile_class_prior(model, *data, grid=[at])
+    assert profile.difference[profile.class_prior > model.class_prior_][0] == pytest.approx(-(0.05**2) / 2, rel=0.02)
+
+
+def test_a_grid_is_looked_at_and_nothing_more_than_the_ends(model, data):
+    grid = [0.35, 0.6, model.class_prior_ + 0.01]
+    profile = profile_class_prior(model, *data, grid=grid)
+    for value in grid:
+        assert np.abs(profile.class_prior - value).min() < 1e-8
+    assert profile.class_prior.size <= len(grid) + 3
+    wide = profile_class_prior(model, *data)
+    assert profile.interval == pytest.approx(wide.interval, abs=1e-4)
+
+
+def test_a_grid_that_stops_short_leaves_the_interval_open(model, data):
+    profile = profile_class_prior(model, *data, grid=[model.class_prior_ - 0.01, model.class_prior_ + 0.01])
+    assert profile.closed == (False, False)
+    assert profile.flat
+    assert "or less to" in str(profile)
+    assert str(profile).startswith("The data allow any class prior from")
+
+
+def test_a_wide_grid_is_followed_far_out(model, data):
+    profile = profile_class_prior(model, *data, grid=np.linspace(0.05, 0.95, 10))
+    assert profile.class_prior.min() == pytest.approx(0.05, abs=1e-8)
+    assert profile.class_prior.max() == pytest.approx(0.95, abs=1e-8)
+    assert (profile.difference <= 1e-6).all()
+
+
+def test_imaginary_audits_are_part_of_what_is_followed(data):
+    """With many of them the plain penalised likelihood has its top elsewhere."""
+    options = {"propensity_attributes": [2], "tol": 1e-13}
+    plain, audited = (SAREMClassifier(imaginary_audits=k, **options).fit(*data) for k in (0, 400))
+    assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
+    profile = profile_class_prior(audited, *data)
+    test_the_fit_is_the_top(profile, audited)
+    test_the_interval_ends_at_the_cut(profile)
+
+
+def test_a_relaxed_fit_has_no_profile_but_levels(data):
+    options = {"propensity_attributes": [2], "Cs": [1.0], "cv": 3, "random_state": 0}
+    relaxed = SAREMClassifierCV(**options).fit(*data)
+    with pytest.raises(ValueError, match=r"is relaxed: its fit .* relaxation_\.levels, .*relax=False"):
+        profile_class_prior(relaxed, *data)
+    plain = SAREMClassifierCV(relax=False, **options).fit(*data)
+    test_the_interval_ends_at_the_cut(profile_class_prior(plain, *data))
+
+
+def test_levels_nest(model, data, profile):
+    narrow = profile_class_prior(model, *data, level=0.5)
+    assert profile.interval.low < narrow.interval.low < narrow.interval.high < profile.interval.high
+
+
+def test_weights_are_as_good_as_copies(data):
+    X, s = data
+    w = np.random.default_rng(0).integers(0, 3, len(s))
+    options = {"propensity_attributes": [2], "tol": 1e-13}
+    weighted = SAREMClassifier(**options).fit(X, s, sample_weight=w)
+    copied = SAREMClassifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(s, w))
+    one = profile_class_prior(weighted, X, s, sample_weight=w)
+    other = profile_class_prior(copied, np.repeat(X, w, axis=0), np.repeat(s, w))
+    assert one.interval == pytest.approx(other.interval, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "tolerance"),
+    [
+        (sparse.csr_array, 1e-5),
+        (lambda X: pd.DataFrame(X, columns=list("abc")), 1e-5),
+        (lambda X: X.astype(np.float32), 2e-3),
+    ],
+    ids=["csr", "pandas", "float32"],
+)
+def test_every_kind_of_table(data, profile, make, tolerance):
+    X, s = data
+    table = make(X)
+    labels = np.where(s == 1, "found", "unknown")
+    model = SAREMClassifier(propensity_attributes=[2], tol=1e-13, pos_label="found").fit(table, labels)
+    found = profile_class_prior(model, table, labels)
+    assert found.interval == pytest.approx(profile.interval, abs=tolerance)
+
+
+def test_constants_that_can_be_exchanged_give_a_flat_profile():
+    s = np.repeat([1, 0], [100, 300])
+    X = np.ones((400, 1))
+    profile = profile_class_prior(SAREMClassifier().fit(X, s), X, s)
+    assert profile.flat
+    assert profile.interval.low < 0.27
+    assert profile.interval.high > 0.95
+    assert "The data allow any class prior from" in str(profile)
+
+
+def test_a_better_basin_on_the_way_is_told():
+    profile = ClassPriorProfile(
+        class_prior=np.array([0.2, 0.3, 0.4]),
+        difference=np.array([-1.0, 0.0, 0.8]),
+        log_likelihood=np.zeros(3),
+        label_frequency=np.array([0.9, 0.7, 0.5]),
+        fit_class_prior=0.3,
+        level=0.95,
+        interval=Interval(0.1, 0.5),
+        closed=(True, True),
+    )
+    assert "At a class prior of 0.400 there are better models, by 0.8" in str(profile)
+    assert str(profile) in profile._repr_html_()
+    assert list(profile.to_frame().columns) == ["class_prior", "difference", "log_likelihood", "label_frequency"]
+
+
+def test_a_path_that_cannot_be_followed_ends_there(model, data, monkeypatch):
+    solve = _class_prior_path.minimise_on_level
+
+    def fails_above(problem, start, *, positives, multiplier, options):
+        found = solve(problem, start, positives=positives, multiplier=multiplier, options=options)
+        return (
+            found
+            if positives < 1500 * (model.class_prior_ + 0.01)
+            else _class_prior_path.LevelSolution(start, 0.0, 0.0, positives, converged=False, n_iter=1)
+        )
+
+    monkeypatch.setattr(_class_prior_path, "minimise_on_level", fails_above)
+    profile = profile_class_prior(model, *data)
+    assert profile.closed == (True, False)
+    assert profile.interval.high <= model.class_prior_ + 0.01
+
+
+# --- the picture
+
+
+def test_the_picture_shows_the_profile(profile, model, data):
+    figure, ax = plt.subplots()
+    assert profile.plot(ax) is ax
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), profile.difference)
+    assert ax.lines[0].get_ydata()[0] == -profile.cut
+    low, high = profile.interval
+    assert ax.get_title() == f"The data allow class priors from {low:.2f} to {high:.2f}"
+    assert "Class prior" in ax.get_xlabel()
+    assert "label frequency (right)" in [text.get_text() for text in ax.get_legend().get_texts()]
+    plt.close(figure)
+    display = ProfileDisplay.from_estimator(model, *data, level=0.9)
+    assert display.profile.level == 0.9
+    plt.close(display.figure_)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("grid", [[0.5, 1.0], [0.0], [-1.0], [np.nan]])
+def test_grids_hold_probabilities(model, data, grid):
+    with pytest.raises(ValueError, match="grid must hold class priors strictly between 0 and 1; got"):
+        profile_class_prior(model, *data, grid=grid)
+
+
+def test_an_empty_grid(model, data):
+    with pytest.raises(ValueError, match=r"grid must hold class priors .* it is empty"):
+        profile_class_prior(model, *data, grid=[])
+
+
+def test_other_rows_are_refused(model, data):
+    X, s = data
+    with pytest.raises(ValueError, match="must be those that the model was fitted on; their weight is 1499"):
+        profile_class_prior(model, X[1:], s[1:])
+    with pytest.raises(ValueError, match=r"must be those .* their log-likelihood is"):
+        profile_class_prior(model, X[::-1], s)
+
+
+def test_other_fits_have_no_profile(data):
+    X, s = data
+    model = SAREMClassifier(LogisticRegression(), tol=0.1, slope_tol=0.1).fit(X[:200], s[:200])
+    with pytest.raises(ValueError, match="has no standard errors"):
+        profile_class_prior(model, *data)
+
+
+def test_levels_are_shares(model, data):
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        profile_class_prior(model, *data, level=95)
+
+
+@pytest.fixture(scope="module")
+def exchangeable():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    s = (rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])).astype(int)
+    with pytest.warns(UserWarning, match="can be exchanged"):
+        model = SAREMClassifier(propensity_attributes=slice(None), n_starts=8, random_state=0, tol=1e-13).fit(X, s)
+    return model, X, s
+
+
+def test_the_other_way_round_has_a_profile_of_its_own(exchangeable):
+    model, X, s = exchangeable
+    profile = profile_class_prior(model, X, s)
+    (other,) = profile.elsewhere
+    assert other.fit_class_prior == pytest.approx(model.predict_propensity(X).mean(), abs=1e-5)
+    assert other.difference.max() == pytest.approx(0.0, abs=1e-6)  # same penalty for both models
+    for end in other.interval:
+        at = int(np.argmin(np.abs(other.class_prior - end)))
+        assert -other.difference[at] == pytest.approx(profile.cut, rel=1e-3)
+    assert f"another optimum at {other.fit_class_prior:.3f}: around it they allow" in str(profile)
+    ax = profile.plot()
+    assert f"or {other.range_words(2)}" in ax.get_title()
+    assert "around another optimum" in [text.get_text() for text in ax.get_legend().get_texts()]
+    plt.close(ax.figure)
+
+
+def test_one_start_is_enough_to_know_the_other_way_round(exchangeable):
+    model, X, s = exchangeable
+    with pytest.warns(UserWarning, match="can be exchanged"):
+        once = SAREMClassifier(propensity_attributes=[1, 0], classification_attributes=[0, 1], tol=1e-13).fit(X, s)
+    a, b = once._inference, model._inference
+    np.testing.assert_allclose(a.exchanged, np.concatenate([b.beta_e, b.beta_f[[1, 0, 2]]]), atol=1e-4)
+    (one,), (other,) = (profile_class_prior(m, X, s).elsewhere for m in (once, model))
+    assert one.interval == pytest.approx(other.interval, abs=1e-4)
+
+
+def test_a_better_optimum_that_is_known_already_is_no_reason_to_fit_again(model, data):
+    profile = profile_class_prior(model, *data)
+    better = replace(profile, difference=profile.difference + 0.5)
+    assert "selection_ says why the fit is another one" in str(replace(profile, elsewhere=[better]))
+    assert "Fit again with more starts" in str(better)
+
+
+@pytest.mark.parametrize("grid", [0.3, np.float16(0.3), np.array(0.5), "ab", False])
+def test_a_grid_is_a_list(grid):
+    with pytest.raises(ValueError, match=r"grid must be a list of class priors, for example \[0.2, 0.3, 0.4\]; got "):
+        _check_grid(grid)
+
+
+@pytest.mark.parametrize("other", [[], np.array([0.5]), NaiveClassifier(), None])
+def test_only_a_profile_is_drawn_as_one(other):
+    message = f"profile must be what profile_class_prior returns, .*; got {type(other).__name__}.*from_estimator"
+    with pytest.raises(TypeError, match=message):
+        ProfileDisplay.from_profile(other)

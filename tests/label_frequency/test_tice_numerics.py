@@ -1,0 +1,458 @@
+"""TIcE's numerics: the bound by enumeration, the search against plain Python and against an exhaustive one."""
+
+import importlib.util
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.stats import binom
+
+from scarless.label_frequency.tice import bounds as tice
+from scarless.label_frequency.tice import codes as range_codes
+from scarless.label_frequency.tice import trees as subset_trees
+from scarless.label_frequency.tice.bits import RowBits, count_bits, count_bits_by_table
+from scarless.label_frequency.tice.bounds import bound_variance, chance_of_error, label_frequency_bounds, lower_bound
+from scarless.label_frequency.tice.codes import cut_into_ranges
+from scarless.label_frequency.tice.counts import RangeBits, RangeCounts
+
+OPTIONS = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, "delta": None}
+
+
+def load_plain():
+    """The benchmark's opponent, from its file: the tests do not need the repository on the path."""
+    path = Path(__file__).parents[2] / "benchmarks" / "plain_tice.py"
+    spec = importlib.util.spec_from_file_location("plain_tice", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+plain = load_plain()
+
+
+def bounds_of(codes, s, folds, **options):
+    """Bounds of a table of codes; each column needs a 0 and a row in its last range to keep its codes."""
+    table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes, initial=1)) + 1)
+    return label_frequency_bounds(table, np.asarray(s, float), np.asarray(folds), **(OPTIONS | options))
+
+
+def random_problem(seed, n, d, n_ranges, n_folds=5, c=0.5):
+    """A table of codes whose positives sit in a corner, some of them labelled; all columns are full range."""
+    rng = np.random.default_rng(seed)
+    codes = np.minimum(rng.integers(0, n_ranges, (n, d)), rng.integers(0, n_ranges, (n, d)))
+    for j in np.flatnonzero(rng.random(d) < 0.5):  # columns with an empty range, among them some with two ranges only
+        codes[codes[:, j] == rng.integers(1, n_ranges), j] = 0
+    codes[0], codes[1] = 0, n_ranges - 1
+    y = rng.random(n) < 0.1 + 0.8 * (codes[:, : 1 + d // 3] == 0).mean(axis=1) ** 2
+    return codes, (y & (rng.random(n) < c)).astype(float), rng.permutation(n) % n_folds
+
+
+# --- the bound
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 40])
+@pytest.mark.parametrize("delta", [0.025, 0.2, 0.5])
+def test_a_bound_is_too_high_with_probability_delta_at_most(n_rows, delta):
+    L = np.arange(n_rows + 1)
+    for c in np.linspace(0.01, 0.99, 40):
+        too_high = lower_bound(n_rows, L, bound_variance(c, delta)) > c
+        for positive in (0.2, 0.6, 1.0):  # negatives in the subset only help
+            assert binom.pmf(L, n_rows, c * positive)[too_high].sum() <= delta * (1 + 1e-12)
+
+
+def test_the_bound_can_be_no_higher():
+    """One positive row, c just below delta: the bound is too high whenever the row is labelled, which is delta."""
+    delta = 0.2
+    for c, too_high in [(delta * (1 - 1e-6), True), (delta * (1 + 1e-6), False)]:
+        assert (lower_bound(1, 1, bound_variance(c, delta)) > c) == too_high
+
+
+def test_chance_of_error():
+    assert chance_of_error(0) == 1.0
+    assert chance_of_error(1000) == pytest.approx(0.2)
+    assert chance_of_error(9750) == pytest.approx(0.025)
+    assert chance_of_error(10**7) == 0.025
+
+
+@given(st.integers(1, 60), st.integers(0, 200), st.floats(0.01, 0.99), st.floats(0.02, 0.98))
+def test_no_subset_beats_its_labelled_rows_alone(n_labelled, n_others, c, delta):
+    variance = bound_variance(c, delta)
+    alone = lower_bound(n_labelled, n_labelled, variance)
+    assert lower_bound(n_labelled + n_others, n_labelled, variance) <= max(alone, 0.0) + 1e-12
+
+
+# --- the search
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "n_ranges", "c"), [(40, 3, 2, 0.9), (300, 6, 4, 0.5), (900, 10, 3, 0.3), (2500, 12, 4, 0.6)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_same_trees_and_same_bounds_as_plain_python(n, d, n_ranges, c, seed):
+    codes, s, folds = random_problem(seed, n, d, n_ranges, c=c)
+    expected = plain.plain_tice(codes, s, folds)
+    found = bounds_of(codes, s, folds)
+    assert found.bounds.tolist() == expected.bounds
+    assert found.n_splits.tolist() == expected.n_splits
+
+
+def test_the_comparison_is_of_large_trees():
+    found = bounds_of(*random_problem(0, 2500, 12, 4, c=0.6))
+    assert found.n_splits.min() > 20
+    assert max(len(subset.path) for subset in found.subsets) > 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(12, 400),
+    d=st.integers(1, 6),
+    n_ranges=st.integers(2, 5),
+    n_folds=st.integers(2, 6),
+    options=st.fixed_dictionaries(
+        {
+            "n_iterations": st.integers(1, 3),
+            "max_splits": st.integers(1, 12),
+            "min_rows": st.integers(1, 12),
+            "max_bepp": st.sampled_from([0.5, 5, 20.0]),
+            "delta": st.sampled_from([None, 0.01, 0.3, 0.9]),
+        }
+    ),
+)
+def test_same_as_plain_python_with_any_options(seed, n, d, n_ranges, n_folds, options):
+    codes, s, folds = random_problem(seed, n, d, n_ranges, n_folds)
+    expected = plain.plain_tice(codes, s, folds, **options)
+    found = bounds_of(codes, s, folds, **options)
+    assert found.bounds.tolist() == expected.bounds
+    assert found.n_splits.tolist() == expected.n_splits
+
+
+def test_plain_python_may_ask_idle_attributes_again():
+    problem = random_problem(3, 600, 8, 3)
+    assert plain.plain_tice(*problem, forget_idle=False) == plain.plain_tice(*problem)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (tice, "_AHEAD", 1),
+        (tice, "_AHEAD", 1000),
+        (subset_trees, "_FEWEST_FOR_SUBTRACTION", 1),
+        (subset_trees, "_FEWEST_FOR_SUBTRACTION", 10**9),
+        (subset_trees, "_BATCH_COUNTS", 1),
+        (range_codes, "_BLOCK_ROWS", 7),
+    ],
+)
+def test_what_is_done_for_speed_changes_nothing(monkeypatch, module, name, value):
+    problem = random_problem(5, 2500, 12, 4)
+    expected = bounds_of(*problem, max_splits=40)
+    monkeypatch.setattr(module, name, value)
+    found = bounds_of(*problem, max_splits=40)
+    assert found.bounds.tolist() == expected.bounds.tolist()
+    assert found.n_splits.tolist() == expected.n_splits.tolist()
+    assert found.subsets == expected.subsets
+
+
+def test_numpy_1_cannot_count_bits_but_the_bounds_are_the_same(monkeypatch):
+    problem = random_problem(5, 1000, 8, 4)
+    expected = bounds_of(*problem).bounds
+    monkeypatch.delattr(np, "bitwise_count", raising=False)
+    assert bounds_of(*problem).bounds.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("tree", "best"),
+    [
+        ([(0, 1, 13, 6), (0, 0, 7, 4), (1, 1, 25, 13), (1, 0, 15, 7)], 1),  # the second child has twice as many rows
+        ([(0, 1, 20, 10), (0, 0, 20, 10), (1, 1, 20, 10), (1, 0, 20, 10)], 0),
+    ],
+    ids=["the one with more labelled rows", "the one that was found first"],
+)
+def test_of_equal_nodes_this_one_is_cut_first(tree, best):
+    """Both children of the root are half labelled in the tree; without a variance their bounds are equal.
+
+    Of two splits, the second cuts one of them; only the better one brings a subset to light that is all labelled.
+    """
+    others = [(a, b, 10 if b else 30, (9 + (a == best)) * b) for a in (0, 1) for b in (0, 1)]
+    rows = [((a, b), i < L, fold) for fold, part in enumerate((tree, others)) for a, b, T, L in part for i in range(T)]
+    codes, labelled, folds = map(np.array, zip(*rows, strict=True))
+    table = cut_into_ranges(codes.astype(float), 2)
+    trees = subset_trees.SubsetTrees(table, labelled, folds, np.full(2, 1e-9), min_rows=1, max_bepp=5)
+    search = tice.search_trees(trees, np.zeros(2), max_splits=2)[0]
+    assert (search.best, search.n_splits) == (1.0, 2)
+
+
+def exhaustive(codes, s, folds, fold, c, *, min_rows=10, max_bepp=5):
+    """Best bound over the whole tree of a fold: every node is cut that can be, in any order, whatever the best is."""
+    n_tree, n_others = np.sum(folds == fold), np.sum(folds != fold)
+    delta = chance_of_error(n_others)
+    share = s[folds == fold].mean()
+    best = s[folds != fold].mean()
+    stack = [np.ones(s.size, dtype=bool)]
+    while stack:
+        rows = stack.pop()
+        tree, others = rows & (folds == fold), rows & (folds != fold)
+        if tree.sum() <= min_rows or others.sum() < min_rows or s[tree].mean() in (0, 1):
+            continue
+        scores = []
+        for column in codes.T:
+            parts = [(column == k) for k in np.unique(column)]
+            sizes = [((part & tree).sum(), s[part & tree].sum()) for part in parts]
+            useful = max(L for _, L in sizes) * n_others / n_tree * (1 - share) ** 2 > bound_variance(0.5, delta)
+            cuts = max(T for T, _ in sizes) < tree.sum()
+            scores.append(max(L / (T + max_bepp) for T, L in sizes) if useful and cuts else -1.0)
+        if max(scores) < 0:
+            continue
+        column = codes[:, int(np.argmax(scores))]
+        for k in np.unique(column):
+            part = rows & (column == k)
+            T = np.sum(part & (folds != fold))
+            if min_rows <= T:
+                best = max(best, lower_bound(T, s[part & (folds != fold)].sum(), bound_variance(c, delta)))
+            stack.append(part)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_that_are_dropped_would_not_have_mattered(seed):
+    codes, s, folds = random_problem(seed, 500, 5, 3)
+    found = bounds_of(codes, s, folds, n_iterations=1, max_splits=10**6)
+    assert found.bounds[0] == pytest.approx([exhaustive(codes, s, folds, fold, 0.5) for fold in range(5)], rel=1e-12)
+
+
+# --- which rows do what
+
+
+def two_parts(n_tree=200, n_others=800):
+    """Fold 0 is the tree of interest; fold 1 holds all other rows."""
+    return np.repeat([0, 1], [n_tree, n_others])
+
+
+def test_the_bound_is_made_by_the_other_rows_alone():
+    """In the tree's fold all rows of a region are labelled, elsewhere a third: a leak would push the bound up."""
+    folds = two_parts()
+    region = np.tile([1, 0], 500)
+    others = folds == 1
+    s = np.zeros(1000)
+    s[(region == 1) & ~others] = 1
+    s[np.flatnonzero((region == 1) & others)[: 400 // 3]] = 1
+    found = bounds_of(region[:, None], s, folds, n_iterations=1)
+    L, T = 400 // 3, 400
+    delta = 1 / (1 + 0.004 * 800)
+    assert found.bounds[0, 0] == L / T - np.sqrt(0.25 * ((1 - delta) / delta) / T)
+    assert found.subsets[0] == ([(0, 1)], T, L)
+
+
+def test_the_tree_is_grown_by_its_own_rows_alone():
+    """The first attribute tells labels in the tree's fold, the second elsewhere: a leak would choose the second."""
+    folds = two_parts()
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2, (2, 1000))
+    s = np.where(folds == 0, a, b) * (rng.random(1000) < 0.5)
+    found = bounds_of(np.column_stack([a, b]), s, folds, n_iterations=1, max_splits=1)
+    others = folds == 1
+    variance = bound_variance(0.5, chance_of_error(800))
+    bounds = [lower_bound(np.sum(others & (a == k)), s[others & (a == k)].sum(), variance) for k in (0, 1)]
+    assert found.bounds[0, 0] == max(*bounds, s[others].mean())
+    assert found.n_splits[0, 0] == 1
+    leaked = lower_bound(np.sum(others & (b == 1)), s[others & (b == 1)].sum(), variance)
+    assert leaked > found.bounds[0, 0] + 0.05
+
+
+def test_labels_of_the_other_rows_do_not_shape_the_tree():
+    codes, s, folds = random_problem(1, 1500, 8, 3)
+    other = s.copy()
+    others = folds != 0
+    other[others] = np.random.default_rng(0).permutation(s[others])
+    table = cut_into_ranges(codes.astype(float), 3)
+    shapes = []
+    for labels in (s, other):
+        trees = subset_trees.SubsetTrees(table, labels == 1, folds, np.full(5, 1.0), min_rows=10, max_bepp=5)
+        while (uncut := np.flatnonzero((trees.nodes["slot"] >= 0) & (trees.nodes["fold"] == 0))).size:
+            trees.cut(uncut)
+        nodes = trees.nodes
+        shapes.append(
+            {name: nodes[name][nodes["fold"] == 0] for name in ("rank", "code", "tree_rows", "tree_labelled")}
+        )
+        labelled = nodes["n_labelled"][nodes["fold"] == 0]
+    assert all(np.array_equal(shapes[0][name], shapes[1][name]) for name in shapes[0])
+    assert len(labelled) > 20
+
+
+def test_a_region_of_positives_gives_the_closed_form():
+    """No row outside the region is labelled, so the bound of the region, or the share of all rows, is the best."""
+    region = np.repeat([1, 0], [600, 1400])
+    folds = np.tile(np.arange(5), 400)
+    s = (region == 1) & (np.arange(2000) % 3 > 0)
+    found = bounds_of(region[:, None], s, folds)
+    delta = chance_of_error(1600)
+    first = []
+    for fold in range(5):
+        inside = s[(folds != fold) & (region == 1)]
+        first.append(lower_bound(inside.size, inside.sum(), bound_variance(0.5, delta)))
+    assert found.bounds[0].tolist() == first
+    second = bound_variance(float(np.mean(first)), delta)
+    inside = s[(folds != 4) & (region == 1)]
+    assert found.bounds[1, 4] == lower_bound(inside.size, inside.sum(), second)
+    assert found.n_splits.tolist() == [[1] * 5] * 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_subset_that_is_named_has_that_bound(seed):
+    codes, s, folds = random_problem(seed, 1500, 8, 4)
+    table = cut_into_ranges(codes.astype(float), 4)
+    found = label_frequency_bounds(table, s, folds, **OPTIONS)
+    c = found.bounds[0].mean()
+    for fold, (subset, bound) in enumerate(zip(found.subsets, found.bounds[1], strict=True)):
+        rows = folds != fold
+        for rank, code in subset.path:
+            rows &= codes[:, table.attribute[rank]] == code
+        assert (rows.sum(), s[rows].sum()) == (subset.n_rows, subset.n_labelled)
+        variance = bound_variance(c, chance_of_error(np.sum(folds != fold)))
+        margin = lower_bound(subset.n_rows, subset.n_labelled, variance)
+        assert bound == (margin if subset.path else s[rows].mean())
+
+
+@pytest.mark.parametrize("labelled", [0, 1])
+def test_rows_of_one_kind_and_tables_without_attributes(labelled):
+    folds = np.arange(40) % 5
+    for codes in (np.zeros((40, 2)), np.arange(80).reshape(40, 2) % 3):
+        found = bounds_of(codes.astype(int), np.full(40, labelled), folds)
+        assert (found.bounds == labelled).all()
+        assert (found.n_splits == 0).all()
+    assert found.subsets[0].path == []
+
+
+# --- ranges
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-9, 9), min_size=3, max_size=3), min_size=2, max_size=40),
+    st.integers(2, 7),
+    st.booleans(),
+)
+def test_codes_by_exact_fractions(rows, n_ranges, stored_as_csr):
+    X = np.array(rows, dtype=float)
+    table = cut_into_ranges(sparse.csr_matrix(X) if stored_as_csr else X, n_ranges)
+    codes = decode(table)
+    varying = [j for j in range(3) if len(set(X[:, j])) > 1]
+    assert sorted(table.attribute.tolist()) == varying
+    for j in varying:
+        low, span = min(row[j] for row in rows), max(row[j] for row in rows) - min(row[j] for row in rows)
+        exact = [min(n_ranges - 1, int(Fraction(row[j] - low, span) * n_ranges)) for row in rows]
+        assert codes[j].tolist() == exact
+
+
+def decode(table):
+    """Codes by attribute, from the columns and the defaults of a table of ranges."""
+    blocks = np.cumsum([0, *(np.sum(table.width > place) for place in range(table.width.max(initial=0)))])
+    present = table.present.toarray().astype(bool)
+    out = {}
+    for rank, attribute in enumerate(table.attribute.tolist()):
+        codes = np.full(table.n_rows, table.default[rank])
+        for place in range(table.width[rank]):
+            column = blocks[place] + rank
+            codes[present[:, column]] = table.code[column]
+        out[attribute] = codes
+    return out
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
+def test_sparse_tables_are_cut_like_dense_ones(kind):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 5)) < 0.3, rng.normal(size=(60, 5)), 0.0)
+    X[:, 3] = 5 + rng.random(60)  # no zero; all stored
+    X[:, 4] = 0.0
+    stored = kind(X)
+    with_zeros = stored.copy()
+    with_zeros.data[::7] = 0.0  # zeros that are stored
+    for dense, table in ((X, stored), (with_zeros.toarray(), with_zeros)):
+        expected, found = decode(cut_into_ranges(dense, 4)), decode(cut_into_ranges(table, 4))
+        assert expected.keys() == found.keys() == {0, 1, 2, 3}
+        assert all(np.array_equal(expected[j], found[j]) for j in expected)
+
+
+def test_entries_stored_twice_are_added_up():
+    twice = sparse.csr_matrix((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 0]), np.array([0, 2, 3, 3])), shape=(3, 1))
+    once = sparse.csr_matrix(np.array([[3.0], [4.0], [0.0]]))
+    assert decode(cut_into_ranges(twice, 4))[0].tolist() == decode(cut_into_ranges(once, 4))[0].tolist() == [3, 3, 0]
+
+
+@given(st.integers(-5, 5), st.sampled_from([1e-300, 2.0**-40, 3.0, 2.0**60, 1e90]))
+def test_a_change_of_unit_and_origin_changes_no_code(shift, scale):
+    x = np.array([0.0, 1, 2, 3, 5, 8, 13, 16])
+    exact = scale in (2.0**-40, 3.0, 2.0**60)
+    moved = (x + shift if exact else x) * scale
+    assert decode(cut_into_ranges(moved[:, None], 4))[0].tolist() == [0, 0, 0, 0, 1, 2, 3, 3]
+
+
+def test_as_many_ranges_as_a_byte_has():
+    x = np.random.default_rng(0).permutation(512) // 2
+    assert decode(cut_into_ranges(x[:, None].astype(float), 256))[0].tolist() == [v * 256 // 255 - v // 255 for v in x]
+
+
+def test_limits_of_ranges():
+    table = cut_into_ranges(np.array([[0.0, 10.0], [4.0, 30.0], [1.0, 10.0]]), 4)
+    rank = table.attribute.tolist().index(1)
+    assert table.limits(rank, 1) == (1, 15.0, 20.0)
+
+
+def test_rows_of_a_table_of_ranges():
+    X = np.random.default_rng(0).random((30, 3))
+    table, rows = cut_into_ranges(X, 4), np.array([3, 5, 8, 13, 21])
+    assert all(np.array_equal(decode(table[rows])[j], decode(table)[j][rows]) for j in range(3))
+    assert table[rows].n_rows == 5
+
+
+# --- bits
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 300), st.integers(2, 5))
+def test_bits_and_counts_by_hand(seed, n, n_folds):
+    rng = np.random.default_rng(seed)
+    folds, labelled = rng.permutation(n) % n_folds, rng.random(n) < rng.random()
+    layout = RowBits.of(labelled, folds, n_folds)
+    subsets = rng.random((4, n)) < rng.random((4, 1))
+    bits = np.stack([layout.bits(np.flatnonzero(subset)) for subset in subsets])
+    by_hand = [
+        [
+            [np.sum(subset & (folds == f) & (labelled == is_labelled)) for is_labelled in (True, False)]
+            for f in range(n_folds)
+        ]
+        for subset in subsets
+    ]
+    assert layout.sizes(bits).tolist() == np.array(by_hand).tolist()
+
+    own = rng.integers(0, n_folds, 4)
+    sizes = np.array([np.sum(subset & (folds == f)) for subset, f in zip(subsets, own, strict=True)])
+    rows = layout.row[layout.positions(bits, own, sizes)]
+    expected = [np.flatnonzero(subset & (folds == f)) for subset, f in zip(subsets, own, strict=True)]
+    for found, rows_of_one in zip(np.split(rows, np.cumsum(sizes)[:-1]), expected, strict=True):
+        assert sorted(found.tolist()) == rows_of_one.tolist()
+
+    table = cut_into_ranges(rng.integers(0, 30, (n, 12)).astype(float), 4)
+    counts = RangeCounts(table, labelled, layout).count(bits, own, sizes)
+    present = table.present.toarray()
+    for count, rows_of_one in zip(counts, expected, strict=True):
+        for label in (0, 1):
+            assert count[label].tolist() == present[rows_of_one][labelled[rows_of_one] == label].sum(axis=0).tolist()
+
+    ranges = RangeBits(table, layout)
+    if table.n_columns:
+        asked = rng.integers(0, table.n_columns, 5)
+        assert np.array_equal(ranges.of(asked), [layout.bits(np.flatnonzero(present[:, j])) for j in asked])
+        assert np.array_equal(ranges.of(asked), ranges.of(asked))
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20))
+def test_counts_of_bits(words):
+    words = np.array(words, dtype=np.uint64)
+    expected = [int(word).bit_count() for word in words]
+    assert count_bits(words).tolist() == count_bits_by_table(words).tolist() == expected
+    assert count_bits_by_table(words[:, None]).shape == (words.size, 1)

@@ -1,0 +1,42 @@
+"""Files are written as a whole, and errors name them."""
+
+import errno
+
+import pytest
+
+from scarless.outside.files import naming, write_whole
+
+
+def test_errors_get_the_name_of_the_file():
+    with pytest.raises(OSError, match=r"No space left on device: 'a\.txt'") as caught, naming("a.txt"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == "a.txt"
+
+
+def test_errors_that_have_a_name_keep_it():
+    with pytest.raises(FileNotFoundError, match=r"'b\.txt'"), naming("a.txt"):
+        raise FileNotFoundError(errno.ENOENT, "No such file", "b.txt")
+
+
+def test_errors_without_a_number_get_the_name_too():
+    with pytest.raises(OSError, match=r"^a\.txt: 100 requested and 8 written$"), naming("a.txt"):
+        raise OSError("100 requested and 8 written")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()], ids=["full", "stopped"])
+def test_a_file_is_old_or_new_and_nothing_else_is_left(tmp_path, monkeypatch, error):
+    path = tmp_path / "page.html"
+    write_whole(path, "old\r\n")
+
+    def fails(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", fails)
+        with pytest.raises(type(error)):
+            write_whole(path, "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    assert path.read_bytes() == b"old\r\n"
+    write_whole(path, "new")
+    assert path.read_text() == "new"

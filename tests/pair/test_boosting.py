@@ -1,0 +1,287 @@
+"""Boosting on the observed likelihood: stages add up, gradients are gradients, tables of all kinds pass."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from scarless import SAREMClassifier
+from scarless.numerics.likelihood import log_likelihood, pair_terms
+from scarless.pair.boosting import (
+    HistogramBooster,
+    LightGBMBooster,
+    XGBoostBooster,
+    booster_kind,
+    most_rounds,
+    rounds_of_stage,
+)
+from scarless.pair.cross_fit import _logistic, _observed
+
+
+def small(library, **options):
+    """Return a small boosted classifier of a library, or skip."""
+    if library == "sklearn":
+        params = {"max_iter": 30, "max_leaf_nodes": 5, "learning_rate": 0.2} | options
+        return HistGradientBoostingClassifier(**params)
+    module = pytest.importorskip(library)
+    if library == "lightgbm":
+        params = {"n_estimators": 30, "num_leaves": 5, "learning_rate": 0.2, "n_jobs": 1, "verbose": -1} | options
+        return module.LGBMClassifier(**params)
+    params = {"n_estimators": 30, "max_leaves": 5, "learning_rate": 0.2, "n_jobs": 1, "grow_policy": "lossguide"}
+    return module.XGBClassifier(**(params | {"max_depth": 0} | options))
+
+
+LIBRARIES = ["sklearn", "lightgbm", "xgboost"]
+# Boosted far past where it is stopped, small tables are memorised, and said to be; test_cross_fit is about that.
+pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
+
+
+def labels_gradient(pu):
+    return _observed(-0.2, np.log(pu.e / (1 - pu.e)), pu.s.astype(float), np.ones(pu.s.size))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_the_stages_add_sums_to_the_logits(pu, library):
+    estimator = small(library)
+    booster = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float))
+    other = pu.X[:50] + 0.1
+    total, seen = np.zeros(50), []
+    np.testing.assert_array_equal(booster.logits(other, 0), np.zeros(50))
+    for stage in range(1, 4):
+        booster.advance(labels_gradient(pu))
+        total += booster.last(other)
+        seen.append(total.copy())
+        np.testing.assert_allclose(booster.logits(other, stage), total, atol=1e-5)
+    assert np.ptp(seen[-1]) > 0.5
+    booster.forget()
+    for stage, expected in enumerate(seen, start=1):  # an earlier stage can be gone back to
+        np.testing.assert_allclose(booster.logits(other, stage), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_stages_climb_the_observed_likelihood(pu, library):
+    estimator = small(library)
+    booster, v = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float)), np.log(pu.e / (1 - pu.e))
+    values = []
+    for stage in range(4):
+        u = -0.2 + booster.logits(pu.X, stage)
+        values.append(log_likelihood(u, v, pu.s, pair_terms(u, v)).mean())
+        booster.advance(labels_gradient(pu))
+    assert (np.diff(values) > 1e-3).all()
+
+
+def test_gradients_are_those_of_the_observed_log_likelihood():
+    rng = np.random.default_rng(0)
+    z, v, w = rng.normal(size=40), rng.normal(size=40), rng.random(40)
+    s = (rng.random(40) < 0.4).astype(float)
+
+    def value(z):
+        f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
+        return w * (s * np.log(f * e) + (1 - s) * np.log(1 - f * e))
+
+    climb, curvature = _observed(0.3, v, s, w)(z)
+    np.testing.assert_allclose(climb, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
+    # The curvature is what it would be were the class seen: at least the information that a label is expected to have.
+    f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
+    labelled, unlabelled = (1 - f), -f * (1 - f) * e / (1 - f * e)
+    np.testing.assert_allclose(curvature, w * f * (1 - f), rtol=1e-9)
+    assert (curvature >= w * (f * e * labelled**2 + (1 - f * e) * unlabelled**2)).all()
+
+
+def test_gradients_of_the_start_are_those_of_logistic_regression():
+    rng = np.random.default_rng(1)
+    z, t, w = rng.normal(size=30), rng.random(30), rng.random(30)
+
+    def value(z):
+        return w * (t * z - np.logaddexp(0, z))
+
+    climb, curvature = _logistic(t, w)(z)
+    np.testing.assert_allclose(climb, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
+    bent = (value(z + 1e-4) - 2 * value(z) + value(z - 1e-4)) / 1e-8
+    np.testing.assert_allclose(curvature, -bent, atol=1e-6)
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_steps_found_once_grow_the_trees_of_the_table_itself(rare):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 9, 3000), rng.choice([-1.5, 0.25, 7.0], 3000)]).astype(float)
+    if rare:  # a value of fewer rows than a quantile holds must not be joined to its neighbour
+        X[:, 1] = np.where(np.arange(3000) < 10, 0.0, 1.0)
+    s = (rng.random(3000) < np.where(X[:, 1] < 0.3, 0.7, 0.2)).astype(float)
+    estimator = HistGradientBoostingClassifier(max_leaf_nodes=4, min_samples_leaf=5)
+    gradient = _logistic(s, np.ones(3000))
+    stepped, plain = HistogramBooster(estimator, X, s), HistogramBooster(estimator, pandas.DataFrame(X), s)
+    assert stepped.prepare.edges is not None
+    assert plain.prepare.edges is None
+    for booster in (stepped, plain):
+        booster.advance(gradient)
+        booster.advance(gradient)
+    other = X + rng.choice([-0.2, 0.0, 0.2], size=X.shape)  # values that were not seen go to the nearest
+    expected = plain.logits(pandas.DataFrame(other), 2)
+    np.testing.assert_allclose(stepped.logits(other, 2), expected, atol=1e-12)
+    if rare:
+        at_10 = stepped.logits(np.column_stack([X[:20, 0], np.zeros(20)]), 2)
+        at_others = stepped.logits(np.column_stack([X[:20, 0], np.ones(20)]), 2)
+        assert (at_10 != at_others).any()
+
+
+def test_many_values_become_as_many_steps_as_the_estimator_allows():
+    X = np.random.default_rng(0).normal(size=(2000, 1))
+    booster = HistogramBooster(HistGradientBoostingClassifier(max_bins=16), X, np.zeros(2000))
+    counts = np.unique(booster.X, return_counts=True)[1]
+    assert counts.size == 16
+    assert counts.max() - counts.min() <= 2
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_gaps_pass_and_tell(library):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    gap = rng.random(400) < 0.4
+    X[gap, 0] = np.nan
+    s = (rng.random(400) < np.where(gap, 0.6, 0.1)).astype(int)
+    model = SAREMClassifier(small(library), cross_fit=3, random_state=0).fit(X, s)
+    f = model.predict_proba(X)[:, 1]
+    assert np.isfinite(f).all()
+    assert f[gap].mean() > f[~gap].mean() + 0.2
+
+
+def test_gaps_where_the_logistic_propensity_reads_are_refused():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    X[3, 1] = np.nan
+    model = SAREMClassifier(small("sklearn"), propensity_attributes=[1], cross_fit=2)
+    with pytest.raises(ValueError, match="logistic model reads columns that hold NaN or infinity"):
+        model.fit(X, np.arange(100) % 2)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
+    X = np.round(4 * pu.X)  # few values: steps are the same whatever the scale
+    options = {"propensity_attributes": [2], "cross_fit": 3, "random_state": 0}
+    bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
+    scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
+    assert type(scaled.classifiers_[0]) is booster_kind(small(library))
+    np.testing.assert_allclose(scaled.predict_proba(X), bare.predict_proba(X), atol=1e-4)
+
+
+def test_a_pipelines_first_steps_are_fitted_once_for_each_booster(pu):
+    class Counted(StandardScaler):
+        fits = 0
+
+        def fit(self, X, y=None):
+            type(self).fits += 1
+            return super().fit(X, y)
+
+    pipeline = make_pipeline(Counted(), small("sklearn"))
+    booster = HistogramBooster(pipeline, pu.X, pu.s.astype(float))
+    for _ in range(3):
+        booster.advance(labels_gradient(pu))
+        booster.last(pu.X[:5])
+    assert Counted.fits == 1
+
+
+def test_categories_of_a_data_frame_are_split_as_categories():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    place = rng.choice(list("abcdef"), 900)
+    y = rng.random(900) < np.where(np.isin(place, ["a", "c", "e"]), 0.9, 0.05)
+    s = (y & (rng.random(900) < 0.6)).astype(int)
+    X = pandas.DataFrame({"age": rng.normal(size=900), "place": pandas.Categorical(place)})
+    classifier = small("sklearn", categorical_features="from_dtype")
+    model = SAREMClassifier(classifier, propensity_attributes=["age"], cross_fit=3, random_state=0).fit(X, s)
+    f = model.predict_proba(X)[:, 1]
+    assert f[np.isin(place, ["a", "c", "e"])].min() > f[~np.isin(place, ["a", "c", "e"])].max()
+    assert list(model.feature_names_in_) == ["age", "place"]
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_libraries_agree(simulated, library):
+    data = simulated(n=1500)
+    answers = []
+    for each in ("sklearn", library):
+        model = SAREMClassifier(small(each), propensity_attributes=[2], cross_fit=3, random_state=0)
+        answers.append(model.fit(data.X, data.s))
+    ours, theirs = (model.predict_proba(data.X)[:, 1] for model in answers)
+    assert np.abs(ours - theirs).mean() < 0.06
+    assert abs(answers[0].class_prior_ - answers[1].class_prior_) < 0.06
+    assert np.mean((theirs - data.f) ** 2) < 0.025
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("limit", "rounds"), [(3, 3), (5, 5), (12, 10)])
+def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit, rounds):
+    name = "max_iter" if library == "sklearn" else "n_estimators"
+    estimator = small(library, **{name: limit, "learning_rate": 0.01})  # too slow to stop early
+    model = SAREMClassifier(estimator, cross_fit=2, random_state=0).fit(pu.X, pu.s)
+    assert model.n_iter_ == rounds // rounds_of_stage(estimator)
+    booster = model.classifiers_[0]
+    grown = sum(each.n_iter_ for each in booster.models) if library == "sklearn" else booster.ends[-1]
+    assert grown == rounds
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_pickled_cross_fit_predicts_the_same_and_holds_no_training_rows(pu, library):
+    model = SAREMClassifier(small(library), propensity_attributes=[2], cross_fit=2, random_state=0).fit(pu.X, pu.s)
+    stored = pickle.dumps(model)
+    copy = pickle.loads(stored)
+    np.testing.assert_array_equal(copy.predict_proba(pu.X), model.predict_proba(pu.X))
+    np.testing.assert_array_equal(copy.predict_propensity(pu.X), model.predict_propensity(pu.X))
+    assert pu.X[:3].tobytes() not in stored
+
+
+@pytest.mark.parametrize("library", ["sklearn", "xgboost"])
+def test_columns_that_cannot_be_split_leave_the_logits_alone(library):
+    estimator = small(library)
+    s = np.arange(60) % 2.0
+    booster = booster_kind(estimator)(estimator, np.ones((60, 2)), s)
+    for _ in range(2):
+        booster.advance(_logistic(s, np.ones(60)))
+        np.testing.assert_allclose(booster.last(np.ones((4, 2))), 0.0, atol=1e-6)
+    np.testing.assert_allclose(booster.logits(np.ones((4, 2)), 2), 0.0, atol=1e-6)
+
+
+def test_which_estimators_are_boosted_directly():
+    plain = HistGradientBoostingClassifier(max_iter=7)
+    assert booster_kind(plain) is HistogramBooster
+    assert booster_kind(make_pipeline(StandardScaler(), plain)) is HistogramBooster
+    assert booster_kind(HistGradientBoostingClassifier(class_weight="balanced")) is None
+    assert booster_kind(RandomForestClassifier()) is None
+    assert most_rounds(plain) == 7
+    assert most_rounds(make_pipeline(StandardScaler(), plain)) == 7
+
+
+def test_which_estimators_of_other_libraries_are_boosted_directly():
+    kinds = [("lightgbm", LightGBMBooster, {"boosting_type": "dart"}), ("xgboost", XGBoostBooster, {"booster": "dart"})]
+    for library, kind, other in kinds:
+        make = partial(small, library)
+        assert booster_kind(make()) is kind
+        assert booster_kind(make(**other)) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "forest"])
+def test_importances_have_sum_one_and_name_the_right_columns(simulated, library):
+    data = simulated(n=600)
+    forest = RandomForestClassifier(10, max_depth=4, random_state=0)
+    classifier = forest if library == "forest" else small(library)
+    model = SAREMClassifier(classifier, propensity_attributes=[2], cross_fit=2, max_iter=15, random_state=0)
+    found = model.fit(data.X, data.s).feature_importances_
+    assert found.sum() == pytest.approx(1.0)
+    assert found.shape == (4,)
+    assert set(np.argsort(-found)[:2]) == {0, 1}  # the class depends on these
+
+
+def test_models_without_importances_say_what_to_do(pu):
+    fits = [
+        SAREMClassifier(small("sklearn"), cross_fit=2, random_state=0).fit(pu.X, pu.s),
+        SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s),
+    ]
+    for model in fits:
+        assert not hasattr(model, "feature_importances_")
+        with pytest.raises(AttributeError, match=r"those of a cross-fitted classifier that has them.*permutation_imp"):
+            _ = model.feature_importances_

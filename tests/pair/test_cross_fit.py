@@ -1,0 +1,241 @@
+"""Cross-fits: no row is judged by a model that saw it; order, copies and folds mean what they say."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import SAREMClassifier
+from scarless.pair.cross_fit import CrossFit, held_out
+from scarless.pair.crossed import warn_of_collapse
+from scarless.pair.propensities import judged
+from scarless.pair.relaxed import Levels, Relaxation
+
+TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
+BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
+quietly = pytest.mark.filterwarnings("ignore:.* finds that", "ignore:.* began to memorise labels")
+# Twelve steps do not settle a fully grown tree, and need not.
+pytestmark = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
+
+
+def crossed(classifier, **options):
+    params = {"propensity_attributes": [2], "cross_fit": 3, "max_iter": 12, "random_state": 0} | options
+    return SAREMClassifier(classifier, **params)
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [TREE, BOOSTING])
+def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(600, 4)), (rng.random(600) < 0.3).astype(int)
+    model = crossed(classifier, propensity_attributes=None).fit(X, s)
+    u = model._crossed.fit.u
+    gap = u[s == 1].mean() - u[s == 0].mean()
+    assert abs(gap) < 3 * u.std() / np.sqrt(0.3 * 0.7 * 600)
+    # The same tree, asked about rows that it has seen, knows every label.
+    seen = clone(TREE).fit(X, s).predict_proba(X)[:, 1]
+    assert seen[s == 1].min() > seen[s == 0].max()
+
+
+@quietly
+def test_a_memorising_tree_finds_all_positives_labelled_unless_cross_fitted(simulated):
+    data = simulated(n=800, low=0.2, high=0.6)
+    true = data.s.sum() / data.y.sum()
+    plain = crossed(TREE, cross_fit=None).fit(data.X, data.s)
+    assert plain.label_frequency_ > 0.95
+    model = crossed(TREE, cross_fit=5).fit(data.X, data.s)
+    assert abs(model.label_frequency_ - true) < 0.25
+    assert abs(model.class_prior_ - data.y.mean()) < abs(plain.class_prior_ - data.y.mean())
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, TREE, BOOSTING])
+def test_the_order_of_rows_changes_nothing(pu, classifier):
+    rows = np.random.default_rng(1).permutation(pu.s.size)
+    one = crossed(classifier).fit(pu.X, pu.s)
+    other = crossed(classifier).fit(pu.X[rows], pu.s[rows])
+    np.testing.assert_allclose(other.predict_proba(pu.X), one.predict_proba(pu.X), atol=1e-6)
+    assert other.class_prior_ == pytest.approx(one.class_prior_, abs=1e-6)
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)])
+def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classifier):
+    data = simulated(n=200)
+    weight = np.random.default_rng(0).integers(0, 4, 200)
+    rows = np.repeat(np.arange(200), weight)
+    weighted = crossed(classifier).fit(data.X, data.s, sample_weight=weight)
+    copied = crossed(classifier).fit(data.X[rows], data.s[rows])
+    np.testing.assert_allclose(weighted.predict_proba(data.X), copied.predict_proba(data.X), atol=1e-5)
+    np.testing.assert_allclose(weighted.predict_propensity(data.X), copied.predict_propensity(data.X), atol=1e-5)
+    assert weighted.class_prior_ == pytest.approx(copied.class_prior_, abs=1e-5)
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+def test_rows_of_weight_0_may_hold_anything(pu, classifier):
+    weight = np.where(np.arange(pu.s.size) < 40, 0.0, 1.0)
+    odd = pu.X.copy()
+    odd[:40] = 1e6
+    one = crossed(classifier).fit(odd, pu.s, sample_weight=weight)
+    other = crossed(classifier).fit(pu.X[40:], pu.s[40:])
+    np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
+
+
+@quietly
+def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
+    splitter = StratifiedKFold(3, shuffle=True, random_state=0)
+    folds = list(splitter.split(pu.X, pu.s))
+    one = crossed(LOGISTIC, cross_fit=splitter).fit(pu.X, pu.s)
+    other = crossed(LOGISTIC, cross_fit=folds).fit(pu.X, pu.s)
+    np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
+    groups = np.arange(pu.s.size) % 7
+    grouped = crossed(LOGISTIC, cross_fit=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
+    assert len(grouped.classifiers_) == 4
+
+
+def test_folds_that_are_none_are_refused(pu):
+    for given in (True, 2.5):
+        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
+            crossed(TREE, cross_fit=given).fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match="gives no folds"):
+        crossed(TREE, cross_fit=iter([])).fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match="cross_fit must be"):
+        crossed(TREE, cross_fit=1).fit(pu.X, pu.s)
+
+
+def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
+    nothing = np.arange(0)
+    folds = [(nothing, np.array([0, 1])), (nothing, np.array([1, 3]))]
+    found = judged([np.array([1.0, 2.0]), np.array([4.0, 5.0])], folds, 4)
+    np.testing.assert_allclose(found, [1.0, 3.0, 3.0, 5.0])  # row 2: the mean of 1, 3 and 5
+    np.testing.assert_array_equal(held_out(np.array([1.0, 2.0, 3.0, 4.0]), folds), [1.0, 2.0, 0.0, 4.0])
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+@pytest.mark.parametrize("relax", [True, False])
+def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifier, relax):
+    rows = np.arange(pu.s.size)
+    test = rows[rows % 4 > 0]
+    folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
+    model = crossed(classifier, cross_fit=folds, relax=relax).fit(pu.X, pu.s)
+    fit = model._crossed.fit
+    np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
+    f = expit(model._crossed.relaxed_logits if relax else fit.u)
+    assert model.class_prior_ == pytest.approx(f[test].mean(), rel=1e-6)
+    # Their labels could be anything, as far as the propensity goes that is fitted to judgements of the others.
+    v = np.log(model.predict_propensity(pu.X[test]) / (1 - model.predict_propensity(pu.X[test])))
+    e = expit(v)
+    value = np.sum(np.where(pu.s[test] == 1, np.log(f[test] * e), np.log(1 - f[test] * e)))
+    assert model.log_likelihood_ == pytest.approx(value, rel=1e-4)
+
+
+@quietly
+def test_folds_given_twice_change_no_judgement(pu):
+    folds = list(StratifiedKFold(3).split(pu.X, pu.s))
+    once, twice = (crossed(TREE, cross_fit=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
+    np.testing.assert_allclose(twice._crossed.fit.u, once._crossed.fit.u, atol=1e-9)
+    np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
+
+
+@quietly
+def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
+    rows = np.arange(pu.s.size)
+    folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
+    model = crossed(LOGISTIC, propensity_model=TREE, cross_fit=folds).fit(pu.X, pu.s)
+    v = model._crossed.fit.v
+    held = rows % 3 < 2
+    np.testing.assert_allclose(v[~held], v[held].mean())
+    e = model.predict_propensity(pu.X)
+    assert ((e >= 0) & (e <= 1)).all()
+    assert not hasattr(model, "propensity_coef_")
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
+    for relax in (True, False):
+        model = crossed(classifier, relax=relax).fit(pu.X, pu.s)
+        logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
+        np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
+        mean = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0)
+        expected = expit(model.relaxation_(mean)) if relax else expit(mean)
+        np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expected, rtol=1e-9)
+        assert hasattr(model, "relaxation_") == relax
+        if not relax:  # the propensity goes with the judgements as they are
+            np.testing.assert_allclose(expit(logit), expit(model._crossed.fit.v), atol=1e-6)
+
+
+@quietly
+def test_a_cross_fit_summarises_itself(pu):
+    model = crossed(BOOSTING).fit(pu.X, pu.s)
+    summary = model.summary(level=0.9)
+    text = str(summary)
+    for part in ("HistGradientBoostingClassifier", "400 rows", "0.9 interval", "x2", "no standard errors"):
+        assert part in text
+    low, high = model.class_prior_interval(level=0.9)
+    assert low <= model.class_prior_ <= high
+    assert f"[{low:.3f}, {high:.3f}]" in text
+    assert f"{model.log_likelihood_ / 400:.5f}" in text
+    assert "HistGradientBoostingClassifier" in summary._repr_html_()
+
+
+@quietly
+def test_verbose_prints_every_step(pu, capsys):
+    for classifier, word in ((LOGISTIC, "step"), (BOOSTING, "stage")):
+        model = crossed(classifier, verbose=True).fit(pu.X, pu.s)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith(f"SAREMClassifier: {word} 1, held-out log-likelihood per row -0.")
+        assert abs(len(lines) - model.n_iter_) <= 1
+        clone(model).set_params(verbose=False).fit(pu.X, pu.s)
+        assert capsys.readouterr().out == ""
+
+
+@quietly
+def test_threads_change_nothing(pu):
+    for classifier in (TREE, BOOSTING):
+        one, two = (crossed(classifier, n_jobs=n).fit(pu.X, pu.s) for n in (None, 2))
+        np.testing.assert_array_equal(one.predict_proba(pu.X), two.predict_proba(pu.X))
+
+
+def fit_that(values, means, best):
+    return CrossFit(np.zeros(2), np.zeros(2), np.ones(2), [], values, means, best, True)
+
+
+def relaxation_at(frequencies):
+    frequency = np.asarray(frequencies)
+    n = frequency.size
+    levels = Levels(0.2 / frequency[::-1], frequency[::-1], *np.zeros((4, n)), np.zeros(n, bool))
+    return Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.4, 0.5, -1.0, levels, True)
+
+
+def test_em_that_is_cut_off_says_so():
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(200, 3)), (rng.random(200) < 0.3).astype(int)
+    message = r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last one gained"
+    with pytest.warns(ConvergenceWarning, match=message):
+        crossed(DecisionTreeClassifier(max_depth=2), max_iter=1).fit(X, s)
+
+
+def test_memorising_is_told_of():
+    relaxation = relaxation_at(np.linspace(0.4, 0.6, 11))
+    with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30: .*began to memorise"):
+        warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), 0.5, relaxation, "M")
+    # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
+    warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), 0.5, relaxation, "M")
+    warn_of_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), 0.5, relaxation, "M")
+    warn_of_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), 0.5, relaxation, "M")
+
+
+def test_a_label_frequency_beyond_what_held_out_labels_support_is_told_of():
+    relaxation, fit = relaxation_at(np.linspace(0.4, 0.6, 11)), fit_that([-0.5], [0.5], 0)
+    with pytest.warns(UserWarning, match=r"M finds that 95% of the positives are labelled; .* at most 60%\. Use relax"):
+        warn_of_collapse(fit, 0.95, relaxation, "M")
+    warn_of_collapse(fit, 0.55, relaxation, "M")

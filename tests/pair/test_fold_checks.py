@@ -1,0 +1,71 @@
+"""Folds: what may be given for them, and what is told of anything else."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from scarless.pair.folds import check_folds, refuse_odd_cv
+from scarless.pair.rows import Training
+
+N = 12
+
+
+@pytest.fixture
+def rows():
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    return Training(X, np.arange(N) % 2 * 1.0, np.ones(N))
+
+
+def folds(cv, rows):
+    return check_folds(cv, rows, rows, 0, name="cv")
+
+
+@pytest.mark.parametrize("cv", [True, np.True_, 0.5, np.nan, "a", b"x", {"a": 1}, Ellipsis, object(), StratifiedKFold])
+def test_what_is_no_folds_is_told_of(cv, rows):
+    message = r"cv must be a number of folds, a splitter such as StratifiedKFold\(5\), or a list of pairs .*; got "
+    with pytest.raises(ValueError, match=message):
+        folds(cv, rows)
+    with pytest.raises(ValueError, match="cross_fit must be a number of folds"):
+        refuse_odd_cv(cv, "cross_fit")
+
+
+@pytest.mark.parametrize("cv", [[5], [(0, 1, 2)], [("a",)], ["ab"], [([0, 1],)], [None]])
+def test_an_entry_that_is_no_pair_is_told_of(cv, rows):
+    with pytest.raises(ValueError, match=r"cv must hold pairs \(rows to fit, rows to score\); its entry 0 is "):
+        folds(cv, rows)
+
+
+@pytest.mark.parametrize("part", [[0.5], ["a"], [[0]], [True, False], 0, None])
+def test_rows_are_numbers_or_a_mask(part, rows):
+    with pytest.raises(
+        ValueError, match="cv must name rows by their numbers, or by a mask of 12 truth values; its ent"
+    ):
+        folds([([0, 1, 2, 3], part)], rows)
+
+
+def test_rows_of_unequal_length_are_told_of(rows):
+    with pytest.raises(ValueError, match="entry 0 of cv must hold one value per row"):
+        folds([([[0], [1, 2]], [3])], rows)
+
+
+@pytest.mark.parametrize("row", [12, 99, -13])
+def test_rows_that_are_not_there_are_told_of(row, rows):
+    with pytest.raises(ValueError, match=f"cv names row {row}, but there are 12 rows from 0 on"):
+        folds([([0, 1, row], [2])], rows)
+
+
+@pytest.mark.parametrize("cv", [[([], [])], [([0, 1], [])], [([], [0, 1])]])
+def test_empty_folds_are_told_of(cv, rows):
+    with pytest.raises(ValueError, match="A fold of cv leaves rows of one label only to fit, or none to score"):
+        folds(cv, rows)
+
+
+def test_pairs_masks_and_splitters_are_the_same_folds(rows):
+    pairs = list(KFold(5).split(rows.X))  # of unequal length
+    masks = [tuple(np.isin(np.arange(N), part) for part in pair) for pair in pairs]
+    for cv in (pairs, masks, KFold(5), iter(pairs)):
+        found = folds(cv, rows)
+        assert len(found) == 5
+        for (train, test), (known_train, known_test) in zip(found, pairs, strict=True):
+            np.testing.assert_array_equal(train, known_train)
+            np.testing.assert_array_equal(test, known_test)

@@ -1,0 +1,172 @@
+"""Folds: equal rows together, like shares of labels, whatever the order of rows and however copies are told."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.model_selection import StratifiedKFold
+
+from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, folds_of, refuse_one_sided
+from scarless.pair.rows import Training
+
+
+def folds(X, s, w=None, *, n_folds=5, seed=0):
+    training = Training(X, np.asarray(s, dtype=float), np.ones(len(s)) if w is None else np.asarray(w, dtype=float))
+    return fold_of_rows(training, n_folds, np.random.default_rng(seed))
+
+
+def few_distinct_rows(n=600, n_distinct=14, seed=0):
+    """Return a table with few different rows, each of them both labelled and not."""
+    rng = np.random.default_rng(seed)
+    distinct = np.stack(np.meshgrid(*[[0.0, 1.0]] * 4), axis=-1).reshape(-1, 4)[:n_distinct]
+    kind = rng.integers(n_distinct, size=n)
+    return distinct[kind], (rng.random(n) < 0.1 + 0.05 * kind).astype(float), kind
+
+
+@pytest.mark.parametrize("as_table", [np.asarray, sparse.csr_array, pd.DataFrame], ids=["dense", "csr", "frame"])
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_rows_are_in_one_fold_labelled_or_not(as_table, seed):
+    X, s, kind = few_distinct_rows(seed=seed)
+    found = folds(as_table(X), s, seed=seed)
+    for each in np.unique(kind):
+        assert np.unique(s[kind == each]).size == 2
+        assert np.unique(found[kind == each]).size == 1
+    assert set(found) == set(range(5))
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
+def test_different_rows_are_dealt_out_evenly(n_folds):
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(203, 3)), (np.arange(203) % 3 == 0).astype(float)
+    found = folds(X, s, n_folds=n_folds)
+    for label in (0, 1):
+        counts = np.bincount(found[s == label], minlength=n_folds)
+        assert np.ptp(counts) <= 1
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), n_folds=st.integers(2, 6))
+def test_weights_of_folds_differ_by_no_more_than_one_group(seed, n_folds):
+    """The bound of giving each group to the fold that has least: max - min is at most the largest group."""
+    rng = np.random.default_rng(seed)
+    X, s = rng.normal(size=(60, 2)), (rng.random(60) < 0.5).astype(float)
+    s[: 2 * n_folds] = np.tile([0.0, 1.0], n_folds)
+    w = rng.exponential(size=60)
+    found = folds(X, s, w, n_folds=n_folds, seed=seed)
+    for label in (0, 1):
+        held = np.bincount(found[s == label], weights=w[s == label], minlength=n_folds)
+        assert np.ptp(held) <= w[s == label].max() * (1 + 1e-12)
+        assert (held > 0).all()
+
+
+@pytest.mark.parametrize("table", ["distinct", "few"])
+def test_the_order_of_rows_changes_no_rows_fold(table):
+    rng = np.random.default_rng(1)
+    X, s, _ = few_distinct_rows()
+    if table == "distinct":
+        X = rng.normal(size=X.shape)
+    w = rng.integers(1, 4, size=s.size)
+    order = rng.permutation(s.size)
+    np.testing.assert_array_equal(folds(X[order], s[order], w[order]), folds(X, s, w)[order])
+
+
+@pytest.mark.parametrize("table", ["distinct", "few"])
+def test_repeated_rows_are_weights(table):
+    rng = np.random.default_rng(2)
+    X, s, _ = few_distinct_rows()
+    if table == "distinct":
+        X = rng.normal(size=X.shape)
+    w = rng.integers(1, 4, size=s.size)
+    repeated = folds(np.repeat(X, w, axis=0), np.repeat(s, w))
+    np.testing.assert_array_equal(repeated, np.repeat(folds(X, s, w), w))
+
+
+def test_another_seed_is_another_deal():
+    X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
+    np.testing.assert_array_equal(folds(X, s, seed=3), folds(X, s, seed=3))
+    assert (folds(X, s, seed=3) != folds(X, s, seed=4)).any()
+
+
+def test_fewer_different_rows_mean_fewer_folds():
+    X = np.repeat(np.arange(5.0)[:, None], 20, axis=0)
+    s = np.zeros(100)
+    s[[0, 20, 40]] = 1.0  # three different labelled rows
+    found = folds(X, s, n_folds=5)
+    assert set(found) == {0, 1, 2}
+    for part in range(3):
+        assert np.unique(s[found == part]).size == 2
+
+
+def test_fourteen_different_rows_can_be_fitted_and_scored():
+    X, s, _ = few_distinct_rows()
+    pairs = check_folds(5, Training(X, s, np.ones(s.size)), Training(X, s, np.ones(s.size)), 0, name="cv")
+    assert len(pairs) == 5
+    for train, test in pairs:
+        assert np.unique(s[train]).size == 2
+        assert not set(map(tuple, X[train])) & set(map(tuple, X[test]))
+
+
+def test_pairs_hold_every_row_once_on_each_side():
+    fold = np.array([0, 2, 1, 0, 2])
+    pairs = folds_of(fold)
+    assert [test.tolist() for _, test in pairs] == [[0, 3], [2], [1, 4]]
+    for train, test in pairs:
+        assert sorted([*train, *test]) == list(range(5))
+
+
+def test_folds_of_all_rows_are_folds_of_those_that_count():
+    s, w = np.array([1.0, 0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 1, 2, 0])
+    given_folds = [([0, 1, 2, 3], [4, 5]), (np.array([False, True, False, False, True, True]), np.arange(4))]
+    found = counted_folds(given_folds, Training(np.zeros((6, 1)), s, w), "cv")
+    assert [[part.tolist() for part in fold] for fold in found] == [[[0, 1, 2], [3]], [[1, 3], [0, 1, 2]]]
+
+
+@pytest.mark.parametrize(
+    "splitter", [StratifiedKFold(3), list(StratifiedKFold(3).split(np.zeros(60), np.arange(60) % 2))]
+)
+def test_splitters_and_lists_are_taken_as_they_are(splitter):
+    s = (np.arange(60) % 2).astype(float)
+    training = Training(np.arange(60.0)[:, None], s, np.ones(60))
+    found = check_folds(splitter, training, training, None, name="cv")
+    for got, want in zip(found, StratifiedKFold(3).split(np.zeros(60), s), strict=True):
+        np.testing.assert_array_equal(got[0], want[0])
+        np.testing.assert_array_equal(got[1], want[1])
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(("labelled", "told"), [([0], "there are 1 and 5"), ([0, 1, 2, 3, 4], "there are 5 and 0")])
+def test_too_few_different_rows_of_a_kind_are_refused(labelled, told):
+    X, s = np.arange(5.0)[:, None], np.isin(np.arange(5), labelled).astype(float)
+    if len(labelled) == 1:
+        X, s = np.vstack([X, X[:1]]), np.append(s, 0.0)  # its copy without a label is another unlabelled row
+    with pytest.raises(
+        ValueError,
+        match=rf"at least 2 different labelled and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
+    ):
+        folds(X, s)
+
+
+def test_copies_of_one_labelled_row_are_one_row():
+    X, s = np.array([[1.0]] * 10 + [[2.0], [3.0], [4.0]]), np.append(np.ones(10), np.zeros(3))
+    with pytest.raises(ValueError, match="there are 1 and 3"):
+        folds(X, s)
+
+
+def test_folds_that_leave_nothing_are_refused():
+    s = np.array([1.0, 1, 0, 0])
+    for train, test in (([0, 1], [2, 3]), ([0, 2], [])):
+        with pytest.raises(ValueError, match="rows of one label only to fit, or none to score: use stratified folds"):
+            refuse_one_sided([(np.array(train, dtype=int), np.array(test, dtype=int))], s)
+    refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)
+
+
+def test_an_empty_list_and_a_single_fold_are_refused():
+    training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
+    with pytest.raises(ValueError, match=r"cv gives no folds\. A generator is used up after one fit"):
+        counted_folds([], training, "cv")
+    with pytest.raises(ValueError, match="cross_fit must be a whole number of at least 2"):
+        check_folds(1, training, training, 0, name="cross_fit")

@@ -1,0 +1,421 @@
+"""Standard errors and intervals of a fitted pair: against derivatives, enumeration and invariances."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from scarless import SAREMClassifier
+from scarless.engines import problem
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.pair import inference as _inference
+from scarless.pair.inference import pair_inference
+from scarless.pair.rows import engine_of
+
+FREE = {"C": np.inf, "propensity_C": np.inf}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1200, 3))
+    s = (rng.random(1200) < expit(1.5 * X[:, 0] - X[:, 1] - 0.2) * expit(1.2 * X[:, 2] + 0.3)).astype(int)
+    return X, s
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return SAREMClassifier(propensity_attributes=[2], tol=1e-14).fit(*data)
+
+
+def numeric_covariance(model, X, s):
+    """Return the inverse of the numeric second derivatives of the penalised objective, all by public means."""
+    f_columns, e_columns = range(X.shape[1]), [2]
+    beta = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0, e_columns]])
+    beta = np.append(beta, model.propensity_intercept_)
+    k = len(f_columns) + 1
+
+    def objective(b):
+        f, e = expit(X @ b[: k - 1] + b[k - 1]), expit(X[:, e_columns] @ b[k:-1] + b[-1])
+        value = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
+        return 0.5 * (b[: k - 1] @ b[: k - 1]) / model.C + 0.5 * (b[k:-1] @ b[k:-1]) / model.propensity_C - value
+
+    h, p = 1e-3, beta.size
+    steps = h * np.eye(p)
+    hessian = [
+        [
+            (objective(beta + a + b) - objective(beta + a - b) - objective(beta - a + b) + objective(beta - a - b))
+            for b in steps
+        ]
+        for a in steps
+    ]
+    return np.linalg.inv(np.array(hessian) / (4 * h * h))
+
+
+@pytest.mark.parametrize("options", [{}, {"C": 0.05, "propensity_C": 3.0}, FREE], ids=["default", "strong", "free"])
+def test_errors_come_from_the_second_derivatives(data, options):
+    model = SAREMClassifier(propensity_attributes=[2], tol=1e-14, **options).fit(*data)
+    errors = np.sqrt(np.diagonal(numeric_covariance(model, *data)))
+    found = model.standard_errors()
+    np.testing.assert_allclose(found.coef[0], errors[:3], rtol=1e-4)
+    assert found.intercept[0] == pytest.approx(errors[3], rel=1e-4)
+    np.testing.assert_array_equal(np.isnan(found.propensity_coef[0]), [True, True, False])
+    assert found.propensity_coef[0, 2] == pytest.approx(errors[4], rel=1e-4)
+    assert found.propensity_intercept[0] == pytest.approx(errors[5], rel=1e-4)
+
+
+def test_rows_have_errors_by_their_logits(data, model):
+    X, s = data
+    V = numeric_covariance(model, X, s)
+    rows = np.column_stack([X, np.ones(len(X))])
+    error = np.sqrt(np.einsum("ij,jk,ik->i", rows, V[:4, :4], rows))
+    u = rows @ np.append(model.coef_[0], model.intercept_)
+    expected = expit(u[:, None] + 1.959964 * np.outer(error, [-1, 1]))
+    np.testing.assert_allclose(model.predict_proba_interval(X), expected, atol=1e-5)
+    rows = rows[:, 2:]
+    error = np.sqrt(np.einsum("ij,jk,ik->i", rows, V[4:, 4:], rows))
+    v = rows @ np.append(model.propensity_coef_[0, 2], model.propensity_intercept_)
+    expected = expit(v[:, None] + 1.644854 * np.outer(error, [-1, 1]))
+    np.testing.assert_allclose(model.predict_propensity_interval(X, level=0.9), expected, atol=1e-5)
+
+
+def expected_inference(data, model):
+    """Return the fit's inference with the expected information, for which enumeration is exact."""
+    X, s = data
+    f, e = Design.of(np.arange(3)), Design.of(np.array([2]))
+    beta_f, beta_e = np.append(model.coef_[0], model.intercept_), np.append(model.propensity_coef_[0, 2], -0.1)
+    w = np.ones(len(s))
+    engine = engine_of(X)
+    sums = engine.with_rows(s=s.astype(float), w=w).total(
+        LogisticPair(f, e).sums, np.append(beta_f, beta_e), Curvature.EXPECTED
+    )
+    inference = pair_inference(
+        engine, f, e, s.astype(float), w, beta_f, beta_e, C=np.inf, propensity_C=np.inf, information=sums.curvature
+    )
+    return inference, sums.curvature
+
+
+@pytest.mark.parametrize("name", ["class_prior", "label_frequency"])
+def test_variances_in_the_population_are_those_over_all_labellings_and_draws_of_rows(data, model, name):
+    """With rows drawn anew and both labels of each row enumerated, influence functions have exactly this variance."""
+    X, _ = data
+    inference, information = expected_inference(data, model)
+    f = expit(X @ inference.beta_f[:-1] + inference.beta_f[-1])
+    e = expit(X[:, [2]] @ inference.beta_e[:-1] + inference.beta_e[-1])
+    functional = getattr(inference, name)
+    by_row = (f - f.mean()) / f.size if name == "class_prior" else f * (e - (f @ e) / f.sum()) / f.sum()
+    rows_f, rows_e = np.column_stack([X, np.ones(f.size)]), np.column_stack([X[:, 2], np.ones(f.size)])
+    variance = 0.0
+    for label, chance in ((1, f * e), (0, 1 - f * e)):
+        r = np.ones(f.size) if label else -f * e / (1 - f * e)
+        score = np.column_stack([rows_f * (r * (1 - f))[:, None], rows_e * (r * (1 - e))[:, None]])
+        influence = by_row + score @ np.linalg.solve(information, functional.gradient)
+        variance += chance @ influence**2
+    assert inference.error_of(functional) == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_intervals_are_symmetric_in_the_logit_and_grow_with_the_level(model, level):
+    z = {0.5: 0.6744898, 0.95: 1.959964, 0.999: 3.290527}[level]
+    errors = model.standard_errors()
+    for name in ("class_prior", "label_frequency"):
+        value = getattr(model, f"{name}_")
+        low, high = getattr(model, f"{name}_interval")(level=level)
+        assert 0 < low < value < high < 1
+        centre, half = np.log(value / (1 - value)), z * getattr(errors, name) / (value * (1 - value))
+        assert (low, high) == pytest.approx((expit(centre - half), expit(centre + half)), rel=1e-6)
+
+
+# --- invariances
+
+
+def same_inference(one, other, X, Y, rtol=1e-5):
+    for a, b in zip(one.standard_errors(), other.standard_errors(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol)
+    np.testing.assert_allclose(one.predict_proba_interval(X), other.predict_proba_interval(Y), rtol=10 * rtol)
+    np.testing.assert_allclose(one.predict_propensity_interval(X), other.predict_propensity_interval(Y), rtol=10 * rtol)
+
+
+def test_weights_are_as_good_as_copies(data):
+    X, s = data
+    w = np.random.default_rng(0).integers(0, 3, len(s))
+    options = {"propensity_attributes": [2], "tol": 1e-14}
+    weighted = SAREMClassifier(**options).fit(X, s, sample_weight=w)
+    copied = SAREMClassifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(s, w))
+    same_inference(weighted, copied, X, X)
+    assert weighted.summary().weight == copied.summary().n_rows == w.sum()
+    assert weighted.summary().n_rows == np.count_nonzero(w)
+
+
+@pytest.mark.parametrize(
+    ("make", "rtol"),
+    [
+        (sparse.csr_array, 1e-5),
+        (np.asfortranarray, 1e-5),
+        (lambda X: pd.DataFrame(X, columns=list("abc")), 1e-5),
+        (lambda X: pl.DataFrame(X, schema=list("abc")), 1e-5),
+        (lambda X: X.astype(np.float32), 1e-2),
+    ],
+    ids=["csr", "fortran", "pandas", "polars", "float32"],
+)
+def test_every_kind_of_table_gives_the_same(data, model, make, rtol):
+    X, s = data
+    table = make(X)
+    same_inference(model, SAREMClassifier(propensity_attributes=[2], tol=1e-14).fit(table, s), X, table, rtol)
+
+
+def test_units_change_coefficients_and_nothing_else(data):
+    X, s = data
+    plain = SAREMClassifier(propensity_attributes=[2], tol=1e-15, **FREE).fit(X, s)
+    Z = X * [1e-3, 1e4, 50.0] + [0.0, 3e4, -7.0]
+    scaled = SAREMClassifier(propensity_attributes=[2], tol=1e-15, **FREE).fit(Z, s)
+    np.testing.assert_allclose(
+        scaled.standard_errors().coef * [1e-3, 1e4, 50.0], plain.standard_errors().coef, rtol=1e-4
+    )
+    assert scaled.standard_errors().class_prior == pytest.approx(plain.standard_errors().class_prior, rel=1e-4)
+    np.testing.assert_allclose(scaled.predict_proba_interval(Z), plain.predict_proba_interval(X), atol=1e-4)
+
+
+def test_columns_that_determine_each_other_leave_coefficients_unknown_and_predictions_known(data):
+    X, s = data
+    group = np.digitize(X[:, 0], [-0.5, 0.5])
+    dummies = np.eye(3)[group]
+    full = SAREMClassifier(propensity_attributes=[3], tol=1e-14, **FREE).fit(np.column_stack([dummies, X[:, 2]]), s)
+    dropped = SAREMClassifier(propensity_attributes=[2], tol=1e-14, **FREE).fit(
+        np.column_stack([dummies[:, 1:], X[:, 2]]), s
+    )
+    errors = full.standard_errors()
+    assert np.isinf(errors.coef[0, :3]).all()
+    assert np.isinf(errors.intercept).all()
+    assert np.isfinite(errors.propensity_coef[0, 3])
+    assert errors.class_prior == pytest.approx(dropped.standard_errors().class_prior, rel=1e-4)
+    one, other = np.column_stack([dummies, X[:, 2]]), np.column_stack([dummies[:, 1:], X[:, 2]])
+    np.testing.assert_allclose(full.predict_proba_interval(one), dropped.predict_proba_interval(other), atol=1e-5)
+    never_seen = np.array([[1.0, 1.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(full.predict_proba_interval(never_seen), [[0.0, 1.0]])
+    assert "std err inf" in str(full.summary())
+    assert full.summary().to_frame().loc[("classifier", "x0"), "p_value"] == 1
+
+
+def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
+    """A constant column tells nothing; the prior that the ridge stands for has variance C, and so has its estimate."""
+    X, s = data
+    table = np.column_stack([X, np.zeros(len(s))])
+    model = SAREMClassifier(propensity_attributes=[2], C=0.25).fit(table, s)
+    assert model.standard_errors().coef[0, 3] == pytest.approx(0.5)
+
+
+def test_rows_are_taken_in_blocks(data, model, monkeypatch):
+    whole = model.predict_proba_interval(data[0])
+    monkeypatch.setattr(_inference, "_ROWS", 7)
+    np.testing.assert_array_equal(model.predict_proba_interval(data[0]), whole)
+
+
+# --- where the information comes from
+
+
+def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
+    X, s = data
+    given = model._inference
+    again = pair_inference(
+        engine_of(X),
+        given.f,
+        given.e,
+        s.astype(float),
+        np.ones(len(s)),
+        given.beta_f,
+        given.beta_e,
+        C=1,
+        propensity_C=1,
+    )
+    np.testing.assert_allclose(given.information, again.information, rtol=1e-6, atol=1e-6)
+    assert not again.expected
+
+
+def test_away_from_an_optimum_the_expected_information_stands_in(data):
+    X, s = data
+    design = Design.of(np.arange(3))
+    beta = np.array([3.0, -3.0, 3.0, 2.0])
+    inference = pair_inference(
+        engine_of(X), design, design, s.astype(float), np.ones(len(s)), beta, beta, C=np.inf, propensity_C=np.inf
+    )
+    assert inference.expected
+    assert (inference.precision.values > -1e-10).all()
+
+
+def test_a_pickle_holds_what_was_given_and_not_what_was_computed(model):
+    fresh = len(pickle.dumps(model._inference))
+    model.summary()
+    assert len(pickle.dumps(model._inference)) == fresh < 5000
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.class_prior_interval() == model.class_prior_interval()
+
+
+# --- the summary
+
+
+def test_summary_says_what_was_found(data):
+    X, s = data
+    names = ["age", "blood <b>pressure</b>", "visits"]
+    model = SAREMClassifier(propensity_attributes=["visits"]).fit(pd.DataFrame(X, columns=names), s)
+    summary = model.summary(level=0.9)
+    frame, errors = summary.to_frame(), model.standard_errors()
+    assert list(frame.index) == [("classifier", name) for name in [*names, "intercept"]] + [
+        ("propensity", "visits"),
+        ("propensity", "intercept"),
+    ]
+    np.testing.assert_allclose(frame["coef"].iloc[:3], model.coef_[0])
+    np.testing.assert_allclose(frame["std_err"].iloc[:3], errors.coef[0])
+    np.testing.assert_allclose(frame["z"], frame["coef"] / frame["std_err"])
+    np.testing.assert_allclose(frame["high"] - frame["coef"], 1.644854 * frame["std_err"], rtol=1e-6)
+    np.testing.assert_allclose(frame["coef"] - frame["low"], 1.644854 * frame["std_err"], rtol=1e-6)
+    assert summary.class_prior_interval == model.class_prior_interval(level=0.9)
+    assert summary.label_frequency == pytest.approx(model.label_frequency_)
+    text = str(summary)
+    for piece in ("SAREMClassifier", "1,200", f"{s.sum()} ({s.mean():.1%})", "[0.05", "0.95]", "P>|z|", "visits"):
+        assert piece in text
+    assert f"{model.class_prior_:.3f} [" in text
+    assert "shrunk towards 0" in text
+    width = text.splitlines()[1].count("=")
+    assert all(len(line) <= width for line in text.splitlines())
+    html = summary._repr_html_()
+    assert "blood &lt;b&gt;pressure&lt;/b&gt;" in html
+    assert "<b>pressure" not in html
+
+
+def test_p_values_are_two_sided(model):
+    block = model.summary().blocks[0]
+    np.testing.assert_allclose(block.p_value, 2 * norm.sf(np.abs(block.coef / block.std_err)))
+    np.testing.assert_array_equal((block.low < 0) & (block.high > 0), block.p_value > 0.05)
+
+
+def test_summary_without_a_penalty_says_nothing_of_one(data):
+    text = str(SAREMClassifier(propensity_attributes=[2], **FREE).fit(*data).summary())
+    assert "shrunk towards 0" not in text
+
+
+def test_summary_says_that_the_solver_did_not_converge(data):
+    with pytest.warns(ConvergenceWarning):
+        model = SAREMClassifier(propensity_attributes=[2], max_iter=2).fit(*data)
+    assert "did not converge" in str(model.summary())
+
+
+def test_long_names_are_cut(data):
+    X, s = data
+    name = "a" * 60
+    model = SAREMClassifier().fit(pd.DataFrame(X, columns=[name, "b", "c"]), s)
+    assert "a" * 37 + "..." in str(model.summary())
+    assert name not in str(model.summary())
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        SAREMClassifier(refit=True),
+        SAREMClassifier(LogisticRegression(), cross_fit=None, tol=1e-2),
+    ],
+    ids=["refit", "own classifier"],
+)
+def test_other_fits_point_to_the_bootstrap(data, fit):
+    fit.fit(*data)
+    for method in (fit.summary, fit.standard_errors, fit.class_prior_interval, fit.label_frequency_interval):
+        with pytest.raises(ValueError, match=r"no standard errors: they come .* use scarless\.diagnostics\.bootstrap"):
+            method()
+    with pytest.raises(ValueError, match="no standard errors"):
+        fit.predict_proba_interval(data[0])
+
+
+def test_too_wide_a_pair_says_so(data, monkeypatch):
+    monkeypatch.setattr(_inference, "WIDEST_MATRIX", 5)
+    monkeypatch.setattr(problem, "WIDEST_MATRIX", 5)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
+    with pytest.raises(ValueError, match=r"two models have 6 parameters; above 5 .*bootstrap_intervals"):
+        model.summary()
+    assert model.class_prior_ > 0
+
+
+def test_a_model_must_be_fitted_first():
+    with pytest.raises(NotFittedError):
+        SAREMClassifier().summary()
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "high"])
+def test_levels_are_shares(data, model, level):
+    for method in (model.summary, model.class_prior_interval, model.label_frequency_interval):
+        with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+            method(level=level)
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        model.predict_propensity_interval(data[0], level=level)
+
+
+def test_rows_are_checked(model):
+    with pytest.raises(ValueError, match="features"):
+        model.predict_proba_interval(np.zeros((2, 5)))
+
+
+def test_an_optimum_at_infinity_is_unknown():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    s = (X[:, 0] > 0).astype(int)
+    with pytest.warns(Warning):  # noqa: PT030
+        model = SAREMClassifier(**FREE).fit(X, s)
+    low, high = model.label_frequency_interval()
+    assert 0 <= low <= high <= 1
+    assert np.isfinite([low, high]).all()
+    assert "inf" in str(model.summary()) or model.standard_errors().coef[0, 0] > 10
+
+
+# --- edges
+
+
+@st.composite
+def small_tables(draw):
+    """Draw a few rows of columns that are constant, binary, normal or extreme in scale, with both labels."""
+    n, seed = draw(st.integers(2, 30)), draw(st.integers(0, 1000))
+    rng = np.random.default_rng(seed)
+    kinds = {
+        "constant": np.full(n, 3.0),
+        "binary": rng.integers(0, 2, n).astype(float),
+        "normal": rng.normal(size=n),
+        "huge": 1e10 * rng.normal(size=n),
+        "tiny": 1e-10 * rng.normal(size=n),
+        "far": 1e5 + rng.normal(size=n),
+    }
+    names = draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=4))
+    s = rng.integers(0, 2, n)
+    s[:2] = [0, 1]
+    return np.column_stack([kinds[name] for name in names]), s
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=25)
+@given(
+    table=small_tables(),
+    attributes=st.sampled_from([None, [0]]),
+    C=st.sampled_from([1e-3, 1.0, np.inf]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    make=st.sampled_from([np.asarray, sparse.csr_array]),
+)
+def test_intervals_are_intervals_whatever_the_table(table, attributes, C, dtype, make):
+    X, s = make(table[0].astype(dtype)), table[1]
+    model = SAREMClassifier(propensity_attributes=attributes, C=C, propensity_C=C, max_iter=50).fit(X, s)
+    for low, high in (model.class_prior_interval(), model.label_frequency_interval()):
+        assert 0 <= low <= high <= 1
+    for ends in (model.predict_proba_interval(X), model.predict_propensity_interval(X)):
+        assert ((ends[:, 0] >= 0) & (ends[:, 0] <= ends[:, 1]) & (ends[:, 1] <= 1)).all()
+    errors = np.concatenate([block.std_err for block in model.summary().blocks])
+    assert (errors >= 0).all()  # infinite, perhaps, but never NaN
+    assert "intercept" in str(model.summary())

@@ -1,0 +1,375 @@
+"""Any estimator: which ones read negative weights rightly, and exact corrected counts for those that count."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier
+from scarless.models._negative_weights import negative_weight_trouble
+from scarless.pair.learners import LogisticLearner, TreeLearner
+
+
+def fit_risk(estimator, data, **options):
+    return PropensityWeightedClassifier(estimator, **options).fit(data.X, data.s, propensity=data.e)
+
+
+# --- who may be given negative weights
+
+HONEST = [
+    LogisticRegression(),
+    LogisticRegression(solver="newton-cholesky"),
+    LogisticRegression(C=1e-4),
+    SGDClassifier(loss="log_loss", random_state=0),
+    MLPClassifier(random_state=0, max_iter=20),
+    DecisionTreeClassifier(),
+    DecisionTreeClassifier(criterion="entropy", max_depth=1),
+    DecisionTreeClassifier(min_samples_leaf=2000),
+    RandomForestClassifier(10, bootstrap=False, random_state=0),
+    ExtraTreesClassifier(10, random_state=0),
+    GradientBoostingClassifier(n_estimators=20),
+    HistGradientBoostingClassifier(max_iter=20),
+    HistGradientBoostingClassifier(max_iter=20, monotonic_cst=[1, 0, 0, -1]),
+    GaussianNB(),
+    BernoulliNB(),
+    MultinomialNB(),
+    ComplementNB(),
+    CategoricalNB(),
+]
+
+
+@pytest.mark.parametrize("estimator", HONEST, ids=str)
+def test_estimators_that_read_negative_weights_are_accepted(estimator):
+    assert negative_weight_trouble(estimator) is None
+
+
+@pytest.mark.parametrize(
+    ("estimator", "trouble"),
+    [
+        (LogisticRegression(solver="liblinear"), "as if it dropped or misread"),
+        (AdaBoostClassifier(), "it refuses them"),
+        (CalibratedClassifierCV(GaussianNB(), cv=2), "it refuses them"),
+    ],
+    ids=str,
+)
+def test_estimators_that_misread_negative_weights_are_refused_with_a_way_out(pu, estimator, trouble):
+    assert trouble in negative_weight_trouble(estimator)
+    with pytest.raises(ValueError, match=rf"does not honour them: .*{trouble}.*Use estimator=None .*'lbfgs'"):
+        fit_risk(estimator, pu)
+    with pytest.raises(ValueError, match="does not honour them"):
+        fit_risk(make_pipeline(StandardScaler(), estimator), pu)
+
+
+def test_liblinear_drops_rows_of_negative_weight_without_a_word(pu):
+    labelled = np.flatnonzero(pu.s)
+    X, y = np.vstack([pu.X[labelled], pu.X]), np.append(np.ones(labelled.size), np.zeros(pu.s.size))
+    weight = np.append(1 / pu.e[labelled], 1 - pu.s / pu.e)
+    model = LogisticRegression(solver="liblinear", tol=1e-8, max_iter=1000, random_state=0)
+    signed = clone(model).fit(X, y, sample_weight=weight)
+    kept = weight > 0
+    dropped = clone(model).fit(X[kept], y[kept], sample_weight=weight[kept])
+    np.testing.assert_allclose(signed.coef_, dropped.coef_, atol=1e-4)
+    exact = fit_risk(None, pu)
+    assert np.abs(signed.coef_ - exact.coef_).max() > 0.05
+
+
+def test_liblinear_is_welcome_where_no_weight_is_negative(pu):
+    inner = LogisticRegression(solver="liblinear")
+    PropensityWeightedClassifier(inner).fit(pu.X, pu.s, propensity=1.0)
+    NaiveClassifier(inner).fit(pu.X, pu.s)
+    fit_risk(inner, pu, method="likelihood")
+
+
+def test_refit_asks_the_same_question(pu):
+    with pytest.raises(ValueError, match="LogisticRegression does not honour them"):
+        SAREMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
+
+
+# --- learners that count: the counts are the propensity-corrected ones
+
+
+def test_leaf_values_are_corrected_shares(pu):
+    model = fit_risk(DecisionTreeClassifier(max_depth=3, random_state=0), pu)
+    leaf = model.estimator_.apply(pu.X)
+    p = model.predict_proba(pu.X)[:, 1]
+    for number in np.unique(leaf):
+        here = leaf == number
+        share = (pu.s / pu.e)[here].mean()
+        np.testing.assert_allclose(p[here], np.clip(share, 0, 1), atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(pu.X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("forest", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 3}, {"max_depth": 4, "ccp_alpha": 0.004}, {"max_depth": 4, "min_impurity_decrease": 0.002}],
+    ids=str,
+)
+def test_trees_by_regression_are_the_classification_trees(options, forest, seed):
+    """Gini's index and the squared error rank splits alike; on plain labels nothing else may differ.
+
+    Not fully grown: in tiny nodes many splits tie, and rounding chooses.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 3))
+    s = (rng.random(600) < expit(X[:, 0])).astype(int)
+    estimator = RandomForestClassifier(3, **options) if forest else DecisionTreeClassifier(**options)
+    estimator.set_params(random_state=0)
+    twin = TreeLearner(estimator, name="estimator")
+    twin.fit(X, s.astype(float), np.ones(600))
+    direct = clone(estimator).fit(X, s, sample_weight=np.ones(600)).predict_proba(X)
+    np.testing.assert_allclose(twin.probability(X), direct[:, 1], atol=1e-12)
+    naive = NaiveClassifier(estimator).fit(X, s)
+    np.testing.assert_allclose(naive.predict_proba(X), direct, atol=1e-12)
+    assert type(naive.estimator_) is type(estimator)  # plain labels need no twin
+
+
+def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
+    """Leaf means always exist, so nothing is scaled down and nothing is warned of."""
+    e = np.full(pu.s.size, 0.9 * pu.s.mean())
+    model = PropensityWeightedClassifier(DecisionTreeClassifier(max_depth=1, random_state=0)).fit(
+        pu.X, pu.s, propensity=e
+    )
+    leaf = model.estimator_.apply(pu.X)
+    for number in np.unique(leaf):
+        share = (pu.s / e)[leaf == number].mean()
+        np.testing.assert_allclose(model.predict_proba(pu.X)[leaf == number, 1], min(share, 1.0))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RandomForestClassifier(5, max_depth=2, random_state=0), HistGradientBoostingClassifier(max_iter=5)],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
+    options = {"method": "likelihood", "cross_fit": None, "max_iter": 3, "tol": 1e-12}
+    cold = fit_risk(estimator, pu, **options)
+    warm = fit_risk(clone(estimator).set_params(warm_start=True), pu, **options)
+    np.testing.assert_allclose(cold.predict_proba(pu.X), warm.predict_proba(pu.X))
+
+
+def test_a_pipeline_inside_needs_no_metadata_requests(pu):
+    inner = make_pipeline(StandardScaler(), GaussianNB())
+    plain = fit_risk(inner, pu, method="likelihood", random_state=0)
+    with config_context(enable_metadata_routing=True):
+        routed = fit_risk(inner, pu, method="likelihood", random_state=0)
+    np.testing.assert_allclose(plain.predict_proba(pu.X), routed.predict_proba(pu.X))
+
+
+def test_signed_copies_give_the_same_first_split(pu):
+    """The paper's weighted copies in the classification tree itself, against the tree by regression."""
+    labelled = np.flatnonzero(pu.s)
+    X, y = np.vstack([pu.X[labelled], pu.X]), np.append(np.ones(labelled.size), np.zeros(pu.s.size))
+    weight = np.append(1 / pu.e[labelled], 1 - pu.s / pu.e)
+    stump = DecisionTreeClassifier(max_depth=1, random_state=0)
+    copies = clone(stump).fit(X, y, sample_weight=weight)
+    model = fit_risk(stump, pu)
+    np.testing.assert_allclose(model.predict_proba(pu.X), np.clip(copies.predict_proba(pu.X), 0, 1), atol=1e-9)
+
+
+def test_forest_with_bootstrap_averages_corrected_shares(pu):
+    model = fit_risk(RandomForestClassifier(5, max_depth=3, random_state=0), pu)
+    trees = [tree.predict(pu.X) for tree in model.estimator_.estimators_]
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], np.clip(np.mean(trees, axis=0), 0, 1), atol=1e-12)
+    assert model.class_prior_ == pytest.approx((pu.s / pu.e).mean(), abs=0.05)
+
+
+def test_rows_per_leaf_are_rows_not_copies(pu):
+    model = fit_risk(DecisionTreeClassifier(min_samples_leaf=40, random_state=0), pu)
+    assert np.unique(model.estimator_.apply(pu.X), return_counts=True)[1].min() >= 40
+
+
+def test_trees_at_the_end_of_a_pipeline_and_with_class_weights(pu):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    bare, piped = fit_risk(tree, pu), fit_risk(make_pipeline(StandardScaler(), tree), pu)
+    np.testing.assert_allclose(bare.predict_proba(pu.X), piped.predict_proba(pu.X))
+    assert isinstance(tree, DecisionTreeClassifier)
+    weighted = fit_risk(DecisionTreeClassifier(max_depth=2, class_weight={0: 1, 1: 3}, random_state=0), pu)
+    assert isinstance(weighted.estimator_, DecisionTreeClassifier)  # by copies, which know their class
+    assert weighted.class_prior_ > bare.class_prior_
+
+
+def test_forest_of_equal_trees_is_the_tree(pu):
+    options = {"max_depth": 3, "random_state": 0}
+    forest = fit_risk(RandomForestClassifier(3, bootstrap=False, max_features=None, **options), pu)
+    tree = fit_risk(DecisionTreeClassifier(**options), pu)
+    np.testing.assert_allclose(forest.predict_proba(pu.X), tree.predict_proba(pu.X), atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [BernoulliNB(), MultinomialNB()], ids=str)
+def test_naive_bayes_holds_corrected_counts(pu, estimator):
+    X = (pu.X > 0).astype(float)
+    share = pu.s / pu.e
+    model = PropensityWeightedClassifier(estimator).fit(X, pu.s, propensity=pu.e).estimator_
+    np.testing.assert_allclose(model.class_count_, [(1 - share).sum(), share.sum()])
+    np.testing.assert_allclose(model.feature_count_, [(1 - share) @ X, share @ X])
+
+
+def test_gaussian_naive_bayes_holds_corrected_means(pu):
+    share = pu.s / pu.e
+    model = fit_risk(GaussianNB(), pu).estimator_
+    np.testing.assert_allclose(model.theta_[1], share @ pu.X / share.sum())
+    np.testing.assert_allclose(model.theta_[0], (1 - share) @ pu.X / (1 - share).sum())
+
+
+def test_negative_variances_are_reported_and_not_predicted_from():
+    # Corrected variance of the negatives: labelled rows far out, taken back 19 times each.
+    X = np.append([-50.0, 50.0], np.linspace(-1, 1, 200))[:, None]
+    s = np.append([1, 1], np.zeros(200, dtype=int))
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"not numbers: its corrected counts .*'likelihood'"),
+    ):
+        PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
+
+
+def test_boosting_on_copies_is_boosting_on_the_shares(pu):
+    # Both copies of a row fall into one leaf: gradients add up to p - s/e and weights to 1. One tree, by hand.
+    options = {"max_iter": 1, "max_leaf_nodes": 4, "min_samples_leaf": 1, "learning_rate": 1.0}
+    model = fit_risk(HistGradientBoostingClassifier(early_stopping=False, **options), pu)
+    share = pu.s / pu.e
+    z = np.log(model.predict_proba(pu.X)[:, 1] / model.predict_proba(pu.X)[:, 0])
+    prior = share.mean()
+    for value in np.unique(z.round(9)):
+        here = np.isclose(z, value)
+        newton = (share[here] - prior).sum() / (here.sum() * prior * (1 - prior))
+        assert value == pytest.approx(np.log(prior / (1 - prior)) + newton, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(), DecisionTreeClassifier(max_depth=2, random_state=0), GaussianNB()], ids=str
+)
+@pytest.mark.parametrize("method", ["risk", "likelihood"])
+def test_pipelines_get_their_weights(pu, estimator, method):
+    options = {"method": method, "max_iter": 500, "random_state": 0}
+    plain = fit_risk(estimator, pu, **options)
+    shifted = fit_risk(make_pipeline(StandardScaler(with_mean=False, with_std=False), estimator), pu, **options)
+    np.testing.assert_allclose(shifted.predict_proba(pu.X), plain.predict_proba(pu.X), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        DecisionTreeClassifier(max_depth=2, random_state=0),
+        RandomForestClassifier(5, max_depth=2, random_state=0),
+        HistGradientBoostingClassifier(max_iter=5),
+        GaussianNB(),
+        make_pipeline(StandardScaler(), LogisticRegression(solver="liblinear")),
+    ],
+    ids=str,
+)
+def test_likelihood_works_for_every_estimator_with_weights(pu, estimator):
+    model = fit_risk(estimator, pu, method="likelihood", tol=1e-3)
+    naive = NaiveClassifier(estimator).fit(pu.X, pu.s)
+    error = [np.mean((m.predict_proba(pu.X)[:, 1] - pu.f) ** 2) for m in (model, naive)]
+    assert error[0] < error[1]
+
+
+@pytest.mark.parametrize("cross_fit", [5, None])
+def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, cross_fit):
+    # NaN used to reach Newton's method, which never ended.
+    X = pu.X.copy()
+    X[3, 2] = np.nan
+    boosting = HistGradientBoostingClassifier(max_iter=3)
+    message = "The logistic model reads columns that hold NaN or infinity"
+    for model in (
+        SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit),
+        SAREMClassifier(None, boosting, propensity_attributes=[0], cross_fit=cross_fit),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, pu.s)
+    fitted = SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit, tol=0.1, slope_tol=0.1)
+    with pytest.raises(ValueError, match=message):
+        fitted.fit(pu.X, pu.s).predict_propensity(X)
+
+
+def test_logistic_learner_starts_from_its_last_result(pu):
+    learner = LogisticLearner(C=1.0)
+    learner.fit(pu.X, pu.s.astype(float), np.ones(pu.s.size))
+    first = learner.beta.copy()
+    learner.fit(pu.X, pu.s.astype(float), np.ones(pu.s.size))
+    np.testing.assert_allclose(learner.beta, first, atol=1e-8)
+
+
+def test_logistic_regression_cv_may_be_a_classifier(pu):
+    # It is a LogisticRegression to isinstance, and has no warm_start.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # scikit-learn's, about its own defaults
+        options = {"tol": 1e-2, "slope_tol": 1e-2}
+        plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=None, **options).fit(pu.X, pu.s)
+        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=2, **options).fit(pu.X, pu.s)
+        assert negative_weight_trouble(LogisticRegressionCV()) is not None
+    assert [model.Cs for model in (plain.classifier_, *crossed.classifiers_)] == [2, 2, 2]
+
+
+# --- LightGBM
+
+
+@pytest.fixture
+def lightgbm():
+    return pytest.importorskip("lightgbm", exc_type=(ImportError, OSError))
+
+
+def test_lightgbm_objective_is_the_derivative_of_softplus_minus_share_times_score(lightgbm):
+    from scarless.pair.learners import LightGBMLearner
+
+    t, z, w = np.array([0.0, 0.4, 3.0]), np.array([-1.0, 0.3, 2.0]), np.array([1.0, 2.0, 0.5])
+    gradient, curvature = LightGBMLearner._objective(t, z, w)
+
+    def loss(z):
+        return w * (np.logaddexp(0, z) - t * z)
+
+    h = 1e-4
+    np.testing.assert_allclose(gradient, (loss(z + h) - loss(z - h)) / (2 * h), atol=1e-7)
+    np.testing.assert_allclose(curvature, (loss(z + h) - 2 * loss(z) + loss(z - h)) / h**2, atol=1e-6)
+    for weighted, plain in zip((gradient, curvature), LightGBMLearner._objective(t, z, None), strict=True):
+        np.testing.assert_allclose(weighted, w * plain)
+
+
+@pytest.mark.parametrize("method", ["risk", "likelihood"])
+def test_lightgbm_recovers_probabilities_better_than_naive(simulated, lightgbm, method):
+    data = simulated(n=1500)
+    inner = lightgbm.LGBMClassifier(n_estimators=20, num_leaves=6, verbose=-1, n_jobs=1)
+    model = fit_risk(inner, data, method=method, tol=1e-2)
+    naive = NaiveClassifier(inner).fit(data.X, data.s)
+    error = [np.mean((m.predict_proba(data.X)[:, 1] - data.f) ** 2) for m in (model, naive)]
+    assert error[0] < 0.5 * error[1]
+
+
+def test_lightgbm_without_a_split_predicts_the_mean_share(pu, lightgbm):
+    inner = lightgbm.LGBMClassifier(n_estimators=1, min_split_gain=1e9, verbose=-1, n_jobs=1)
+    model = fit_risk(inner, pu)
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], (pu.s / pu.e).mean(), rtol=1e-5)
+
+
+def test_only_classifiers_of_lightgbm(pu, lightgbm):
+    with pytest.raises(ValueError, match="estimator=LGBMRegressor has no predict_proba"):
+        fit_risk(lightgbm.LGBMRegressor(), pu)
+
+
+def test_clipped_probabilities_are_probabilities(pu):
+    model = fit_risk(DecisionTreeClassifier(random_state=0), pu)
+    p = model.predict_proba(pu.X)
+    assert p.min() >= 0
+    assert p.max() <= 1
+    assert (pu.s / pu.e).max() > 1

@@ -1,0 +1,410 @@
+"""The relaxed fit: scale and level found again, an optimum at every level, and nothing that units or copies change."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, log_expit
+from scipy.stats import norm
+
+from scarless import SAREMClassifierCV
+from scarless.numerics.linear import Design
+from scarless.numerics.relaxed import centre_of
+from scarless.pair.relaxed import Levels, _Fits, levels_interval, mixed_interval, relax, relax_roughly
+from scarless.pair.rows import engine_of
+
+
+def simulate(n=600, seed=0):
+    """Return attributes, the class's true logits, and labels; the propensity sees the last two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1, 1, 2] + [0, 0, 5]
+    u = 2.0 * X[:, 0] - 0.3
+    e = expit(X[:, 1] - 0.5 * (X[:, 2] - 5) + 0.2)
+    return X, u, (rng.random(n) < expit(u) * e).astype(float)
+
+
+E_COLUMNS = np.array([1, 2])
+
+
+def relaxed(X, u, s, w=None, *, rough=False, columns=E_COLUMNS, **options):
+    w = np.ones(s.size) if w is None else np.asarray(w, dtype=float)
+    return (relax_roughly if rough else relax)(engine_of(X), Design.of(columns), u, s, w, **options)
+
+
+def assert_same(one, other, *, atol=1e-8, e=True):
+    for name in ("centre", "shift", "slope", "class_prior", "label_frequency"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), abs=atol), name
+    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
+    if e:
+        np.testing.assert_allclose(one.e, other.e, atol=atol)
+    for got, want in zip(one.levels, other.levels, strict=True):
+        np.testing.assert_allclose(got, want, atol=100 * atol)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate()
+
+
+@pytest.fixture(scope="module")
+def found(data):
+    X, u, s = data
+    return relaxed(X, 0.5 * u + 0.4, s)
+
+
+# --- what it finds
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.7), (1.0, -1.0)])
+def test_scale_and_level_are_found_again(slope, shift):
+    X, u, s = simulate(n=40000, seed=1)
+    found = relaxed(X, slope * u + shift, s)
+    assert found.converged
+    assert found.slope == pytest.approx(1 / slope, rel=0.06)
+    np.testing.assert_allclose(found(slope * u + shift), u, atol=0.3)
+    assert found.class_prior == pytest.approx(expit(u).mean(), abs=0.015)
+    np.testing.assert_allclose(found.e, [1.0, -0.5, 2.7], atol=0.2)
+    low, high = levels_interval([found.levels], "class_prior", 0.95)
+    assert low < expit(u).mean() < high
+
+
+def test_class_prior_and_label_frequency_are_those_of_the_relaxed_models(data, found):
+    X, u, s = data
+    f, e = expit(found(0.5 * u + 0.4)), expit(X[:, E_COLUMNS] @ found.e[:-1] + found.e[-1])
+    assert found.class_prior == pytest.approx(f.mean(), rel=1e-10)
+    assert found.label_frequency == pytest.approx(f @ e / f.sum(), rel=1e-10)
+    value = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
+    assert found.log_likelihood == pytest.approx(value, rel=1e-10)
+    assert found.class_prior == pytest.approx(found.levels.mean, abs=1e-3)
+
+
+class Objective:
+    """Minus the penalised log-likelihood, written anew; ridges of 1 on log slope and standardised coefficients."""
+
+    def __init__(self, X, u, s, w, v=0.0):
+        Z = X[:, E_COLUMNS]
+        mean = np.average(Z, axis=0, weights=w)
+        self.Z = (Z - mean) / np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
+        self.u, self.s, self.w, self.v, self.m = u, s, w, v, centre_of(u, w)
+
+    def logits(self, theta, shift):
+        return self.m + shift + np.exp(theta[0]) * (self.u - self.m), self.v + self.Z @ theta[1:-1] + theta[-1]
+
+    def log_likelihood(self, theta, shift):
+        """Return log(f e) of labelled rows; of others log(1 - f e), where 1 - f e = (1 - f) + f (1 - e)."""
+        u, v = self.logits(theta, shift)
+        labelled = log_expit(u) + log_expit(v)
+        return self.w @ np.where(self.s == 1, labelled, np.logaddexp(log_expit(-u), log_expit(u) + log_expit(-v)))
+
+    def __call__(self, theta, shift):
+        return 0.5 * theta[:-1] @ theta[:-1] - self.log_likelihood(theta, shift)
+
+    def best(self, shift):
+        return minimize(self, np.zeros(4), args=(shift,), method="BFGS", options={"gtol": 1e-6})
+
+    def standardised(self, found, X, w):
+        """Return a relaxation's parameters as this objective has them."""
+        Z = X[:, E_COLUMNS]
+        mean = np.average(Z, axis=0, weights=w)
+        unit = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
+        return np.array([np.log(found.slope), *(found.e[:-1] * unit), found.e[-1] + mean @ found.e[:-1]])
+
+
+def test_all_but_the_level_is_at_its_best(data, found):
+    X, u, s = data
+    w = np.ones(s.size)
+    own = Objective(X, 0.5 * u + 0.4, s, w)
+    theta, h = own.standardised(found, X, w), 1e-4
+    steps = h * np.eye(4)
+    gradient = [(own(theta + step, found.shift) - own(theta - step, found.shift)) / (2 * h) for step in steps]
+    np.testing.assert_allclose(gradient, 0, atol=1e-3)
+    best = own.best(found.shift)
+    assert own(theta, found.shift) == pytest.approx(best.fun, abs=1e-6)
+    along_level = (own(theta, found.shift + h) - own(theta, found.shift - h)) / (2 * h)
+    assert abs(along_level) > 0.01  # the mean over levels is not the top
+
+
+@pytest.mark.parametrize("audits", [0.0, 4.0, 30.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
+    """Against a minimiser of scipy's: penalised log-likelihood, and a Beta density of the label frequency."""
+    X, u, s = data
+    rng = np.random.default_rng(0)
+    w, v = (rng.random(s.size) + 0.5 if weighted else np.ones(s.size)), 0.3 * rng.normal(size=s.size)
+    levels = relaxed(X, 0.5 * u, s, w, v=v, audits=audits).levels
+    own = Objective(X, 0.5 * u, s, w, v)
+    # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
+    first = _Fits.of(engine_of(X), Design.of(E_COLUMNS), 0.5 * u, s, w, v, audits).at_top().theta[1]
+    likely = np.flatnonzero((levels.log_density > levels.log_density.max() - 5) & (levels.shift != first))
+    assert likely.size > 4
+    for i in likely[:: max(1, likely.size // 4)]:
+        best = own.best(levels.shift[i])
+        f, e = map(expit, own.logits(best.x, levels.shift[i]))
+        c = levels.label_frequency[i]
+        assert levels.log_density[i] - audits * 0.5 * np.log(c * (1 - c)) == pytest.approx(-best.fun, abs=1e-6)
+        # These are not flat there: a gain of 1e-9 per row left undone is 1e-4 in the parameters.
+        assert c == pytest.approx((w * f) @ e / (w @ f), abs=1e-4)
+        assert levels.class_prior[i] == pytest.approx(w @ f / w.sum(), abs=1e-4)
+        assert levels.slope[i] == pytest.approx(np.exp(best.x[0]), abs=1e-4)
+
+
+def test_the_rough_answer_is_the_most_likely_level(data, found):
+    X, u, s = data
+    rough = relaxed(X, 0.5 * u + 0.4, s, rough=True)
+    assert rough.levels.class_prior.size == 1
+    assert rough.levels.weight.tolist() == [1.0]
+    w = np.ones(s.size)
+    own = Objective(X, 0.5 * u + 0.4, s, w)
+    start = np.append(own.standardised(rough, X, w), rough.shift)
+
+    def audited(theta):
+        """Four imaginary positives at the mean of the propensity attributes; a tenth of a row for the class's level."""
+        level, logit = own.m + theta[-1], theta[-2]
+        pulls = sum(k * (np.logaddexp(0, z) - 0.5 * z) for k, z in ((4.0, logit), (0.1, level)))
+        return own(theta[:-1], theta[-1]) + pulls
+
+    best = minimize(audited, start + 0.1, method="BFGS", options={"gtol": 1e-6})
+    assert audited(start) == pytest.approx(best.fun, abs=1e-6)
+    np.testing.assert_allclose(start, best.x, atol=5e-3)
+
+
+# --- levels
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_ascend_and_their_weights_are_shares(seed):
+    X, u, s = simulate(n=250, seed=seed)
+    levels = relaxed(X, 0.5 * u, s).levels
+    assert levels.class_prior.size > 5
+    assert (np.diff(levels.class_prior) > 0).all()
+    counts = levels.weight > 1e-6
+    assert (np.diff(levels.label_frequency[counts]) < 0).all()
+    for weight in (levels.weight, levels.doubtful_weight):
+        assert weight.sum() == pytest.approx(1, rel=1e-12)
+        assert (weight >= 0).all()
+    assert levels.class_prior[0] < levels.mean < levels.class_prior[-1]
+    assert levels.log_density[[0, -1]].max() < levels.log_density.max() - 5  # both ends are out of the question
+
+
+def lognormal_levels(n=200, deviation=0.2):
+    """Return levels whose density per logarithm of the class prior is normal, unevenly spaced."""
+    x = np.sort(np.log(0.3) + deviation * np.append(norm.ppf((np.arange(n) + 0.5) / n), np.linspace(-9, 9, n)))
+    log_density = -0.5 * ((x - np.log(0.3)) / deviation) ** 2
+    return Levels(
+        np.exp(x), np.full(x.size, 0.5), log_density, np.zeros(x.size), x, np.ones(x.size), np.zeros(x.size, bool)
+    )
+
+
+def test_weights_are_density_times_the_way_however_the_levels_are_spaced():
+    levels = lognormal_levels()
+    assert levels.mean == pytest.approx(0.3 * np.exp(0.5 * 0.2**2), rel=1e-3)
+    variance = levels.mean**2 * (np.exp(0.2**2) - 1)
+    assert levels.deviation == pytest.approx(np.sqrt(variance), rel=5e-3)
+
+
+def test_a_nat_counts_for_a_third_in_intervals():
+    levels = lognormal_levels(n=2000)
+    low, high = levels_interval([levels], "class_prior", 0.95)
+    half = np.sqrt(3) * 0.2 * norm.ppf(0.975)
+    np.testing.assert_allclose(np.log([low, high]), np.log(0.3) + np.array([-half, half]), atol=5e-3)
+
+
+# --- a mixture's interval
+
+
+def test_an_interval_of_a_mixture_has_its_quantiles():
+    grid = np.linspace(-8, 14, 20001)
+    parts = [(0.0, 1.0), (4.0, 2.0)]
+    weights = [norm.pdf(grid, *part) for part in parts]
+    weights = [weight / weight.sum() for weight in weights]
+    for level in (0.5, 0.8, 0.95):
+        got = mixed_interval([grid, grid], weights, level)
+        for end, share in zip(got, (0.5 - level / 2, 0.5 + level / 2), strict=True):
+            exact = brentq(lambda x, q=share: np.mean([norm.cdf(x, *part) for part in parts]) - q, -8, 14)
+            assert end == pytest.approx(exact, abs=2e-3)
+
+
+def test_parts_of_a_mixture_count_alike_however_many_values_they_have():
+    many, one = np.linspace(0.1, 0.2, 1000), np.array([0.9])
+    assert mixed_interval([many, one], [np.full(1000, 1e-3), np.ones(1)], 0.5) == pytest.approx((0.15, 0.9), abs=1e-3)
+    assert mixed_interval([np.array([0.2]), np.array([0.6])], [np.ones(1)] * 2, 0.5) == (0.2, 0.6)
+
+
+def test_intervals_of_mixtures_nest_and_do_not_care_for_the_order():
+    rng = np.random.default_rng(0)
+    parts, weights = [rng.random(30), rng.random(7)], [np.full(30, 1 / 30), np.full(7, 1 / 7)]
+    wide, narrow = (mixed_interval(parts, weights, level) for level in (0.9, 0.5))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    assert mixed_interval(parts[::-1], weights[::-1], 0.9) == pytest.approx(wide, rel=1e-12)
+    assert mixed_interval([part[::-1] for part in parts], weights, 0.9) == pytest.approx(wide, rel=1e-12)
+
+
+# --- what changes nothing
+
+
+def test_units_and_shifts_of_propensity_attributes_change_nothing(data, found):
+    X, u, s = data
+    scale, shift = np.array([1.0, 1000.0, -0.01]), np.array([0.0, -30.0, 2.0])
+    other = relaxed(X * scale + shift, 0.5 * u + 0.4, s)
+    assert_same(found, other, atol=1e-6, e=False)
+    coef = other.e[:-1] * scale[E_COLUMNS]
+    np.testing.assert_allclose(coef, found.e[:-1], atol=1e-6)
+    assert other.e[-1] + other.e[:-1] @ shift[E_COLUMNS] == pytest.approx(found.e[-1], abs=1e-6)
+
+
+def test_the_order_of_rows_changes_nothing(data, found):
+    X, u, s = data
+    order = np.random.default_rng(0).permutation(s.size)
+    assert_same(found, relaxed(X[order], 0.5 * u[order] + 0.4, s[order]), atol=1e-7)
+
+
+@pytest.mark.parametrize("rough", [True, False])
+def test_repeated_rows_are_weights_and_rows_of_weight_0_do_not_count(data, rough):
+    X, u, s = data
+    w = np.random.default_rng(0).integers(0, 4, size=s.size)
+    wild = np.where(w > 0, u, 1e3)  # what has no weight may say anything
+    weighted = relaxed(X + 50.0 * (w == 0)[:, None], wild, np.where(w > 0, s, 1.0 - s), w, rough=rough)
+    repeated = relaxed(np.repeat(X, w, axis=0), np.repeat(u, w), np.repeat(s, w), rough=rough)
+    assert_same(weighted, repeated, atol=1e-6)
+
+
+def test_sparse_attributes_whose_mean_is_0_are_dense_ones():
+    X, u, s = simulate()
+    X = X - X.mean(axis=0)
+    assert_same(relaxed(X, u, s), relaxed(sparse.csr_array(X), u, s), atol=1e-6)
+
+
+def test_what_is_known_of_the_propensity_is_an_offset(data):
+    """With all of it known, nothing is left for attributes to say: only a constant is fitted."""
+    X, u, s = data
+    v = 0.4 * X[:, 1] - 0.1
+    constant = relaxed(X, u, s, v=v, columns=np.arange(0))
+    assert constant.e.size == 1
+    shifted = relaxed(X, u, s, v=v + 2.0, columns=np.arange(0), audits=0.0)
+    plain = relaxed(X, u, s, v=v, columns=np.arange(0), audits=0.0)
+    assert shifted.e[0] + 2.0 == pytest.approx(plain.e[0], abs=5e-3)
+    assert shifted.class_prior == pytest.approx(plain.class_prior, abs=2e-3)
+
+
+# --- of linear models
+
+
+def test_a_relaxed_linear_model_is_linear(data, found):
+    X = data[0]
+    beta = np.array([0.7, -1.0, 0.2, 0.4])
+    logits = X @ beta[:-1] + beta[-1]
+    moved = found.of_linear(beta)
+    np.testing.assert_allclose(X @ moved[:-1] + moved[-1], found(logits), rtol=1e-11, atol=1e-11)
+
+
+def test_logits_at_every_level_are_those_moved_and_stretched_there(found):
+    u = np.linspace(-3, 3, 7)
+    columns = found.at_levels(u)
+    assert columns.shape == (7, found.levels.shift.size)
+    for shift, slope, column in zip(found.levels.shift, found.levels.slope, columns.T, strict=True):
+        np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
+
+
+# --- what must not break
+
+
+def assert_finite(found):
+    for value in (found.centre, found.shift, found.slope, *found.e, found.log_likelihood):
+        assert np.isfinite(value)
+    assert 0 < found.class_prior < 1
+    assert 0 < found.label_frequency < 1
+    assert all(np.isfinite(field).all() for field in found.levels)
+    assert (found.levels.weight >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda u: np.where(u > 0, 13.8, -13.8),
+        lambda u: np.where(u > 0, 700.0, -700.0),
+        lambda u: np.where(u > 0, -30.0, 30.0),  # the wrong way round
+        np.zeros_like,
+        lambda u: np.full_like(u, 5.0),
+        lambda u: np.full_like(u, -40.0),
+        lambda u: 1e-9 * u,
+    ],
+    ids=["clipped", "saturated", "inverted", "zero", "constant", "far", "tiny"],
+)
+def test_saturated_and_constant_logits_have_finite_answers(data, change):
+    X, u, s = data
+    assert_finite(relaxed(X, change(u), s))
+
+
+@pytest.mark.parametrize("kind", ["constant", "copied", "separating", "rare"])
+def test_odd_propensity_attributes_have_finite_answers(data, kind):
+    X, u, s = data
+    X = X.copy()
+    X[:, 2] = {"constant": 7.0, "copied": X[:, 1], "separating": s, "rare": np.arange(s.size) == 3}[kind]
+    found = relaxed(X, u, s)
+    assert_finite(found)
+    if kind == "constant":
+        assert found.e[1] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_labelled", [1, 2, 590])
+def test_few_labels_and_few_without_have_finite_answers(data, n_labelled):
+    X, u, _ = data
+    s = np.zeros(u.size)
+    s[np.argsort(-u)[:n_labelled]] = 1.0
+    assert_finite(relaxed(X, u, s))
+
+
+@pytest.mark.parametrize("shift", [-1.5, -0.2, 0.0, 0.7])
+def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shift):
+    X, u, s = simulate()
+    columns = np.arange(3)
+    for hold in (None, np.array([0.1, 0.8, -0.4, 0.2])):
+        fits = _Fits.of(engine_of(X), Design.of(columns), u, s, np.ones(s.size), np.zeros(s.size), 0.0, hold)
+        point = fits.at(shift, np.zeros(6))
+        assert point.theta[1] == shift
+        assert point.converged
+
+
+def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
+    X, u, s = simulate(300)
+    columns, hold = np.arange(3), np.array([0.5, -0.5, 0.3, -1.0])  # far from the truth
+    held = relaxed(X, u, s, columns=columns, hold=hold, audits=0.0)
+    free = relaxed(X, u, s, columns=columns, audits=0.0)
+    moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
+    assert 0.1 < moved < gone
+    assert held.levels.class_prior.min() < held.class_prior < held.levels.class_prior.max()
+
+
+def few_labels(seed=101):
+    """Return a table with about 20 labels for 1,400 positives: nothing but the audits says how many there are."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2_500, 4))
+    y = rng.random(2_500) < expit(3 * X[:, 0] - X[:, 1] + 0.5)
+    return X, y, (y & (rng.random(2_500) < expit(X[:, 3] - 4.5))).astype(int)
+
+
+def test_imaginary_audits_rule_nothing_out_and_are_told_of():
+    X, y, s = few_labels()
+    model = SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], random_state=0).fit(X, s)
+    low, high = model.class_prior_interval()
+    assert low < y.mean() < high
+    assert "The labels hardly tell the class prior" in str(model.summary())
+    plenty = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], random_state=0).fit(*simulate(2_000)[::2])
+    assert "hardly tell" not in str(plenty.summary())
+
+
+def test_intervals_hold_levels_that_are_not_believed():
+    """Where the propensity sees all that the classifier sees, the walk goes on where the two have changed places."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000, 4))
+    u = 1.2 * X[:, 0] - 0.5
+    y = rng.random(1_000) < expit(u)
+    s = (y & (rng.random(1_000) < expit(1.5 * X[:, 3]))).astype(float)
+    found = relaxed(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), audits=0.0)
+    levels = found.levels
+    assert levels.exchanged.any()
+    assert not levels.exchanged.all()
+    assert levels.weight[levels.exchanged].sum() == 0.0
+    assert levels.doubtful_weight[levels.exchanged].sum() > 0.0
+    low, high = levels_interval([levels], "class_prior", 0.95)
+    assert low < y.mean() < high
