@@ -18,9 +18,11 @@ from scipy.special import expit, logit
 
 from benchmarks.runner import Row, newest, print_rows, run, timed
 from scarless import SAREMClassifier
+from scarless.numerics.linear import Design
 from scarless.pair.basins import climb_all
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
-from scarless.pair.starts import PairProblem, Start
+from scarless.pair.starts import Start
 
 Array = np.ndarray
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
@@ -40,7 +42,8 @@ class SmallProblem(NamedTuple):
         f, e = self.options["classification_attributes"], self.options["propensity_attributes"]
         C, propensity_C = self.options["C"], self.options["propensity_C"]
         s = self.s.astype(float)
-        return PairProblem(engine_of(self.X), s, np.ones(s.size), np.array(f), np.array(e), C, propensity_C)
+        f, e = Design.of(np.array(f)), Design.of(np.array(e))
+        return PairProblem(engine_of(self.X), s, np.ones(s.size), f, e, C, propensity_C)
 
 
 def small_problem(seed: int) -> SmallProblem:

@@ -11,7 +11,7 @@ from scarless.engines.units import Units, how_to_read
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
-from scarless.pair.logistic import imagine_audits
+from scarless.pair.problem import imagine_audits
 
 OPTIONS = {"tol": 1e-15, "max_iter": 200}
 

@@ -6,11 +6,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from scarless import NaiveClassifier, SAREMClassifier
+from scarless.numerics.linear import Design
 from scarless.numerics.newton import downhill_of_saddle
 from scarless.pair.basins import climb_all
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 from scarless.pair.starts import (
-    PairProblem,
     Start,
     all_labelled_start,
     all_positive_start,
@@ -39,7 +40,8 @@ def fit_table(case, X, s):
 
 def problem_of(pu, f_columns, e_columns):
     X, s = np.asarray(pu.X), pu.s.astype(float)
-    return PairProblem(engine_of(X), s, np.ones(s.size), np.array(f_columns), np.array(e_columns), 1.0, 1.0)
+    f, e = Design.of(np.array(f_columns)), Design.of(np.array(e_columns))
+    return PairProblem(engine_of(X), s, np.ones(s.size), f, e)
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.97])
@@ -251,11 +253,11 @@ def small_problem(seed, *, same=False):
 
 def best_of_any(X, s, options, rng, n_starts=20):
     """Return the lowest objective from starts with coefficients and intercepts of all sizes."""
-    f, e = options["classification_attributes"], options["propensity_attributes"]
-    engine = engine_of(X)
-    problem = PairProblem(engine, s.astype(float), np.ones(s.size), f, e, options["C"], options["propensity_C"])
-    n = problem.f.n_parameters + problem.e.n_parameters
-    starts = [Start(str(i), rng.normal(size=n) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)]
+    f, e = (Design.of(options[name]) for name in ("classification_attributes", "propensity_attributes"))
+    problem = PairProblem(engine_of(X), s.astype(float), np.ones(s.size), f, e, options["C"], options["propensity_C"])
+    starts = [
+        Start(str(i), rng.normal(size=problem.n_parameters) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)
+    ]
     return climb_all(problem, starts, tol=1e-10, max_iter=500)[0].basin.objective
 
 

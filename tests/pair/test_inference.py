@@ -20,6 +20,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair import inference as _inference
 from scarless.pair.inference import pair_inference
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
 FREE = {"C": np.inf, "propensity_C": np.inf}
@@ -99,9 +100,8 @@ def expected_inference(data, model):
     sums = engine.with_rows(s=s.astype(float), w=w).total(
         LogisticPair(f, e).sums, np.append(beta_f, beta_e), Curvature.EXPECTED
     )
-    inference = pair_inference(
-        engine, f, e, s.astype(float), w, beta_f, beta_e, C=np.inf, propensity_C=np.inf, information=sums.curvature
-    )
+    problem = PairProblem(engine, s.astype(float), w, f, e, np.inf, np.inf)
+    inference = pair_inference(problem, beta_f, beta_e, information=sums.curvature)
     return inference, sums.curvature
 
 
@@ -227,17 +227,8 @@ def test_rows_are_taken_in_blocks(data, model, monkeypatch):
 def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
     X, s = data
     given = model._inference
-    again = pair_inference(
-        engine_of(X),
-        given.f,
-        given.e,
-        s.astype(float),
-        np.ones(len(s)),
-        given.beta_f,
-        given.beta_e,
-        C=1,
-        propensity_C=1,
-    )
+    problem = PairProblem(engine_of(X), s.astype(float), np.ones(len(s)), given.f, given.e)
+    again = pair_inference(problem, given.beta_f, given.beta_e)
     np.testing.assert_allclose(given.information, again.information, rtol=1e-6, atol=1e-6)
     assert not again.expected
 
@@ -246,9 +237,8 @@ def test_away_from_an_optimum_the_expected_information_stands_in(data):
     X, s = data
     design = Design.of(np.arange(3))
     beta = np.array([3.0, -3.0, 3.0, 2.0])
-    inference = pair_inference(
-        engine_of(X), design, design, s.astype(float), np.ones(len(s)), beta, beta, C=np.inf, propensity_C=np.inf
-    )
+    problem = PairProblem(engine_of(X), s.astype(float), np.ones(len(s)), design, design, np.inf, np.inf)
+    inference = pair_inference(problem, beta, beta)
     assert inference.expected
     assert (inference.precision.values > -1e-10).all()
 

@@ -12,10 +12,10 @@ from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn
 from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.newton import Status
 from scarless.outside.notices import warn_user
+from scarless.pair.fit import PairFit
 from scarless.pair.inference import PairInference, pair_inference
-from scarless.pair.logistic import PairFit
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed_search import RelaxedPairFit
-from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 
@@ -101,17 +101,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "gain": np.array([at.gain for at in fits[0].solution.history]),
             "step": np.array([at.step for at in fits[0].solution.history]),
         }
-        self._inference = pair_inference(
-            problem.engine,
-            problem.f,
-            problem.e,
-            problem.s,
-            problem.w,
-            chosen.f,
-            chosen.e,
-            C=problem.C,
-            propensity_C=problem.propensity_C,
-        )
+        self._inference = pair_inference(problem._replace(audits=None), chosen.f, chosen.e)
         self.relaxation_ = chosen.relaxation
         self._levels = (chosen.relaxation.levels, *(each.levels for each in chosen.possible))
         self.log_likelihood_ = self._inference.log_likelihood
@@ -134,19 +124,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "step": np.array([at.step for at in fit.solution.history]),
         }
         w = problem.w
-        inference = pair_inference(
-            problem.engine,
-            problem.f,
-            problem.e,
-            problem.s,
-            w,
-            beta_f,
-            fit.e,
-            C=problem.C,
-            propensity_C=problem.propensity_C,
-            information=fit.information,
-            audits=problem.audits,
-        )
+        inference = pair_inference(problem, beta_f, fit.e, information=fit.information)
         self._levels = ()
         self._warn_of_units(problem.engine.units)
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.

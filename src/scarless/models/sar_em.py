@@ -20,11 +20,13 @@ from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.pair.basins import Step, choose, climb_all, warn_if_exchangeable
 from scarless.pair.em import EMStep, em
+from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.pair.logistic import PairFit, fit_targets, imagine_audits, predict
+from scarless.pair.logistic import fit_targets, predict
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training, engine_of
-from scarless.pair.starts import PairProblem, check_starts, make_starts
+from scarless.pair.starts import check_starts, make_starts
 
 Vector = NDArray[np.float64]
 
@@ -265,8 +267,8 @@ class SAREMClassifier(CrossedClassifier):
         self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
         self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         if type(self.classifier) is type(self.propensity_model) and not means_all(self.propensity_attributes):
-            penalties = (float(self.C), float(self.propensity_C))
-            warn_if_exchangeable(self._f_columns, self._e_columns, type(self).__name__, penalties=penalties)
+            f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
+            warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
         self._crossed = None
         if solver == "newton":
             self._fit_newton(training)
@@ -374,8 +376,8 @@ class SAREMClassifier(CrossedClassifier):
         X, s, w = training
         tol = 1e-10 if self.tol is None else self.tol
         engine = engine_of(X)
-        audits = imagine_audits(engine, Design.of(self._e_columns), w, self._audits(0.0))
-        problem = PairProblem(engine, s, w, self._f_columns, self._e_columns, self.C, self.propensity_C, audits)
+        f, e = Design.of(self._f_columns), Design.of(self._e_columns)
+        problem = PairProblem(engine, s, w, f, e, self.C, self.propensity_C).with_audits(self._audits(0.0))
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         progress = _print_climb if self.verbose else None
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)

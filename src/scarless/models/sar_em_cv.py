@@ -18,11 +18,10 @@ from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import counted
 from scarless.pair.folds import Fold, check_folds
-from scarless.pair.logistic import imagine_audits
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
 from scarless.pair.rows import Training, engine_of
-from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 
@@ -218,7 +217,7 @@ classes_, n_features_in_, feature_names_in_
         )
         if not means_all(self.propensity_attributes):
             for columns in sets.values():
-                warn_if_exchangeable(columns, e_columns, type(self).__name__)
+                warn_if_exchangeable(Design.of(columns), Design.of(e_columns), type(self).__name__)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         paths = self._paths(training, list(sets.values()), e_columns)
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
@@ -255,11 +254,10 @@ classes_, n_features_in_, feature_names_in_
     def _paths(self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp]) -> list[Path]:
         """Return what is to be walked: each set of attributes."""
         engine, s, w = engine_of(training.X), training.s, training.weight
-        exchangeable = e_columns.size == training.X.shape[1]
-        audits = imagine_audits(engine, Design.of(e_columns), w, self.imaginary_audits, exchangeable=exchangeable)
-        return [
-            Path(i, PairProblem(engine, s, w, columns, e_columns, 1.0, 1.0, audits)) for i, columns in enumerate(sets)
-        ]
+        e, exchangeable = Design.of(e_columns), e_columns.size == training.X.shape[1]
+        audits = imagine_audits(engine, e, w, self.imaginary_audits, exchangeable=exchangeable)
+        problems = [PairProblem(engine, s, w, Design.of(columns), e, audits=audits) for columns in sets]
+        return [Path(i, problem) for i, problem in enumerate(problems)]
 
     def _fold_fits(self, paths: list[Path], grid: Grid, training: Training, folds: list[Fold]) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
@@ -293,11 +291,11 @@ classes_, n_features_in_, feature_names_in_
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
         if self.relax:
             chosen = combine(members, fits, folds, training, self.imaginary_audits, self.selection_.possible)
-            self.classification_attributes_ = chosen.problem.f_columns
+            self.classification_attributes_ = chosen.problem.f.indices
             self._store_relaxed(chosen, [fit for _, fit, _ in members])
         else:
             ((problem, fit, _),) = members
-            self.classification_attributes_ = problem.f_columns
+            self.classification_attributes_ = problem.f.indices
             self._store_pair(problem, fit)
         if self.selection_.wide:
             low, high = self.selection_.class_priors

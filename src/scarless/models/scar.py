@@ -13,8 +13,9 @@ from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.linear import Design
-from scarless.pair.logistic import fit_pair
-from scarless.pair.rows import engine_of
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem
+from scarless.pair.rows import all_columns, engine_of
 
 Vector = NDArray[np.float64]
 
@@ -160,9 +161,9 @@ class SCARClassifier(KnownPropensityClassifier):
         return tags
 
     def _fit_jointly(self, X: Any, s: Vector, w: Vector) -> None:
-        f, e = Design(slice(None), X.shape[1]), Design.of(np.arange(0))
-        tol = 1e-8 if self.tol is None else self.tol
-        fit = fit_pair(engine_of(X), f, e, s, w, C=self.C, propensity_C=1.0, tol=tol, max_iter=self.max_iter)
+        f, tol = all_columns(X), 1e-8 if self.tol is None else self.tol
+        problem = PairProblem(engine_of(X), s, w, f, Design.of(np.arange(0)), self.C)
+        fit = fit_pair(problem, None, FitOptions(tol, self.max_iter))
         warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=tol)
         self._store_linear(fit.f, f)
         self.n_iter_ = fit.solution.n_iter

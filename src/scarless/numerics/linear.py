@@ -46,6 +46,14 @@ class Design:
         """Number of coefficients and the intercept."""
         return self.n_columns + 1
 
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """The columns as numbers."""
+        if isinstance(self.columns, slice):
+            start = self.columns.start or 0
+            return np.arange(start, start + self.n_columns)
+        return np.asarray(self.columns)
+
     def take(self, X: Any) -> Any:
         """Return the block's columns that this model sees; all of them is the block itself."""
         if self.n_columns == X.shape[1] and isinstance(self.columns, slice):

@@ -16,8 +16,10 @@ from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Status, Trace
 from scarless.outside.notices import warn_user
-from scarless.pair.logistic import PairFit, predict, summarise_pair
-from scarless.pair.starts import PairProblem, Start, exchanged_start, see_the_same, the_papers_start
+from scarless.pair.fit import FitOptions, PairFit, fit_pair, summarise
+from scarless.pair.logistic import predict
+from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.starts import Start, exchanged_start, the_papers_start
 
 __all__ = [
     "Basin",
@@ -165,14 +167,14 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
 
 
 def warn_if_exchangeable(
-    f_columns: NDArray[np.intp],
-    e_columns: NDArray[np.intp],
+    f: Design,
+    e: Design,
     name: str,
     *,
     penalties: tuple[float, float] | None = None,
 ) -> None:
     """Warn that the labels cannot say which of two models is the classifier; `penalties` are those of both models."""
-    if see_the_same(f_columns, e_columns):
+    if see_the_same(f, e):
         unchanged = "without changing the fit, and the labels cannot say which is which"
         if penalties is not None and penalties[0] != penalties[1]:
             unchanged = (
@@ -181,7 +183,7 @@ def warn_if_exchangeable(
                 "is shrunk, and say nothing of which is the classifier"
             )
         warn_user(
-            f"{name}: classifier and propensity model see the same {f_columns.size} attributes, so the two can be "
+            f"{name}: classifier and propensity model see the same {f.n_columns} attributes, so the two can be "
             f"exchanged {unchanged}. The way round that the "
             "paper's start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
             "propensity_attributes only what drives the labelling, or leave some of it out of "
@@ -191,11 +193,10 @@ def warn_if_exchangeable(
 
 
 def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
-    engine, s, w, f, e = problem.engine, problem.s, problem.w, problem.f, problem.e
-    total = float(w.sum())
-    progress = rules.reporter(start.name, total)
-    fit = problem.fit(start.parameters, tol=rules.tol, max_iter=rules.max_iter, progress=progress)
-    summary = summarise_pair(engine, f, e, s, w, fit.f, fit.e)
+    total = problem.weight
+    options = FitOptions(rules.tol, rules.max_iter, progress=rules.reporter(start.name, total))
+    fit = fit_pair(problem, start.parameters, options)
+    summary = summarise(problem, fit.f, fit.e)
     basin = Basin(
         objective=fit.solution.value,
         log_likelihood=summary.log_likelihood,

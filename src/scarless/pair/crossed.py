@@ -16,7 +16,8 @@ from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, final_step, refuse_gaps
-from scarless.pair.logistic import fit_known_propensity, imagine_audits
+from scarless.pair.logistic import fit_known_propensity
+from scarless.pair.problem import imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of

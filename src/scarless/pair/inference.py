@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
-from scarless.engines import Engine
 from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import uncertainty
 from scarless.numerics.linear import Design, Matrix, logits
-from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
-from scarless.pair.logistic import Audits, exchange, ridge_of
+from scarless.pair.logistic import ridge_of
+from scarless.pair.problem import Audits, PairProblem, exchange, see_the_same
 from scarless.pair.rows import all_labelled
 
 Vector = NDArray[np.float64]
@@ -104,17 +104,12 @@ class PairInference:
     @property
     def exchangeable(self) -> bool:
         """Whether both models see the same columns."""
-        f, e = self._columns()
-        return f.size > 0 and np.array_equal(np.sort(f), np.sort(e))
+        return see_the_same(self.f, self.e)
 
     @property
     def exchanged(self) -> Vector:
         """The parameters of exchangeable models with each in the other's place: the same likelihood."""
-        return exchange(self.beta_f, self.beta_e, *self._columns())
-
-    def _columns(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        every = np.arange(self.sums.columns.size)
-        return every[self.f.columns], every[self.e.columns]
+        return exchange(self.beta_f, self.beta_e, self.f, self.e)
 
     def needed_information(self) -> Matrix:
         """Return the information matrix, or say why there is none."""
@@ -179,39 +174,27 @@ class PairInference:
 
 
 def pair_inference(
-    engine: Engine,
-    f: Design,
-    e: Design,
-    s: Vector,
-    w: Vector,
-    beta_f: Vector,
-    beta_e: Vector,
-    *,
-    C: float,
-    propensity_C: float,
-    information: Matrix | None = None,
-    audits: Audits | None = None,
+    problem: PairProblem, beta_f: Vector, beta_e: Vector, *, information: Matrix | None = None
 ) -> PairInference:
     """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
 
     `information` is that of the likelihood at these parameters, where the solver has it already. Otherwise, and where
     it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
     """
-    engine = engine.with_rows(s=s, w=w)
+    engine, f, e = problem.rows, problem.f, problem.e
     sums = engine.total(uncertainty.pair_sums, f, e, beta_f, beta_e)
     noise, expected = _NOISE[np.dtype(engine.dtype)], False
-    if f.n_parameters + e.n_parameters > WIDEST_MATRIX:
+    if problem.n_parameters > WIDEST_MATRIX:
         information = None
     else:
-        beta, pair = np.concatenate([beta_f, beta_e]), LogisticPair(f, e)
-        ridge = np.diag(pair_ridge(f, e, C, propensity_C))
+        beta, pair, ridge = np.concatenate([beta_f, beta_e]), problem.objective, np.diag(problem.ridge)
         # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
         if information is None or not uncertainty.is_definite(information + ridge, noise=noise):
             information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
             if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
                 information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
-    n_rows = int(np.count_nonzero(w))
-    return PairInference(f, e, beta_f, beta_e, C, propensity_C, n_rows, sums, information, expected, noise, audits)
+    n_rows, penalties = int(np.count_nonzero(problem.w)), (problem.C, problem.propensity_C)
+    return PairInference(f, e, beta_f, beta_e, *penalties, n_rows, sums, information, expected, noise, problem.audits)
 
 
 def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:

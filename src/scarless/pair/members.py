@@ -13,12 +13,11 @@ from scarless.pair.cross_fit import Tell
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.pair.folds import Fold
-from scarless.pair.logistic import imagine_audits
 from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed import Relaxation, relax
 from scarless.pair.relaxed_search import held_out_logits, relax_candidates
 from scarless.pair.rows import Training, engine_of
-from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -72,7 +71,7 @@ def logistic_member(
     engine, grid = engine_of(X), Grid(_CS, np.array([options.propensity_C]))
     exchangeable = bool(np.isin(f_columns, e_columns).all())
     audits = imagine_audits(engine, Design.of(e_columns), w, options.audits, exchangeable=exchangeable)
-    problem = PairProblem(engine, s, w, f_columns, e_columns, 1.0, 1.0, audits)
+    problem = PairProblem(engine, s, w, Design.of(f_columns), Design.of(e_columns), audits=audits)
     path = Path(0, problem)
     settings = {"tol": _PATH_TOL, "max_iter": options.max_iter}
     fits = [fits_without([path], grid, X, train, **settings) for train, _ in folds]  # type: ignore[arg-type]

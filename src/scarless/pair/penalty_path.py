@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from scarless.checks.tables import take_rows
 from scarless.numerics import likelihood
-from scarless.pair.logistic import PairFit, imagine_audits
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
-from scarless.pair.starts import PairProblem, the_papers_start
+from scarless.pair.starts import the_papers_start
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -75,7 +76,7 @@ def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple
         for C, neighbour in _outwards(grid.Cs):
             problem = path.problem._replace(C=C, propensity_C=propensity_C)
             begin = start if neighbour is None else column[neighbour]
-            fit = problem.fit(begin, tol=tol, max_iter=max_iter, damp_indefinite=True)
+            fit = fit_pair(problem, begin, FitOptions(tol, max_iter, damp_indefinite=True))
             column[C] = fit.solution.parameters
             yield place[C, propensity_C], fit
         first[propensity_C] = column[middle]
@@ -90,7 +91,8 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
     for number, (here, here_e) in enumerate(steps, start=1):
         exact = tol if number == len(steps) else max(tol, 1e-8)
-        fit = problem._replace(C=here, propensity_C=here_e).fit(at, tol=exact, max_iter=max_iter, damp_indefinite=True)
+        options = FitOptions(exact, max_iter, damp_indefinite=True)
+        fit = fit_pair(problem._replace(C=here, propensity_C=here_e), at, options)
         at = fit.solution.parameters
     return fit
 
@@ -101,14 +103,11 @@ def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: flo
     f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
     converged = np.zeros(size * len(paths), dtype=bool)
     for number, path in enumerate(paths):
-        s, w, audits = path.problem.s[train], path.problem.w[train], path.problem.audits
-        if audits is not None:
-            audits = imagine_audits(engine, path.problem.e, w, audits.weight)
-        inside = path._replace(problem=path.problem._replace(engine=engine, s=s, w=w, audits=audits))
+        inside = path._replace(problem=path.problem.on(engine, path.problem.s[train], path.problem.w[train]))
         for place, fit in walk(inside, grid, tol=tol, max_iter=max_iter):
             column = number * size + place
-            f[np.append(path.problem.f_columns, n_columns), column] = fit.f
-            e[np.append(path.problem.e_columns, n_columns), column] = fit.e
+            f[np.append(path.problem.f.indices, n_columns), column] = fit.f
+            e[np.append(path.problem.e.indices, n_columns), column] = fit.e
             converged[column] = fit.converged
     return FoldFits(f, e, converged)
 

@@ -14,7 +14,8 @@ from scarless.numerics.linear import Design, logits
 from scarless.numerics.objectives import KnownPropensity
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
-from scarless.pair.logistic import Audits, propensity_start, ridge_of
+from scarless.pair.logistic import propensity_start, ridge_of
+from scarless.pair.problem import Audits
 
 Vector = NDArray[np.float64]
 

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.linear import Design
+from scarless.pair.fit import PairFit
 from scarless.pair.folds import Fold
-from scarless.pair.logistic import PairFit
 from scarless.pair.penalty_path import FoldFits
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, relax, relax_roughly
 from scarless.pair.rows import Training
-from scarless.pair.starts import PairProblem
 
 Vector = NDArray[np.float64]
 
@@ -41,8 +42,8 @@ def relax_candidates(
 ) -> list[FoldFits]:
     """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
     relaxed = [FoldFits(fit.f.copy(), fit.e.copy(), fit.converged) for fit in fits]
-    columns = np.append(problem.e_columns, training.X.shape[1])
-    exchangeable = problem.e_columns.size == training.X.shape[1]
+    columns = np.append(problem.e.indices, training.X.shape[1])
+    exchangeable = problem.e.indices.size == training.X.shape[1]
     for candidate in range(fits[0].f.shape[1]):
         u, times = held_out_logits(fits, folds, training.X, candidate)
         weight = np.where(times > 0, training.weight, 0.0)
@@ -71,7 +72,7 @@ def combine(
     beta, u = np.zeros(n_columns + 1), np.zeros(training.s.size)
     found: list[Relaxation] = []
 
-    hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e_columns.size == n_columns else None
+    hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
     def relaxed(logits: Vector, times: Vector) -> Relaxation:
         weight = np.where(times > 0, training.weight, 0.0)
@@ -80,15 +81,15 @@ def combine(
     for own, fit, candidate in members:
         logits, times = held_out_logits(fits, folds, training.X, candidate)
         found.append(relaxed(logits, times))
-        beta[np.append(own.f_columns, n_columns)] += found[-1].of_linear(fit.f) / len(members)
+        beta[np.append(own.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
         u += found[-1](logits) / len(members)
     last = found[0]
     if len(members) > 1:
         last = relaxed(u, times)
         beta = last.of_linear(beta)
-    columns = np.unique(np.concatenate([own.f_columns for own, *_ in members]))
+    columns = np.unique(np.concatenate([own.f.indices for own, *_ in members]))
     bears = float(np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)]))
-    whole = problem._replace(f_columns=columns, C=bears * (last.slope**2 if len(members) > 1 else 1.0))
+    whole = problem._replace(f=Design.of(columns), C=bears * (last.slope**2 if len(members) > 1 else 1.0))
     chosen = {candidate for *_, candidate in members}
     others = [relaxed(*held_out_logits(fits, folds, training.X, other)) for other in possible if other not in chosen]
     return RelaxedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])

@@ -3,7 +3,7 @@
 Each start is a vector of both models' parameters.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -12,21 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.engines import Engine
 from scarless.engines.blas import BLAS
 from scarless.numerics.linear import Design, logits, squared_sums
-from scarless.numerics.newton import Trace
 from scarless.numerics.roots import find_root
-from scarless.pair.logistic import (
-    Audits,
-    PairFit,
-    balanced_start,
-    exchange,
-    fit_pair,
-    fit_targets,
-    paper_start,
-    propensity_start,
-)
+from scarless.pair.fit import FitOptions, fit_pair, paper_start
+from scarless.pair.logistic import balanced_start, fit_targets, propensity_start
+from scarless.pair.problem import PairProblem
 
 Vector = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -51,80 +42,6 @@ class Start(NamedTuple):
     parameters: Vector
 
 
-class PairProblem(NamedTuple):
-    """The rows, the columns that each model sees, and the penalties."""
-
-    engine: Engine
-    s: Vector
-    w: Vector
-    f_columns: Columns
-    e_columns: Columns
-    C: float
-    propensity_C: float
-    audits: Audits | None = None
-
-    @property
-    def f(self) -> Design:
-        """What the classifier sees."""
-        return Design.of(self.f_columns)
-
-    @property
-    def e(self) -> Design:
-        """What the propensity model sees."""
-        return Design.of(self.e_columns)
-
-    @property
-    def exchangeable(self) -> bool:
-        """Whether both models see the same attributes."""
-        return see_the_same(self.f_columns, self.e_columns)
-
-    @property
-    def mirrored(self) -> "PairProblem":
-        """The problem with each model's penalty on the other."""
-        return self._replace(C=self.propensity_C, propensity_C=self.C)
-
-    def thinned(self, n_rows: int) -> "PairProblem":
-        """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
-        step = max(1, self.s.size // n_rows)
-        return self._replace(engine=self.engine.every(step), s=self.s[::step], w=self.w[::step])
-
-    def fit(
-        self,
-        start: Vector | None,
-        *,
-        tol: float,
-        max_iter: int,
-        damp_indefinite: bool = False,
-        progress: Callable[[Trace], None] | None = None,
-    ) -> PairFit:
-        """Fit both models from a start; None is the paper's."""
-        return fit_pair(
-            self.engine,
-            self.f,
-            self.e,
-            self.s,
-            self.w,
-            C=self.C,
-            propensity_C=self.propensity_C,
-            tol=tol,
-            max_iter=max_iter,
-            start=start,
-            damp_indefinite=damp_indefinite,
-            audits=self.audits,
-            progress=progress,
-        )
-
-    @property
-    def labelled_share(self) -> float:
-        """Share of rows that are labelled: no class prior is below it."""
-        return float(self.w @ self.s) / float(self.w.sum())
-
-
-def see_the_same(f_columns: Columns, e_columns: Columns) -> bool:
-    """Whether both models see the same attributes, so that they can be exchanged."""
-    return f_columns.size > 0 and np.array_equal(np.sort(f_columns), np.sort(e_columns))
-
-
 def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
     """Return `n_starts` starts of a kind; fewer where the kind has fewer.
 
@@ -142,9 +59,7 @@ def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.G
 
 def exchanged_start(problem: PairProblem, start: Start) -> Start:
     """Return a start with each model in the other's place."""
-    n_f = problem.f.n_parameters
-    f, e = start.parameters[:n_f], start.parameters[n_f:]
-    return Start(f"{start.name}, exchanged", exchange(f, e, problem.f_columns, problem.e_columns))
+    return Start(f"{start.name}, exchanged", problem.exchanged(start.parameters))
 
 
 def _of_kind(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
@@ -183,8 +98,7 @@ def check_starts(estimator: Any, solver: str) -> None:
 
 def the_papers_start(problem: PairProblem) -> Start:
     """Return the balanced classifier of labelled against unlabelled rows, and the propensity that it implies."""
-    engine, s, w, C, propensity_C = problem.engine, problem.s, problem.w, problem.C, problem.propensity_C
-    return Start("paper", paper_start(engine, problem.f, problem.e, s, w, C=C, propensity_C=propensity_C))
+    return Start("paper", paper_start(problem))
 
 
 def exclusion_start(problem: PairProblem) -> Start:
@@ -193,8 +107,9 @@ def exclusion_start(problem: PairProblem) -> Start:
     What these attributes do to the labels is then the propensity's work first; in the climb that follows the classifier
     sees them too, and takes of it what raises the likelihood.
     """
-    own = ~np.isin(problem.f_columns, problem.e_columns)
-    fit = problem._replace(f_columns=problem.f_columns[own]).fit(None, tol=_ROUGH, max_iter=200)
+    columns = problem.f.indices
+    own = ~np.isin(columns, problem.e.indices)
+    fit = fit_pair(problem._replace(f=Design.of(columns[own])), None, FitOptions(_ROUGH))
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))
@@ -202,7 +117,7 @@ def exclusion_start(problem: PairProblem) -> Start:
 
 def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
     """Return the paper's start with the classifier's intercept moved until its mean is the class prior."""
-    engine, s, w, *_ = problem
+    engine, s, w = problem.engine, problem.s, problem.w
     beta = balanced_start(engine, problem.f, s, w, C=problem.C)
     z = engine.collect(_block_logits, problem.f, beta)
 
@@ -218,14 +133,14 @@ def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
 
 def all_labelled_start(problem: PairProblem) -> Start:
     """Return the naive classifier, and a propensity that is high everywhere."""
-    engine, s, w, *_ = problem
+    engine, s, w = problem.engine, problem.s, problem.w
     f = fit_targets(engine, problem.f, s, w, C=problem.C, tol=_ROUGH, max_iter=50).parameters
     return Start("all labelled", np.concatenate([f, _constant_model(problem.e, _HIGH)]))
 
 
 def all_positive_start(problem: PairProblem) -> Start:
     """Return a classifier that is high everywhere, and the propensity that then explains the labels alone."""
-    engine, s, w, *_ = problem
+    engine, s, w = problem.engine, problem.s, problem.w
     e = fit_targets(engine, problem.e, s, w, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
     return Start("all positive", np.concatenate([_constant_model(problem.f, _HIGH), e]))
 
@@ -249,10 +164,9 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
     forty; three begin at other class priors. On a thousand rows that is quick. The starts are drawn with a seed of
     their own, so that two fits agree.
     """
-    n_parameters = problem.f.n_parameters + problem.e.n_parameters
-    if n_parameters > _SCOUT_PARAMETERS:
+    if problem.n_parameters > _SCOUT_PARAMETERS:
         return []
-    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // n_parameters)
+    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // problem.n_parameters)
     part = problem.thinned(max(_SCOUT_ROWS, int(_SCOUT_LABELS / problem.labelled_share)))
     if not 0.0 < part.labelled_share < 1.0:
         return []
@@ -269,14 +183,14 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
 
 
 def _rough_climb(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
-    solution = problem.fit(start, tol=_ROUGH, max_iter=100).solution
+    solution = fit_pair(problem, start, FitOptions(_ROUGH, max_iter=100)).solution
     return solution.value, solution.parameters
 
 
 def _one_after_the_other(problem: PairProblem, rng: np.random.Generator) -> Iterator[Start]:
     """Yield the paper's start, the one by exclusion where it is another, both extremes, scouted, and random ones."""
     yield the_papers_start(problem)
-    if np.isin(problem.f_columns, problem.e_columns).any():
+    if np.isin(problem.f.indices, problem.e.indices).any():
         yield exclusion_start(problem)
     yield all_labelled_start(problem)
     yield all_positive_start(problem)

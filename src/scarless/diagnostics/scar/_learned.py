@@ -22,7 +22,8 @@ from scarless.label_frequency.held_out_scores import (
     out_of_fold_scores,
 )
 from scarless.numerics.linear import Design
-from scarless.pair.logistic import fit_pair
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
 Vector = NDArray[np.float64]
@@ -116,8 +117,8 @@ def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) 
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(s, s.astype(np.int64)):
-        engine, w = engine_of(X[others]), np.ones(others.size)
-        fit = fit_pair(engine, f, constant, s[others], w, C=1.0, propensity_C=1.0, tol=1e-8, max_iter=200)
+        problem = PairProblem(engine_of(X[others]), s[others], np.ones(others.size), f, constant)
+        fit = fit_pair(problem, None, FitOptions(1e-8))
         scores[fold] = X[fold] @ fit.f[:-1] + fit.f[-1]
     return scores
 

@@ -10,7 +10,8 @@ from scarless.engines import Engine
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import Curvature, LogisticPair
-from scarless.pair.logistic import fit_pair
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
 Vector = NDArray[np.float64]
@@ -93,9 +94,8 @@ def _pair(n_class: int, n_labelling: int) -> LogisticPair:
 
 
 def _climb(engine: Engine, pair: LogisticPair, s: Vector, start: Vector | None = None) -> Solution:
-    w = np.ones(s.size)
-    fit = fit_pair(engine, pair.f, pair.e, s, w, C=FREE, propensity_C=FREE, tol=TOL, max_iter=MAX_ITER, start=start)
-    return fit.solution
+    problem = PairProblem(engine, s, np.ones(s.size), pair.f, pair.e, FREE, FREE)
+    return fit_pair(problem, start, FitOptions(TOL, MAX_ITER)).solution
 
 
 def _height(solution: Solution) -> float:

@@ -17,8 +17,9 @@ from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
 from scarless.outside.extras import need
+from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import Interval, PairInference, pair_inference, quantile
-from scarless.pair.logistic import fit_pair
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
 Vector = NDArray[np.float64]
@@ -226,14 +227,14 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
 def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
+    problem = PairProblem(engine, s, w, own.f, own.e, own.C, own.propensity_C, own.audits)
     starts = [basin.parameters for basin in getattr(model, "basins_", [])]
     if own.exchangeable:
         starts.append(own.exchanged)
     found = [own]
     for start in starts:
-        penalties: dict[str, Any] = {"C": own.C, "propensity_C": own.propensity_C, "audits": own.audits}
-        fit = fit_pair(engine, own.f, own.e, s, w, **penalties, tol=1e-10, max_iter=200, start=start)
-        other = pair_inference(engine, own.f, own.e, s, w, fit.f, fit.e, **penalties)
+        fit = fit_pair(problem, start, FitOptions(1e-10))
+        other = pair_inference(problem, fit.f, fit.e)
         if all(abs(other.positives - known.positives) > _APART * float(own.sums.weight) for known in found):
             found.append(other)
     return found[1:]

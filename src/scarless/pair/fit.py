@@ -1,0 +1,98 @@
+"""Both models of a problem fitted together, by Fisher scoring and Newton."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.numerics import likelihood
+from scarless.numerics.linear import Design, Matrix, logits
+from scarless.numerics.newton import Solution, Status, Trace
+from scarless.pair.logistic import balanced_start, predict, propensity_start
+from scarless.pair.problem import PairProblem
+
+Vector = NDArray[np.float64]
+
+
+class FitOptions(NamedTuple):
+    """How exactly, how long, and how boldly a solver climbs."""
+
+    tol: float  # predicted gain per unit of row weight, below which a climb ends
+    max_iter: int = 200
+    damp_indefinite: bool = False  # saves iterations where penalties are weak; may end at a nearer optimum
+    progress: Callable[[Trace], None] | None = None
+
+
+class PairFit(NamedTuple):
+    """Both models' parameters and how they were found."""
+
+    f: Vector
+    e: Vector
+    solution: Solution
+    log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
+    information: Matrix | None  # observed, of the rows, at the solution; None where the solver did not need it
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver met its stopping rule."""
+        return self.solution.status is Status.CONVERGED
+
+
+class PairSummary(NamedTuple):
+    """What a fitted pair says of all rows together; each a weighted sum over rows."""
+
+    log_likelihood: float
+    positives: float
+    labelled_positives: float
+    propensities: float  # over all rows, positive or not
+
+
+def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) -> PairFit:
+    """Fit classifier and propensity model from a start; None is the paper's."""
+    beta = paper_start(problem) if start is None else start
+    penalised, free = problem.penalised, math.isinf(problem.C) or math.isinf(problem.propensity_C)
+
+    def climb(beta: Vector, max_iter: int) -> Solution:
+        return penalised.solve(
+            beta,
+            total_weight=problem.weight,
+            tol=options.tol,
+            max_iter=max_iter,
+            may_diverge=free,
+            damp_indefinite=options.damp_indefinite,
+            progress=options.progress,
+        )
+
+    solution = climb(beta, options.max_iter)
+    # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
+    follow = not free or problem.exchangeable or problem.f.n_columns + problem.e.n_columns == 0
+    while follow and solution.n_iter < options.max_iter and (beside := penalised.beside_saddle(solution)) is not None:
+        solution = solution.followed_by(climb(beside, options.max_iter - solution.n_iter))
+    log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
+    information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
+    return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information)
+
+
+def summarise(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> PairSummary:
+    """Return observed log-likelihood, expected positives and labelled positives, and propensities, in one pass."""
+    sums = problem.rows.total(_block_summary, problem.f, problem.e, beta_f, beta_e)
+    return PairSummary(*(float(total) for total in sums))
+
+
+def paper_start(problem: PairProblem) -> Vector:
+    """Return the paper's first pair: a balanced classifier, then the propensity that its probabilities imply."""
+    engine, s, w = problem.engine, problem.s, problem.w
+    f = balanced_start(engine, problem.f, s, w, C=problem.C)
+    probability = predict(engine, problem.f, f)
+    return np.concatenate([f, propensity_start(engine, problem.e, s, w, probability, C=problem.propensity_C)])
+
+
+def _block_summary(
+    X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector
+) -> tuple[NDArray[np.float64], ...]:
+    u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
+    terms = likelihood.pair_terms(u, v)
+    value = likelihood.log_likelihood(u, v, rows["s"], terms)
+    return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e, terms.e))
