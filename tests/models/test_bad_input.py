@@ -541,6 +541,7 @@ def test_a_penalty_beyond_all_numbers_leaves_no_coefficient(C):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* gives the label away:UserWarning")
 def test_tolerances_and_columns_at_the_end_of_all_numbers():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))

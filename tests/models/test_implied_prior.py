@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -85,3 +86,47 @@ def test_a_cross_fit_that_disagrees_puts_the_propensities_in_question(simulated)
     model = PropensityWeightedClassifier(tree, method="likelihood", random_state=0)
     with pytest.warns(UserWarning, match="It is cross-fitted, .* Check the propensities"):
         model.fit(pu.X, pu.s, propensity=np.maximum(upside_down, 0.25))
+
+
+LOW = r"imply a class prior of \d+\.\d{3}, the mean of s/e.*: more positives than rows.* SAREMClassifier to estimate"
+
+
+@pytest.mark.parametrize("propensity", [0.02, 0.1])
+@pytest.mark.parametrize(
+    "estimator", [None, LogisticRegression(), DecisionTreeClassifier(max_depth=3, random_state=0)], ids=str
+)
+def test_propensities_that_are_too_low_are_told_of_by_both_methods(data, estimator, propensity):
+    X = 0.1 * data.X
+    for method in ("risk", "likelihood"):
+        model = PropensityWeightedClassifier(estimator, method=method, random_state=0)
+        with pytest.warns(UserWarning, match=LOW) as record:
+            model.fit(X, data.s, propensity=propensity)
+        assert len(record) == 1
+        with pytest.warns(UserWarning, match=LOW):
+            SCARClassifier(propensity, estimator=estimator, method=method).fit(X, data.s)
+
+
+def test_too_few_rows_to_be_sure_are_told_of_where_all_are_called_positive():
+    X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 20 == 0
+    assert implied_prior(s, np.full(100, 0.03), np.ones(100)).error > 0.3  # 1.67, with an error that allows for 1
+    with pytest.warns(UserWarning, match=LOW):
+        model = PropensityWeightedClassifier(method="likelihood").fit(X, s, propensity=0.03)
+    assert model.class_prior_ > 0.95
+
+
+def test_a_table_of_positives_most_of_which_are_labelled_is_believed():
+    X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 20 > 0
+    PropensityWeightedClassifier(method="likelihood").fit(X, s, propensity=0.94)
+
+
+def test_the_risks_warning_does_not_send_anyone_into_the_same_trap(data):
+    with pytest.warns(ConvergenceWarning, match="method='likelihood' helps only if this is chance"):
+        PropensityWeightedClassifier().fit(0.1 * data.X, data.s, propensity=0.02)
+
+
+def test_a_logistic_likelihood_that_disagrees_is_told_of(simulated):
+    pu = simulated(n=2000, low=0.05, high=0.95)
+    wrong = np.maximum(1 - pu.e, 0.25)
+    with pytest.warns(UserWarning, match=r"The propensities are wrong, the class is not logistic .*Check both"):
+        PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=wrong)
+    PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=pu.e)

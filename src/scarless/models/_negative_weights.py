@@ -33,7 +33,8 @@ def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = N
     warn_user(
         f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
         "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
-        "Check the propensities, or use method='likelihood'.",
+        "Check the propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if this is "
+        "chance: with propensities that are too low it calls nearly all rows positive too.",
         ConvergenceWarning,
     )
     return share * _LARGEST_PRIOR / prior

@@ -26,8 +26,8 @@ from scarless.models._base import (
 from scarless.models._crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.models._em import em_known_propensity
 from scarless.models._folds import check_folds, refuse_odd_cv
-from scarless.models._implied_prior import implied_prior, warn_if_contradicted
-from scarless.models._learners import as_learner, check_weighted_classifier
+from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
+from scarless.models._learners import TreeLearner, as_learner, check_weighted_classifier
 from scarless.models._logistic import fit_known_propensity, fit_targets
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 
@@ -66,9 +66,17 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         p = self._training_probability(X)
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
         self.class_prior_ = float(w @ p) / float(w.sum())
-        if self.estimator is not None and self._corrects:
-            crossed = isinstance(self._learner, CrossedLearner)
-            warn_if_contradicted(self.class_prior_, implied_prior(s, e, w), type(self).__name__, crossed=crossed)
+        if self._corrects:
+            self._warn_of_prior(implied_prior(s, e, w), float(w @ s) / float(w.sum()), method)
+
+    def _warn_of_prior(self, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
+        learner = None if self.estimator is None else self._learner
+        if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
+            return  # possible_shares has told
+        model = "memorised"
+        if learner is None or isinstance(learner, CrossedLearner):
+            model = "logistic" if learner is None else "crossed"
+        warn_of_prior(self.class_prior_, implied, labelled_share, type(self).__name__, model=model)
 
     def _training_probability(self, X: Any) -> Vector:
         """Return the training rows' probabilities; of a cross-fit, by models that have not seen them."""
