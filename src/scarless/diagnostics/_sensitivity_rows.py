@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.data.kinds import plain_array, refuse_odd_vector
 from scarless.data.labels import LabelCoding
 from scarless.data.options import check_choice
+from scarless.data.row_names import check_row_order
 from scarless.data.vectors import FloatVector, check_indicator, check_propensity, check_vector
-from scarless.diagnostics._row_names import called, check_row_order
+from scarless.diagnostics._row_names import called
 from scarless.metrics._predictions import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models._uncertainty import refuse_wrapped

@@ -21,8 +21,9 @@ from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_share, check_whole
 from scarless.data.progress import progress_bar
+from scarless.data.row_names import index_of
 from scarless.data.vectors import check_counts, check_random_stream
-from scarless.diagnostics._row_names import called, index_of
+from scarless.diagnostics._row_names import called
 from scarless.models._uncertainty import attribute_names, refuse_wrapped
 
 Vector = NDArray[np.float64]

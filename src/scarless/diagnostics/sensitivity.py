@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from scarless.data.notices import warn_user
 from scarless.data.options import real_number, shown
+from scarless.data.row_names import check_row_order, index_of
 from scarless.data.vectors import (
     FloatVector,
     check_indicator,
@@ -17,7 +18,7 @@ from scarless.data.vectors import (
     check_propensity,
     check_weight,
 )
-from scarless.diagnostics._row_names import check_names, check_row_order, index_of
+from scarless.diagnostics._row_names import check_names
 from scarless.diagnostics._sensitivity_rows import Rows, check_explained, fitted_values, make_quantity
 from scarless.diagnostics.sensitivity_results import SensitivityBounds, SensitivityCurve, TippingPoint
 from scarless.numerics.sharp_bounds import (

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.data.kinds import refuse_unread
 from scarless.data.notices import warn_user
 from scarless.data.options import check_choice, check_jobs
+from scarless.data.row_names import warn_of_row_order
 from scarless.data.tables import check_foreign_table
 from scarless.data.vectors import check_propensity
 from scarless.models._base import (
@@ -291,6 +292,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
             propensity = 1.0
         e = check_propensity(propensity, n_rows=training.s.size)
+        warn_of_row_order(X, propensity=propensity)
         self._fit_known(training, e, method)
         return self
 
@@ -316,6 +318,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
         refuse_unread(X, "X")
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
+        warn_of_row_order(X, propensity=propensity)
         return self._posterior(X, s, e, known=True)
 
     def score(
@@ -352,4 +355,5 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
         else:
             e = check_propensity(propensity, n_rows=e.size)
+            warn_of_row_order(X, propensity=propensity)
         return self._mean_log_likelihood(X, y, e, sample_weight)
