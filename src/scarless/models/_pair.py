@@ -112,6 +112,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             C=problem.C,
             propensity_C=problem.propensity_C,
         )
+        self._warn_of_units(problem.engine.units)
         self.relaxation_ = chosen.relaxation
         self._levels = (chosen.relaxation.levels, *(each.levels for each in chosen.possible))
         self.log_likelihood_ = self._inference.log_likelihood
