@@ -185,3 +185,31 @@ def test_ends_of_a_slice_are_names_or_numbers(ends):
 def test_a_step_of_zero_leads_nowhere():
     with pytest.raises(ValueError, match="attributes is a slice with a step of 0; leave the step out"):
         check_attributes(slice(None, None, 0), None, n_columns=3, names=None, parameter="attributes")
+
+
+NUMBERED = pd.DataFrame(np.eye(4), columns=[3, 0, 1, 2])
+TOLD = (
+    r"has the number 3, which is a position, as in scikit-learn: the column called 2. The column called 3 is at "
+    r"position 0. Call .*: X.rename\(columns=str\), and '2' or '3'"
+)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [3, [3], [np.int64(3)], range(3, 4), lambda X: [X.columns[0]]],
+    ids=["3", "[3]", "np", "range", "call"],
+)
+def test_numbers_that_are_the_name_of_another_column_are_told_of(attributes):
+    with pytest.warns(UserWarning, match=f"propensity_attributes {TOLD}"):
+        columns = _columns(attributes, names=None, X=NUMBERED)
+    assert columns.tolist() == [3]
+
+
+@pytest.mark.parametrize("attributes", [-1, slice(3, 4), [False, False, False, True], lambda X: [False] * 3 + [True]])
+def test_what_no_name_says_is_a_position_without_a_word(attributes):
+    assert _columns(attributes, names=None, X=NUMBERED).tolist() == [3]
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 3], [10, 20, 30, 40], [3.0, 0.0, 1.0, 2.0], list("3012")], ids=str)
+def test_columns_called_by_their_positions_or_by_something_else_are_left_alone(labels):
+    assert _columns([3], names=None, X=pd.DataFrame(np.eye(4), columns=labels)).tolist() == [3]

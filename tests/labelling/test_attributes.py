@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR
+from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR, StratifiedSAR
 
 VALUES = np.array([[0.0, 5.0, 1.0], [2.0, 0.0, 0.0], [1.0, 3.0, 0.0], [0.0, 1.0, 4.0]])
 NAMES = ["age", "visits", "Income"]
@@ -37,7 +37,16 @@ def test_dtypes(form, dtype):
 
 def test_integers_are_positions_even_where_a_frame_has_integer_names():
     X = pd.DataFrame(VALUES, columns=[2, 0, 1])
-    np.testing.assert_array_equal(LogisticSAR([2], [1.0]).propensity(X), LogisticSAR([2], [1.0]).propensity(VALUES))
+    told = "attributes has the number 2, which is a position, .* column called 2 is at position 0"
+    for mechanism in (
+        LogisticSAR([2], [1.0]),
+        GeometricMeanSAR(2),
+        StepSAR(2, [0.5], [0.2, 0.8]),
+        StratifiedSAR(2, {0: 0.5, 1: 0.6, 4: 0.7}),
+    ):
+        with pytest.warns(UserWarning, match=told):
+            e = mechanism.propensity(X)
+        np.testing.assert_array_equal(e, mechanism.propensity(VALUES))
 
 
 def test_other_columns_may_hold_anything():

@@ -22,7 +22,9 @@ from scarless import (
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
+    StratifiedSCARClassifier,
 )
+from scarless.label_frequency import ElkanNoto
 
 ALL = [SAREMClassifier, SCARClassifier, NaiveClassifier, PropensityWeightedClassifier]
 every_model = pytest.mark.parametrize("kind", ALL)
@@ -541,6 +543,7 @@ def test_a_penalty_beyond_all_numbers_leaves_no_coefficient(C):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* gives the label away:UserWarning")
 def test_tolerances_and_columns_at_the_end_of_all_numbers():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
@@ -551,3 +554,44 @@ def test_tolerances_and_columns_at_the_end_of_all_numbers():
         for C in (1.0, 2.0, np.inf):  # the weighted risk falls along this column without end
             model = SCARClassifier(C=C, label_frequency=0.7).fit(X, s)
             assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("parameter", ["y", "sample_weight", "propensity"])
+def test_a_series_in_another_order_than_the_rows_is_told_of(pu, parameter):
+    X = pd.DataFrame(pu.X, columns=list("abcd"), index=np.random.default_rng(0).permutation(400))
+    given = {"y": pu.s, "sample_weight": np.ones(400), "propensity": pu.e}
+    model = PropensityWeightedClassifier().fit(X, **given)
+    named = {name: pd.Series(values, index=X.index) for name, values in given.items()}
+    PropensityWeightedClassifier().fit(X, **named)
+    other = named | {parameter: named[parameter].sort_index()}
+    told = rf"{parameter} is taken by position, .* pass {parameter}\.loc\[X\.index\]"
+    with pytest.warns(UserWarning, match=told) as record:
+        PropensityWeightedClassifier().fit(X, **other)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    with pytest.warns(UserWarning, match=told):
+        model.score(X, **other)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAREMClassifier(propensity_attributes=["c"]),
+        SAREMClassifierCV(propensity_attributes=["c"], Cs=[1.0], cv=2, random_state=0),
+        SCARClassifier(0.6),
+        SCARClassifier("elkan-noto"),
+        StratifiedSCARClassifier(["g"], label_frequency="elkan-noto"),
+        NaiveClassifier(),
+        SARStackingClassifier(propensity_attributes=["c"], random_state=0),
+        ElkanNoto(random_state=0),
+    ],
+    ids=str,
+)
+def test_every_fit_and_posterior_tells_of_labels_in_another_order(pu, model):
+    X = pd.DataFrame(pu.X, columns=list("abcd"), index=np.random.default_rng(0).permutation(400))
+    X, s = X.assign(g=X.index % 2), pd.Series(pu.s)
+    with pytest.warns(UserWarning, match="y is taken by position"):
+        model.fit(X, s)
+    if hasattr(model, "predict_posterior"):
+        with pytest.warns(UserWarning, match="s is taken by position"):
+            model.predict_posterior(X, s)

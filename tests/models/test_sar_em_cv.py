@@ -349,3 +349,12 @@ def test_models_that_see_the_same_are_not_exchanged(propensity_C):
         ).fit(X, s)
     np.testing.assert_allclose(model.coef_, [[2, 1, 0]], atol=0.4)
     assert abs(model.class_prior_ - 0.5) < 0.06
+
+
+@pytest.mark.parametrize("relax", [True, False])
+def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu, relax):
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, relax=relax, random_state=0)
+    told = "SAREMClassifierCV: column 'x0' and 3 more lies farther from 0 than 1e5 times .* are not to be trusted"
+    with pytest.warns(UserWarning, match=told) as record:
+        model.fit(pu.X + 1e9, pu.s)
+    assert len(record) == 1

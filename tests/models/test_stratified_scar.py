@@ -683,3 +683,13 @@ def test_gaps_are_named_by_row_and_column(sar):
     for call in (lambda: model_of(y).fit(X, s), lambda: model.predict_propensity(X)):
         with pytest.raises(ValueError, match="contains NaN at row 7, column 2"):
             call()
+
+
+@pytest.mark.parametrize("estimator", [None, HistGradientBoostingClassifier(max_iter=5)], ids=["logistic", "boosting"])
+def test_columns_called_by_other_numbers_are_told_of_once(pu, estimator):
+    X = pd.DataFrame(pu.X > 0, dtype=float)[[3, 0, 1, 2]]
+    model = StratifiedSCARClassifier([3], label_frequency="elkan-noto", estimator=estimator)
+    with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position") as record:
+        model.fit(X, pu.s)
+    assert len(record) == 1
+    model.predict_propensity(X)

@@ -203,7 +203,8 @@ def test_trees_at_the_end_of_a_pipeline_and_with_class_weights(pu):
     bare, piped = fit_risk(tree, pu), fit_risk(make_pipeline(StandardScaler(), tree), pu)
     np.testing.assert_allclose(bare.predict_proba(pu.X), piped.predict_proba(pu.X))
     assert isinstance(tree, DecisionTreeClassifier)
-    weighted = fit_risk(DecisionTreeClassifier(max_depth=2, class_weight={0: 1, 1: 3}, random_state=0), pu)
+    with pytest.warns(UserWarning, match="leave class_weight out"):
+        weighted = fit_risk(DecisionTreeClassifier(max_depth=2, class_weight={0: 1, 1: 3}, random_state=0), pu)
     assert isinstance(weighted.estimator_, DecisionTreeClassifier)  # by copies, which know their class
     assert weighted.class_prior_ > bare.class_prior_
 
@@ -368,7 +369,8 @@ def test_only_classifiers_of_lightgbm(pu, lightgbm):
 
 
 def test_clipped_probabilities_are_probabilities(pu):
-    model = fit_risk(DecisionTreeClassifier(random_state=0), pu)
+    with pytest.warns(UserWarning, match="memorise labels"):
+        model = fit_risk(DecisionTreeClassifier(random_state=0), pu)
     p = model.predict_proba(pu.X)
     assert p.min() >= 0
     assert p.max() <= 1

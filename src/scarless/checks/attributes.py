@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.options import shown
+from scarless.outside.notices import warn_user
 
 Indices = NDArray[np.intp]
 
@@ -42,6 +43,7 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
         columns = np.arange(n_columns)[_positional(attributes, names, parameter)]
     else:
         columns = _from_sequence(attributes, n_columns, names, parameter)
+        warn_of_numbered_columns(attributes, X, parameter)
     if columns.size == 0:
         raise ValueError(
             f"{parameter} selects no column; name at least one attribute"
@@ -50,6 +52,27 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     if np.unique(columns).size != columns.size:
         raise ValueError(f"{parameter} selects a column more than once: {columns.tolist()}.")
     return columns.astype(np.intp)
+
+
+def warn_of_numbered_columns(attributes: Any, X: Any, parameter: str) -> None:
+    """Warn of numbers that are positions, where the columns of a data frame are called by other numbers."""
+    labels = list(getattr(X, "columns", ()))
+    if not any(_is_number(label) for label in labels):
+        return
+    values: list[Any] = [attributes] if isinstance(attributes, str) or not np.iterable(attributes) else [*attributes]
+    for value in values:
+        if _is_number(value) and labels[value] != value and value in labels:
+            warn_user(
+                f"{parameter} has the number {value}, which is a position, as in scikit-learn: the column called "
+                f"{labels[value]}. The column called {value} is at position {labels.index(value)}. Call columns by "
+                f"text to say which one is meant: X.rename(columns=str), and '{labels[value]}' or '{value}'.",
+                UserWarning,
+            )
+            return
+
+
+def _is_number(label: Any) -> bool:
+    return isinstance(label, int | np.integer) and not isinstance(label, bool)
 
 
 def nearest_name(name: Any, names: Sequence[Any]) -> str:

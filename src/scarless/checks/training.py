@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from scarless.checks.labels import FloatVector, LabelCoding, check_labels, check_observed, warn_of_leak
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, check_table
 
 
@@ -24,15 +25,16 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
             f"{type(estimator).__name__} requires y to be passed, but the target y is None. "
             "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
         )
-    y = check_observed(y)
+    observed = check_observed(y)
     if inner is None:
-        X, y = check_table(estimator, X, y, reset=True)
+        table, labels = check_table(estimator, X, observed, reset=True)
     else:
-        X, y = check_foreign_table(estimator, X, y, inner=inner, reset=True)
-    coding = check_labels(y, pos_label=pos_label)
-    s = coding.encode(y)
-    warn_of_leak(X, s, getattr(estimator, "feature_names_in_", None))
-    return LabelledTable(X, s, coding)
+        table, labels = check_foreign_table(estimator, X, observed, inner=inner, reset=True)
+    coding = check_labels(labels, pos_label=pos_label)
+    s = coding.encode(labels)
+    warn_of_row_order(X, y=y)
+    warn_of_leak(table, s, getattr(estimator, "feature_names_in_", None))
+    return LabelledTable(table, s, coding)
 
 
 def forget_fit(estimator: Any) -> None:

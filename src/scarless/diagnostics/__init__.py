@@ -7,7 +7,12 @@ from scarless.diagnostics.scar.attribute_tests import LabellingAttributes, label
 from scarless.diagnostics.scar.tests import SCARTest, scar_test
 from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.sensitivity.display import SensitivityDisplay
-from scarless.diagnostics.sensitivity.results import RankBounds, SensitivityBounds, SensitivityCurve, TippingPoint
+from scarless.diagnostics.sensitivity.results import (
+    RankBounds,
+    SensitivityBounds,
+    SensitivityCurve,
+    TippingPoint,
+)
 from scarless.diagnostics.uncertainty.bootstrap import BootstrapIntervals, bootstrap_intervals
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, profile_class_prior

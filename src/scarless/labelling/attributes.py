@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from scarless.checks.attributes import nearest_name
+from scarless.checks.attributes import nearest_name, warn_of_numbered_columns
 from scarless.checks.kinds import refuse_masked, refuse_unread
 from scarless.checks.vectors import FloatVector, check_vector
 
@@ -101,6 +101,19 @@ def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[A
     Examples
     --------
     >>> attribute_columns([[1, 2], [3, 4]], [1])
+    [array([2, 4])]
+    """
+    columns = columns_at(X, attributes)
+    warn_of_numbered_columns(attributes, X, "attributes")
+    return columns
+
+
+def columns_at(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
+    """Return each attribute's values, where it is known that numbers are positions.
+
+    Examples
+    --------
+    >>> columns_at([[1, 2], [3, 4]], [1])
     [array([2, 4])]
     """
     count_rows(X)

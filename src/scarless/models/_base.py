@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_table
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
@@ -88,6 +89,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _posterior(self, X: Any, s: Any, propensity: Vector, *, known: bool) -> Vector:
         f = self._class_probability(X)
         coded = check_vector(self._coding.encode(s, "s"), "s", n_rows=f.size)
+        warn_of_row_order(X, s=s)
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -114,6 +116,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         f = self._class_probability(X)
         s = check_vector(self._coding.encode(y), "y", n_rows=f.size)
         w = check_weight(sample_weight, n_rows=f.size)
+        warn_of_row_order(X, y=y, sample_weight=sample_weight)
         counted = w > 0
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
 
@@ -129,16 +132,17 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             warn_if_fitted_to_labels(self)
         forget_fit(self)
         self._reader = self._inner()
-        X, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
+        table, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
+        warn_of_row_order(X, sample_weight=sample_weight)
         for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
             if not weight[s == value].any():
                 raise ValueError(
                     f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
                     "learn from."
                 )
-        return Training(X, s, weight)
+        return Training(table, s, weight)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what every fit stores last

@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from scarless.models._implied_prior import implied_prior, shares
 from scarless.outside.notices import warn_user
 from scarless.pair.learners import CopiesLearner, Learner, TreeLearner, final_step, fit_weighted
 
 Vector = NDArray[np.float64]
 
-# An implied class prior of 1 or more is lowered to this.
-_SMALLEST = 1e-290  # propensity whose inverse can be summed
-_LARGEST_PRIOR = 0.999
+_LARGEST_PRIOR = 0.999  # to which an implied class prior of 1 or more is lowered
 # Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
 _FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
@@ -27,14 +26,15 @@ def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = N
     of ``s/e``, its estimate of the class prior, is below 1. (With a penalty on all other coefficients that is also
     enough.) Trees by regression always have a minimum, so their shares are left alone.
     """
-    share = s / np.maximum(e, _SMALLEST)  # an estimated e may be 0 where there are no labels
-    prior = float(w @ share) / float(w.sum())
+    share = shares(s, e)
+    prior = implied_prior(s, e, w).mean
     if prior < 1.0 or isinstance(learner, TreeLearner):
         return share
     warn_user(
         f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
         "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
-        "Check the propensities, or use method='likelihood'.",
+        "Check the propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if this is "
+        "chance: with propensities that are too low it calls nearly all rows positive too.",
         ConvergenceWarning,
     )
     return share * _LARGEST_PRIOR / prior

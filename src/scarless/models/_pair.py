@@ -102,6 +102,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "step": np.array([at.step for at in fits[0].solution.history]),
         }
         self._inference = pair_inference(problem._replace(audits=None), chosen.f, chosen.e)
+        self._warn_of_units(problem.engine.units)
         self.relaxation_ = chosen.relaxation
         self._levels = (chosen.relaxation.levels, *(each.levels for each in chosen.possible))
         self.log_likelihood_ = self._inference.log_likelihood

@@ -10,15 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_jobs
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_propensity
 from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
+from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.pair.em import em_known_propensity
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.learners import as_learner, check_weighted_classifier
+from scarless.pair.learners import TreeLearner, as_learner, check_weighted_classifier
 from scarless.pair.logistic import fit_known_propensity, fit_targets
 from scarless.pair.rows import Training, all_columns, engine_of
 
@@ -53,10 +55,21 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
             self._fit_logistic(training, e, method)
         else:
             self._fit_estimator(training, e, method)
-        X, _, w = training
+        X, s, w = training
         p = self._training_probability(X)
         self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
         self.class_prior_ = float(w @ p) / float(w.sum())
+        if self._corrects:
+            self._warn_of_prior(implied_prior(s, e, w), float(w @ s) / float(w.sum()), method)
+
+    def _warn_of_prior(self, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
+        learner = None if self.estimator is None else self._learner
+        if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
+            return  # possible_shares has told
+        model = "memorised"
+        if learner is None or isinstance(learner, CrossedLearner):
+            model = "logistic" if learner is None else "crossed"
+        warn_of_prior(self.class_prior_, implied, labelled_share, type(self).__name__, model=model)
 
     def _training_probability(self, X: Any) -> Vector:
         """Return the training rows' probabilities; of a cross-fit, by models that have not seen them."""
@@ -271,6 +284,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
             propensity = 1.0
         e = check_propensity(propensity, n_rows=training.s.size)
+        warn_of_row_order(X, propensity=propensity)
         self._fit_known(training, e, method)
         return self
 
@@ -296,6 +310,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
         refuse_unread(X, "X")
         e = check_propensity(propensity, n_rows=np.shape(X)[0])
+        warn_of_row_order(X, propensity=propensity)
         return self._posterior(X, s, e, known=True)
 
     def score(
@@ -332,4 +347,5 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             )
         else:
             e = check_propensity(propensity, n_rows=e.size)
+            warn_of_row_order(X, propensity=propensity)
         return self._mean_log_likelihood(X, y, e, sample_weight)

@@ -16,7 +16,7 @@ from scarless.label_frequency.names import (
     last_step,
     narrow_tags,
 )
-from scarless.labelling.attributes import attribute_columns
+from scarless.labelling.attributes import columns_at
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
@@ -284,7 +284,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         return f"column {column}" if names is None else str(names[column])
 
     def _stratum_values(self, X: Any) -> list[NDArray[Any]]:
-        columns = attribute_columns(X, self._columns.tolist())
+        columns = columns_at(X, self._columns.tolist())
         return [comparable(values, self._name(j)) for values, j in zip(columns, self._columns, strict=True)]
 
     def _propensity_of(self, values: list[NDArray[Any]], n_rows: int) -> Vector:

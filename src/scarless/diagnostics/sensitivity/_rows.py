@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice
+from scarless.checks.row_names import check_row_order
 from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_vector
-from scarless.diagnostics.sensitivity._row_names import called, check_row_order
+from scarless.diagnostics.sensitivity._row_names import called
 from scarless.metrics.predictions import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped

@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
-from scarless.checks.vectors import (
-    FloatVector,
-    check_indicator,
-    check_probability,
-    check_propensity,
-    check_weight,
-)
-from scarless.diagnostics.sensitivity._row_names import check_names, check_row_order, index_of
+from scarless.checks.row_names import check_row_order, index_of
+from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_propensity, check_weight
+from scarless.diagnostics.sensitivity._row_names import check_names
 from scarless.diagnostics.sensitivity._rows import Rows, check_explained, fitted_values, make_quantity
 from scarless.diagnostics.sensitivity.results import SensitivityBounds, SensitivityCurve, TippingPoint
 from scarless.numerics.sharp_bounds import (

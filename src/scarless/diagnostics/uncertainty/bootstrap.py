@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.row_names import index_of
 from scarless.checks.vectors import check_counts, check_random_stream
-from scarless.diagnostics.sensitivity._row_names import called, index_of
+from scarless.diagnostics.sensitivity._row_names import called
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
