@@ -226,7 +226,9 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
 def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    starts = [basin.parameters for basin in getattr(model, "basins_", [])]
+    higher = getattr(model, "higher_basin_", None)
+    basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
+    starts = [basin.parameters for basin in basins]
     if own.exchangeable:
         starts.append(own.exchanged)
     found = [own]
