@@ -6,17 +6,22 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
 from scarless.models._attribute_sets import WITHOUT
 from scarless.models._base import warn_if_all_positive
+from scarless.pair.members import needs_dense
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
 PAIR = [("logistic", None), ("boosting", BOOSTING)]
@@ -306,3 +311,46 @@ def test_a_fit_that_calls_every_row_positive_says_so():
 def test_nobody_can_name_any_attribute_boosting_is_the_member(pu):
     model = SARStackingClassifier(random_state=0).fit(pu.X[:200], pu.s[:200])
     assert [member.name for member in model.members_] == ["boosting"]
+
+
+def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
+    X = sparse.csr_array(pu.X)
+    model, dense = stack(None).fit(X, pu.s), stack([("logistic", None)]).fit(pu.X, pu.s)
+    by_name = stack([("logistic", None)]).fit(X, pu.s)
+    assert [member.name for member in model.members_] == ["logistic", "logistic"]
+    np.testing.assert_array_equal(model.predict_proba(X), by_name.predict_proba(X))
+    np.testing.assert_allclose(model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3)  # relaxed, to a tolerance
+    np.testing.assert_allclose(model.predict_propensity(X), dense.predict_propensity(pu.X), atol=1e-3)
+    said = "only the logistic model was fitted. X.toarray() brings boosting in"
+    assert any(said in note for note in model.summary().remarks)
+    assert not any(said in note for note in dense.summary().remarks)
+
+
+@pytest.mark.parametrize("named", [None, "all", [0, 1, 2, 3]])
+def test_sparse_rows_without_named_attributes_are_refused_at_once(pu, named, monkeypatch):
+    monkeypatch.setattr(SARStackingClassifier, "_fit_members", None)
+    message = r"X is sparse, and where every attribute .* in propensity_attributes, or pass X\.toarray\(\)"
+    with pytest.raises(ValueError, match=message):
+        stack(None, propensity_attributes=named).fit(sparse.csr_array(pu.X), pu.s)
+
+
+@pytest.mark.parametrize(
+    "members", [PAIR, [("boosting", BOOSTING)], [("tree", DecisionTreeClassifier()), ("boosting", GaussianNB())]]
+)
+def test_members_that_cannot_read_sparse_rows_are_named_before_any_fit(pu, members, monkeypatch):
+    monkeypatch.setattr(SARStackingClassifier, "_fit_members", None)
+    with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot.*Pass X\.toarray\(\)"):
+        stack(members).fit(sparse.csr_array(pu.X), pu.s)
+
+
+def test_members_that_can_read_sparse_rows_are_kept(pu):
+    to_dense = make_pipeline(FunctionTransformer(sparse.csr_array.toarray, accept_sparse=True), LogisticRegression())
+    for member in (LogisticRegression(), None):
+        model = stack([("own", member)]).fit(sparse.csr_array(pu.X), pu.s)
+        assert [each.name for each in model.members_] == ["own", "own"]
+    assert not needs_dense(to_dense)
+
+
+def test_sparse_rows_are_refused_by_a_stack_that_was_fitted_to_dense_ones(pu, fitted):
+    with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot"):
+        fitted.predict_proba(sparse.csr_array(pu.X))

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +23,14 @@ from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.inference import Interval
 from scarless.pair.learners import check_weighted_classifier
-from scarless.pair.members import Member, cross_fit_member, logistic_member
+from scarless.pair.members import (
+    Member,
+    cross_fit_member,
+    logistic_member,
+    needs_dense,
+    refuse_sparse,
+    without_dense,
+)
 from scarless.pair.mixture import row_intervals
 from scarless.pair.propensities import logit_of
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
@@ -51,9 +59,9 @@ class SARStackingClassifier(PairClassifier):
     estimators : list of (name, classifier), optional
         Members; None as a classifier stands for the logistic model. Default: the logistic model (unless every attribute
         may drive the labelling, where two logistic models tend to change places) and scikit-learn's
-        histogram boosting. Boosting by scikit-learn, LightGBM and XGBoost climbs the observed likelihood itself and
-        stops early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted
-        EM.
+        histogram boosting, which cannot read a sparse `X` and is then left out. Boosting by scikit-learn, LightGBM and
+        XGBoost climbs the observed likelihood itself and stops early; other classifiers, which need ``sample_weight``
+        and ``predict_proba``, are fitted by cross-fitted EM.
     propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
         Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for
         who cannot name any. Class and propensity are then both less sure, and where it
@@ -184,13 +192,23 @@ class SARStackingClassifier(PairClassifier):
             self.n_features_in_,
             lambda given: self._columns(X, given, "attribute_sets"),
         )
+        estimators = self._suited(estimators, training.X)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
-        if self.estimators is None and self._e_columns.size == self.n_features_in_:
-            # Two logistic models on the same columns tend to change places, or to call every row positive.
-            estimators = [(name, classifier) for name, classifier in estimators if classifier is not None]
         self.members_ = self._fit_members(estimators, sets, training, folds)
         self._store_mean(training, folds)
         return self
+
+    def _suited(self, estimators: list[tuple[str, Any]], X: Any) -> list[tuple[str, Any]]:
+        """Return the members for these columns and this kind of table; raise where one of the user's cannot read it."""
+        if self.estimators is None and self._e_columns.size == self.n_features_in_:
+            # Two logistic models on the same columns tend to change places, or to call every row positive.
+            estimators = [(name, classifier) for name, classifier in estimators if classifier is not None]
+        self._only_sparse = self.estimators is None and sparse.issparse(X)
+        if self._only_sparse:
+            estimators = without_dense(estimators)
+        self._dense = [name for name, classifier in estimators if needs_dense(classifier)]
+        refuse_sparse(X, self._dense)
+        return estimators
 
     def _check_parameters(self) -> list[tuple[str, Any]]:
         check_positive(self.C, "C")
@@ -334,6 +352,12 @@ class SARStackingClassifier(PairClassifier):
 
     def _remarks(self) -> list[str]:
         remarks = self.relaxation_.levels.remarks()
+        remarks = []
+        if self._only_sparse:
+            remarks.append(
+                "X was sparse, which boosting cannot read: of the default members only the logistic model was fitted. "
+                "X.toarray() brings boosting in, where memory allows."
+            )
         if self._e_columns.size == self.n_features_in_:
             remarks.append(
                 "Every attribute may drive the labelling: class and propensity are both less sure than with the right "
@@ -351,6 +375,7 @@ class SARStackingClassifier(PairClassifier):
         return [self.relaxation_, *(member.relaxation for member in self.members_)]
 
     def _checked(self, X: Any) -> Any:
+        refuse_sparse(X, self._dense)
         if self._reader is None:
             return check_table(self, X, reset=False)
         X = check_foreign_table(self, X, inner=self._reader, reset=False)

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from scarless.numerics.linear import Design
 from scarless.pair.cross_fit import Tell
@@ -55,6 +58,35 @@ class Linear:
     def __call__(self, X: Any) -> Vector:
         """Return the logits of rows."""
         return np.asarray(numeric_columns(X, self.columns) @ self.beta[:-1], dtype=np.float64) + self.beta[-1]
+
+
+def needs_dense(classifier: Any) -> bool:
+    """Whether a member is known to refuse sparse rows, by scikit-learn's tags.
+
+    A pipeline may make its rows dense on the way, which its tags do not say; None is the logistic model.
+    """
+    return not (classifier is None or isinstance(classifier, Pipeline) or get_tags(classifier).input_tags.sparse)
+
+
+def refuse_sparse(X: Any, dense: list[str]) -> None:
+    """Raise where rows are sparse and members of these names need dense ones."""
+    if dense and sparse.issparse(X):
+        named = ", ".join(map(repr, dense))
+        raise ValueError(
+            f"X is sparse, and {named} of the members cannot read sparse rows. Pass X.toarray(), or only members that "
+            "can: None, the logistic model, is one."
+        )
+
+
+def without_dense(estimators: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return those of the default members that read sparse rows, or raise where there are none."""
+    kept = [(name, classifier) for name, classifier in estimators if not needs_dense(classifier)]
+    if not kept:
+        raise ValueError(
+            "X is sparse, and where every attribute may drive the labelling boosting is the only default member, which "
+            "cannot read sparse rows. Name the attributes that drive it in propensity_attributes, or pass X.toarray()."
+        )
+    return kept
 
 
 def logistic_member(

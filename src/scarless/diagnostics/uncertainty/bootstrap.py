@@ -300,7 +300,9 @@ def _refit(model: Any, X: Any, s: Any, weight: Vector, rows: Any, fit_params: di
     counts = np.random.default_rng(seed).multinomial(n, weight / weight.sum()).astype(np.float64)
     with _silence() as told:
         try:
-            again = clone(model).fit(X, s, sample_weight=counts, **fit_params)
+            again = clone(model)
+            again._looks_elsewhere = False  # the fit itself has looked; its resamples need not
+            again.fit(X, s, sample_weight=counts, **fit_params)
             answers = _answers(again, rows)
         except Exception as error:  # counted and reported, while the others go on
             return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")

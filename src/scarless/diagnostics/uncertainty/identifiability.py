@@ -45,7 +45,8 @@ class IdentifiabilityReport:
     ----------
     verdict : str
         "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
-        is also what has another value with both models exchanged. At best weakly identified is a fit in which all
+        is also what has another value with both models exchanged, and a fit in a local optimum where another start was
+        seen to lead higher (`higher_basin_`). At best weakly identified is a fit in which all
         positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
         that a search chose among others with class priors outside the interval.
     class_prior : float
@@ -56,6 +57,8 @@ class IdentifiabilityReport:
         Its 95% interval by the data alone, to second order around the fit.
     exchanged : float or None
         The class prior with both models exchanged, where they see the same attributes.
+    higher : float or None
+        The class prior that another start was seen to lead to, where its penalised likelihood is clearly higher.
     condition, penalised_condition : float
         Ratio of largest to smallest eigenvalue of the information without and with the penalty, columns centred and
         parameters scaled to a unit diagonal. Infinite where a direction has no information.
@@ -89,6 +92,7 @@ class IdentifiabilityReport:
     coef: Vector
     penalty_share: Vector
     notes: list[str]
+    higher: float | None = None
 
     def to_frame(self) -> Any:
         """Return estimates and penalty shares as a pandas DataFrame, indexed by model and attribute."""
@@ -143,7 +147,8 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     prediction. The share of a parameter's information that comes from the penalty is
     :math:`[(H+R)^{-1}R]_{jj}`.
 
-    All this is local, a quadratic picture of the likelihood around the fit. Other basins are not seen, and a wide
+    All this is local, a quadratic picture of the likelihood around the fit. Other basins are not seen, but for what
+    `fit` itself saw (`higher_basin_`), and a wide
     interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a relaxed
     `SAREMClassifierCV` has walked through it in `fit`.
 
@@ -190,9 +195,11 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
     half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
     data_interval = _logit_interval(look.prior, half)
     exchanged = inference.mean_propensity if inference.exchangeable else None
+    higher = getattr(model, "higher_basin_", None)
     moving, harmless = look.directions()
+    verdict = _verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval))
     return IdentifiabilityReport(
-        verdict=_verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval)),
+        verdict=verdict if higher is None else "not identified",
         class_prior=model.class_prior_,
         class_prior_interval=model.class_prior_interval(level=_LEVEL),
         data_interval=data_interval,
@@ -206,6 +213,7 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
         coef=inference.parameters,
         penalty_share=_penalty_share(inference),
         notes=_notes(model, inference),
+        higher=None if higher is None else higher.class_prior,
     )
 
 
@@ -248,6 +256,12 @@ def _correlation_words(report: IdentifiabilityReport) -> list[str]:
 def _verdict_sentence(report: IdentifiabilityReport) -> str:
     low, high = report.class_prior_interval
     own, alone = f"{report.class_prior:.3f} [{low:.3f}, {high:.3f}]", "[{:.3f}, {:.3f}]".format(*report.data_interval)
+    if report.higher is not None:
+        return (
+            f"The fit is in a local optimum: its class prior {own} is not what the data say, since another start leads "
+            f"to a higher penalised likelihood and a class prior of {report.higher:.3f}. Fit again with n_starts=5; "
+            "all that follows is of the lower optimum."
+        )
     if report.exchanged is not None:
         return (
             "Both models see the same attributes: exchanging classifier and propensity model gives the same "

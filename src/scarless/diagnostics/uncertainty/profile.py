@@ -229,6 +229,9 @@ def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[Pair
     own = known_inference(model)
     problem = PairProblem(engine, s, w, own.f, own.e, own.C, own.propensity_C, own.audits)
     starts = [basin.parameters for basin in getattr(model, "basins_", [])]
+    higher = getattr(model, "higher_basin_", None)
+    basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
+    starts = [basin.parameters for basin in basins]
     if own.exchangeable:
         starts.append(own.exchanged)
     found = [own]
