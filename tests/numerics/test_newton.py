@@ -40,6 +40,9 @@ class Quadratic:
     def reach(self, direction):
         return np.zeros(1)  # no step is too long: a parabola saturates nowhere
 
+    def grams(self):
+        return None
+
 
 @dataclass
 class Altered:
@@ -56,6 +59,9 @@ class Altered:
 
     def reach(self, direction):
         return self.problem.reach(direction)
+
+    def grams(self):
+        return self.problem.grams()
 
 
 def _design(d):
@@ -252,8 +258,11 @@ def test_solver_counts_its_passes_over_the_rows():
     problem, calls = _random_problem("pair", 2), []
     counted = Altered(problem, lambda sums: calls.append(1) or sums)
     counted.reach = lambda direction: calls.append(1) or problem.reach(direction)
+    counted.grams = lambda: calls.append(1) or problem.grams()
     solution = minimise(counted, _start(problem), EXACT)
     assert solution.n_passes == len(calls)
+    counted.grams, calls[:] = lambda: None, []  # as for models so wide that a matrix is too dear
+    assert minimise(counted, _start(problem), EXACT).n_passes == len(calls) >= solution.n_passes
 
 
 @ALL
@@ -265,6 +274,8 @@ def test_reach_is_the_squared_change_of_each_models_logits(name):
     parts = np.split(direction, [designs[0].n_parameters])
     want = [w @ (design.take(X) @ part[:-1] + part[-1]) ** 2 for design, part in zip(designs, parts, strict=False)]
     np.testing.assert_allclose(problem.reach(direction), want, rtol=1e-12)
+    forms = [part @ matrix @ part for matrix, part in zip(problem.grams(), parts, strict=False)]
+    np.testing.assert_allclose(forms, want, rtol=1e-12)
 
 
 @PATHS

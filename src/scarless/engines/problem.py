@@ -19,6 +19,8 @@ Vector = NDArray[np.float64]
 
 # Above this many parameters the information matrix is not formed; products with it are.
 WIDEST_MATRIX = 1500
+# Up to this many, one pass for a matrix of products saves many for the length of a step.
+WIDEST_GRAM = 300
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ class PenalisedProblem:
         """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
         (sums,) = self.engine.total(self.objective.reach, direction)
         return sums
+
+    def grams(self) -> tuple[Matrix, ...] | None:
+        """Return, for each model, the matrix whose quadratic form `reach` is; None for wide models: it is dear."""
+        return None if self.objective.n_parameters > WIDEST_GRAM else self.engine.total(self.objective.grams)
 
     def beside_saddle(self, solution: Solution) -> Vector | None:
         """Return a lower point beside a saddle that a solver took for an optimum; None where it is none.

@@ -11,6 +11,7 @@ from scarless.engines.units import Units
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
 from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.newton import Status
+from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import PairFit
 from scarless.pair.inference import PairInference, pair_inference
@@ -111,8 +112,10 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self.class_prior_ = chosen.relaxation.class_prior
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
 
-    def _store_pair(self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None) -> None:
-        """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more."""
+    def _store_pair(
+        self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None, sums: PairSums | None = None
+    ) -> None:
+        """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more, `sums` the fit's."""
         refitted = beta_f is not None
         beta_f = fit.f if beta_f is None else beta_f
         self._store_linear(beta_f, problem.f)
@@ -125,7 +128,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "step": np.array([at.step for at in fit.solution.history]),
         }
         w = problem.w
-        inference = pair_inference(problem, beta_f, fit.e, information=fit.information)
+        inference = pair_inference(problem, beta_f, fit.e, information=fit.information, sums=None if refitted else sums)
         self._levels = ()
         self._warn_of_units(problem.engine.units)
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.

@@ -392,12 +392,12 @@ class SAREMClassifier(CrossedClassifier):
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
-        fit = climbs[self.selection_.basin].fit
+        _, fit, sums = climbs[self.selection_.basin]
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
         self._look_elsewhere(problem, climbs[self.selection_.basin])
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
-        self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None)
+        self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None, sums)
 
     def _look_elsewhere(self, problem: PairProblem, found: Climb) -> None:
         """Warn where the paper's start is the only one, and another is seen to lead higher."""

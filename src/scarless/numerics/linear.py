@@ -112,6 +112,14 @@ def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
     return np.asarray(A.T @ A, dtype=np.float64)
 
 
+def exact_gram(X: Any, weight: Vector) -> Matrix:
+    """Return ``[X, 1]' diag(weight) [X, 1]`` of non-negative weights, in float64 whatever the block is in.
+
+    Quadratic forms of it are sums of squares that may cancel; float32 would leave nothing of some.
+    """
+    return gram([(X if X.dtype == np.float64 else X.astype(np.float64), np.sqrt(weight))])
+
+
 def squared_sums(X: Any, weight: Vector) -> Vector:
     """Return the diagonal of ``[X, 1]' diag(weight) [X, 1]``."""
     squared = X.multiply(X) if sparse.issparse(X) else np.square(X)

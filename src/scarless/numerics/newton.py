@@ -7,6 +7,7 @@ about rows, penalties or models.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -74,6 +75,10 @@ class Problem(Protocol):
 
     def reach(self, direction: Vector) -> Vector:
         """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
+        ...
+
+    def grams(self) -> tuple[Matrix, ...] | None:
+        """Return, for each model, the matrix whose quadratic form `reach` is; None where a pass for it is too dear."""
         ...
 
 
@@ -178,9 +183,24 @@ class _Search:
         self.trust = 1.0  # share of the longest step that the last line searches left
         self.observed_below = options.observed_below
         self.damping = 0.0
-        # How much each parameter tells where nothing is saturated.
-        self.information = self.evaluate(np.zeros(n_parameters), Curvature.DIAGONAL).curvature
-        self.units = np.sqrt(np.maximum(self.information, 0.0) / options.scale)
+        self.n_parameters = n_parameters
+
+    @cached_property
+    def information(self) -> Vector:
+        """How much each parameter tells where nothing is saturated."""
+        return self.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
+
+    @cached_property
+    def units(self) -> Vector:
+        """Root mean square, over rows, of what a parameter adds to logits, up to a factor."""
+        return np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+
+    @cached_property
+    def grams(self) -> tuple[Matrix, ...] | None:
+        """Matrices that measure steps, where a pass for them pays."""
+        found = self.problem.grams()
+        self.n_passes += found is not None
+        return found
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
         self.n_passes += 1
@@ -224,6 +244,8 @@ class _Search:
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
+        if not (self.damping > 0 or self.cut or self.options.may_diverge):
+            return Status.CONVERGED
         step, beta = step * self.units, beta * self.units
         size = max(1.0, float(np.abs(step).max()), float(np.abs(beta).max()))  # whose square may overflow
         outward = float(_unit(beta) @ _unit(step)) > 0
@@ -234,7 +256,7 @@ class _Search:
 
     def _too_long(self, beta: Vector, step: Vector) -> bool:
         """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
-        if np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
+        if np.isinf(self.options.longest) or np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
             return False  # certainly short, and no need to look at the rows
         if (change := self._change(step)).max() <= self.options.longest:
             return False
@@ -242,8 +264,12 @@ class _Search:
 
     def _change(self, direction: Vector) -> Vector:
         """Return the root mean square, over rows, of each model's logits along a direction."""
-        self.n_passes += 1
-        return np.sqrt(self.problem.reach(direction) / self.options.scale)
+        if self.grams is None:
+            self.n_passes += 1
+            return np.sqrt(self.problem.reach(direction) / self.options.scale)
+        ends = np.cumsum([len(matrix) for matrix in self.grams])[:-1]
+        squares = [part @ matrix @ part for matrix, part in zip(self.grams, np.split(direction, ends), strict=True)]
+        return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
 
     def _damped_step(self, now: Sums) -> Vector:
         damped = now.curvature

@@ -67,6 +67,10 @@ class Objective(Protocol):
         """Return, for each model, the weighted sum of the squared changes of its logits along a direction."""
         ...
 
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        ...
+
 
 @dataclass(frozen=True)
 class TargetLogistic:
@@ -116,6 +120,10 @@ class TargetLogistic:
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sum of the squared changes of the logits along a direction."""
         return (_squared_change(self.design.take(X), rows["w"], direction),)
+
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return the matrix whose quadratic form `reach` is."""
+        return (linear.exact_gram(self.design.take(X), rows["w"]),)
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,10 @@ class KnownPropensity:
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sum of the squared changes of the logits along a direction."""
         return (_squared_change(self.design.take(X), rows["w"], direction),)
+
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return the matrix whose quadratic form `reach` is."""
+        return (linear.exact_gram(self.design.take(X), rows["w"]),)
 
 
 @dataclass(frozen=True)
@@ -245,6 +257,10 @@ class LogisticPair:
         along_f, along_e = self.split(direction)
         change_f = _squared_change(self.f.take(X), rows["w"], along_f)
         return (np.append(change_f, _squared_change(self.e.take(X), rows["w"], along_e)),)
+
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        return linear.exact_gram(self.f.take(X), rows["w"]), linear.exact_gram(self.e.take(X), rows["w"])
 
     def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         X_f, X_e = self.f.take(X), self.e.take(X)

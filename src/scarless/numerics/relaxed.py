@@ -83,6 +83,15 @@ class RelaxedPair:
         change_f = linear.logits(rows["u"][:, None], direction[:2])
         return (np.array([w @ change_f**2, w @ linear.logits(self._standardised(X), direction[2:]) ** 2]),)
 
+    def grams(self, X: Any, rows: Rows) -> tuple[Matrix, ...]:
+        """Return the matrices whose quadratic forms `reach` is."""
+        of_f, of_e = (
+            linear.exact_gram(rows["u"][:, None], rows["w"]),
+            linear.exact_gram(self._standardised(X), rows["w"]),
+        )
+        moves = self._moves()[:2]
+        return of_f * moves[:, None] * moves, of_e
+
     def _curvature(self, stretched: Any, Z: Any, rows: Rows, at: Any, curvature: Curvature) -> Matrix:
         (du, terms), w = at, rows["w"]
         if curvature is Curvature.NONE:

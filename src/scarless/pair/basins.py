@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scarless.numerics import likelihood
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Status, Trace
+from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
-from scarless.pair.fit import FitOptions, PairFit, fit_pair, summarise
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.logistic import predict
 from scarless.pair.problem import PairProblem, see_the_same
 from scarless.pair.starts import Start, exchanged_start, the_papers_start
@@ -84,10 +85,11 @@ class Selection:
 
 
 class Climb(NamedTuple):
-    """A basin and the fit that found it."""
+    """A basin, the fit that found it, and what it says of all rows together."""
 
     basin: Basin
     fit: PairFit
+    sums: PairSums
 
 
 class Step(NamedTuple):
@@ -196,18 +198,18 @@ def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
     total = problem.weight
     options = FitOptions(rules.tol, rules.max_iter, progress=rules.reporter(start.name, total))
     fit = fit_pair(problem, start.parameters, options)
-    summary = summarise(problem, fit.f, fit.e)
+    sums = problem.sums(fit.f, fit.e)
     basin = Basin(
         objective=fit.solution.value,
-        log_likelihood=summary.log_likelihood,
-        class_prior=summary.positives / total,
-        mean_propensity=summary.propensities / total,
-        label_frequency=summary.labelled_positives / summary.positives,
+        log_likelihood=float(sums.log_likelihood),
+        class_prior=float(sums.positives) / total,
+        mean_propensity=float(sums.propensities) / total,
+        label_frequency=float(sums.labelled_positives) / float(sums.positives),
         starts=(start.name,),
         converged=fit.solution.status is Status.CONVERGED,
         parameters=fit.solution.parameters,
     )
-    return Climb(basin, fit)
+    return Climb(basin, fit, sums)
 
 
 def _one_way_round(problem: PairProblem, climbs: list[Climb], rules: _Rules) -> list[Climb]:

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.numerics import likelihood
-from scarless.numerics.linear import Design, Matrix, logits
+from scarless.numerics.linear import Matrix
 from scarless.numerics.newton import Solution, Status, Trace
 from scarless.pair.logistic import balanced_start, predict, propensity_start
 from scarless.pair.problem import PairProblem
@@ -40,15 +39,6 @@ class PairFit(NamedTuple):
         return self.solution.status is Status.CONVERGED
 
 
-class PairSummary(NamedTuple):
-    """What a fitted pair says of all rows together; each a weighted sum over rows."""
-
-    log_likelihood: float
-    positives: float
-    labelled_positives: float
-    propensities: float  # over all rows, positive or not
-
-
 def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) -> PairFit:
     """Fit classifier and propensity model from a start; None is the paper's."""
     beta = paper_start(problem) if start is None else start
@@ -75,24 +65,9 @@ def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) ->
     return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information)
 
 
-def summarise(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> PairSummary:
-    """Return observed log-likelihood, expected positives and labelled positives, and propensities, in one pass."""
-    sums = problem.rows.total(_block_summary, problem.f, problem.e, beta_f, beta_e)
-    return PairSummary(*(float(total) for total in sums))
-
-
 def paper_start(problem: PairProblem) -> Vector:
     """Return the paper's first pair: a balanced classifier, then the propensity that its probabilities imply."""
     engine, s, w = problem.engine, problem.s, problem.w
     f = balanced_start(engine, problem.f, s, w, C=problem.C)
     probability = predict(engine, problem.f, f)
     return np.concatenate([f, propensity_start(engine, problem.e, s, w, probability, C=problem.propensity_C)])
-
-
-def _block_summary(
-    X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector
-) -> tuple[NDArray[np.float64], ...]:
-    u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
-    terms = likelihood.pair_terms(u, v)
-    value = likelihood.log_likelihood(u, v, rows["s"], terms)
-    return tuple(np.asarray(rows["w"] @ field) for field in (value, terms.f, terms.f * terms.e, terms.e))

@@ -174,15 +174,21 @@ class PairInference:
 
 
 def pair_inference(
-    problem: PairProblem, beta_f: Vector, beta_e: Vector, *, information: Matrix | None = None
+    problem: PairProblem,
+    beta_f: Vector,
+    beta_e: Vector,
+    *,
+    information: Matrix | None = None,
+    sums: PairSums | None = None,
 ) -> PairInference:
     """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
 
-    `information` is that of the likelihood at these parameters, where the solver has it already. Otherwise, and where
+    `sums` are the problem's at these parameters, and `information` that of the likelihood, where they are known
+    already. Otherwise, and where
     it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
     """
     engine, f, e = problem.rows, problem.f, problem.e
-    sums = engine.total(uncertainty.pair_sums, f, e, beta_f, beta_e)
+    sums = problem.sums(beta_f, beta_e) if sums is None else sums
     noise, expected = _NOISE[np.dtype(engine.dtype)], False
     if problem.n_parameters > WIDEST_MATRIX:
         information = None

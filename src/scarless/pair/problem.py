@@ -9,6 +9,7 @@ from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair
+from scarless.numerics.uncertainty import PairSums, pair_sums
 from scarless.pair.logistic import ridge_of
 
 Vector = NDArray[np.float64]
@@ -80,6 +81,10 @@ class PairProblem(NamedTuple):
     def penalised(self) -> PenalisedProblem:
         """What a solver minimises."""
         return PenalisedProblem(self.rows, self.objective, self.ridge, self.pulls)
+
+    def sums(self, beta_f: Vector, beta_e: Vector) -> PairSums:
+        """Return what fitted models say of all rows together, in one pass."""
+        return self.rows.total(pair_sums, self.f, self.e, beta_f, beta_e)
 
     @property
     def exchangeable(self) -> bool:
