@@ -1,4 +1,17 @@
-"""Risks and scores from biased labels: the estimates, their bias, variance, bounds and intervals; scorers."""
+"""Risks and scores from biased labels: the estimates, their bias, variance, bounds and intervals; scorers.
+
+Arguments come in scikit-learn's order, and are called the same everywhere:
+
+``s`` (or ``y``), first
+    Observed labels, 1 for labelled positives and 0 for all other rows; -1/+1 and booleans are taken too. Where a
+    function asks for the true class instead, it is called ``y``.
+``y_pred``, second
+    Predictions of these rows: probabilities of the positive class; decisions, too, where decisions are scored, and any
+    numbers that put rows in order where rankings are. Labels and predictions that are swapped are refused wherever it
+    can be seen, that is unless both hold two values only.
+``propensity``, by keyword
+    ``e(x) = Pr(s=1 | y=1, x)`` in (0, 1]: one number (SCAR) or one per row.
+"""
 
 from scarless.metrics._score import Score
 from scarless.metrics.bounds import corrected_bound, paper_bound

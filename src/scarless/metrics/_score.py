@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.checks.options import check_flag, real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.checks.vectors import FloatVector, check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
 from scarless.metrics._rows import check_fraction, is_number
 from scarless.metrics.risk import effective_sample_size
@@ -129,11 +129,11 @@ class Rows(NamedTuple):
 
 
 def evaluate(
-    measure: Measure, prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, options: Weighting
+    measure: Measure, s: FloatVector, prediction: FloatVector, propensity: ArrayLike, options: Weighting
 ) -> Score:
-    """Return a score of checked predictions: rows of weight 0 are left out, labels become targets."""
+    """Return a score of checked labels and predictions: rows of weight 0 are left out, labels become targets."""
     check_options(options)
-    rows = check_rows(prediction, s, propensity, options.sample_weight)
+    rows = check_rows(s, prediction, propensity, options.sample_weight)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what overflows is undefined, and said so
         targets = _targets(rows, options)
         found = measure.formula(rows.prediction, targets.t, rows.weight)
@@ -150,17 +150,16 @@ def evaluate(
     return summary(measure.name, found.value, error, interval, rows, options)
 
 
-def check_rows(prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
+def check_rows(s: FloatVector, prediction: FloatVector, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
     """Return the rows that count; the largest weight is 1, so that sums of weights neither overflow nor vanish."""
     n = prediction.size
     if n == 0:
         raise ValueError("there are no rows to score; give at least one prediction.")
-    labels = check_indicator(s, "s", n_rows=n)
     e = check_propensity(propensity, n_rows=n)
     weight = check_weight(sample_weight, n_rows=n)
     weight = weight / weight.max()
     counted = weight > 0
-    return Rows(prediction[counted], labels[counted], e[counted], weight[counted])
+    return Rows(prediction[counted], s[counted], e[counted], weight[counted])
 
 
 def summary(name: str, value: float, error: float, interval: Interval, rows: Rows, options: Weighting) -> Score:
@@ -263,7 +262,7 @@ def _clipped(rows: Rows, options: Weighting) -> NDArray[np.bool_]:
 
 
 def _worth(rows: Rows, options: Weighting) -> float:
-    return effective_sample_size(rows.s, np.maximum(rows.e, 1.0 / _cap(options)), sample_weight=rows.weight)
+    return effective_sample_size(rows.s, propensity=np.maximum(rows.e, 1.0 / _cap(options)), sample_weight=rows.weight)
 
 
 def check_options(options: Weighting) -> None:

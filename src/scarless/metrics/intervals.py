@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from scarless.checks.options import check_choice
-from scarless.checks.vectors import FloatVector, check_random_stream
-from scarless.metrics._rows import check_fraction, check_labelled_predictions, is_number
+from scarless.checks.vectors import FloatVector, check_propensity, check_random_stream
+from scarless.metrics._rows import check_fraction, check_judged_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import weighted_cost
@@ -58,10 +58,10 @@ class RiskInterval:
 
 
 def risk_interval(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
     level: float = 0.95,
     method: str = "bootstrap",
@@ -91,7 +91,7 @@ def risk_interval(
 
     Parameters
     ----------
-    y_pred, s, propensity, cost
+    s, y_pred, propensity, cost
         As in `propensity_weighted_risk`. Costs must be finite.
     level : float in (0, 1)
         Wanted probability of covering the true risk.
@@ -123,7 +123,7 @@ def risk_interval(
     >>> f = rng.uniform(size=5000)
     >>> y = rng.uniform(size=f.size) < f
     >>> s = y & (rng.uniform(size=f.size) < 0.4)
-    >>> found = risk_interval(f, s, 0.4, cost="squared", method="normal")
+    >>> found = risk_interval(s, f, propensity=0.4, cost="squared", method="normal")
     >>> found.low < 1 / 6 < found.high  # the true risk is the mean of f (1 - f)
     True
     """
@@ -131,7 +131,8 @@ def risk_interval(
     check_choice(method, "method", METHODS)
     if cost_range is not None and method != "empirical-bernstein":
         raise ValueError(f"cost_range is for method='empirical-bernstein' only; method is {method!r}.")
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     if p.size < 2:
         raise ValueError(f"risk_interval needs at least 2 rows to see how costs vary; got {p.size}.")
     _check_finite(cost_pos, cost_neg)
@@ -149,7 +150,7 @@ def risk_interval(
             low, high = estimate - half, estimate + half
         else:
             low, high = _bca(costs, level, n_resamples, random_state)
-    return RiskInterval(estimate, low, high, float(level), method, effective_sample_size(labels, e))
+    return RiskInterval(estimate, low, high, float(level), method, effective_sample_size(labels, propensity=e))
 
 
 def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:

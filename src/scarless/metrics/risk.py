@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from scarless.checks.options import check_choice, real_number, shown
 from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
-from scarless.metrics._rows import check_labelled_predictions, check_predictions, weighted_mean
+from scarless.metrics._rows import check_judged_predictions, weighted_mean
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost
 
@@ -13,7 +13,7 @@ ESTIMATORS = ("normal", "self-normalised", "clipped")
 
 
 def true_risk(
-    y_pred: ArrayLike, y: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
+    y: ArrayLike, y_pred: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
 ) -> float:
     r"""Mean cost of the predictions when the true class is known.
 
@@ -21,10 +21,10 @@ def true_risk(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     y : array-like of shape (n,)
         True class, coded 0/1, -1/+1 or boolean.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     cost : {"log", "squared", "absolute"} or Cost
         What a prediction costs. With "log", a wrong prediction of exactly 0 or 1 makes the risk infinite.
     sample_weight : array-like of shape (n,), optional
@@ -41,19 +41,19 @@ def true_risk(
 
     Examples
     --------
-    >>> round(true_risk([0.9, 0.2], [1, 0], cost="absolute"), 3)
+    >>> round(true_risk([1, 0], [0.9, 0.2], cost="absolute"), 3)
     0.15
     """
-    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
+    classes, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
     weight = check_weight(sample_weight, n_rows=p.size)
-    return weighted_mean(true_cost(cost_pos, cost_neg, check_indicator(y, "y", n_rows=p.size)), weight)
+    return weighted_mean(true_cost(cost_pos, cost_neg, classes), weight)
 
 
 def propensity_weighted_risk(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
     estimator: str = "normal",
@@ -81,10 +81,10 @@ def propensity_weighted_risk(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     s : array-like of shape (n,)
         1 for labelled rows (which are positive), 0 for the others.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     propensity : float or array-like of shape (n,)
         ``e(x) = Pr(s=1 | y=1, x)``, in (0, 1]. One number means SCAR.
     cost : {"log", "squared", "absolute"} or Cost
@@ -120,13 +120,14 @@ def propensity_weighted_risk(
 
     Examples
     --------
-    >>> y_pred, s, e = [0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], [0.5, 0.5, 0.8, 0.8]
-    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute"), 3)
+    >>> s, y_pred, e = [1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], [0.5, 0.5, 0.8, 0.8]
+    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute"), 3)
     0.125
-    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute", estimator="clipped", clip=1.5), 3)
+    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", estimator="clipped", clip=1.5), 3)
     0.225
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     target = _targets(over_propensity(labels, e), weight, estimator, clip, class_prior)
     rows = mixed_cost(target, cost_pos, cost_neg)
@@ -181,10 +182,10 @@ def _self_normalised(share: FloatVector, implied_prior: float, class_prior: floa
 
 
 def expected_risk(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -198,7 +199,7 @@ def expected_risk(
 
     Parameters
     ----------
-    y_pred, s, propensity, cost, sample_weight
+    s, y_pred, propensity, cost, sample_weight
         As in `propensity_weighted_risk`.
 
     Returns
@@ -211,22 +212,23 @@ def expected_risk(
 
     Examples
     --------
-    >>> expected_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5)
+    >>> expected_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5)
     0.0
-    >>> round(propensity_weighted_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5, cost="squared"), 3)
+    >>> round(propensity_weighted_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5, cost="squared"), 3)
     0.333
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     return weighted_mean(expected_cost(cost_pos, cost_neg, p, labels, e), weight)
 
 
 def risk_bias(
-    y_pred: ArrayLike,
     y: ArrayLike,
+    y_pred: ArrayLike,
+    *,
     propensity: ArrayLike,
     estimated_propensity: ArrayLike,
-    *,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -241,10 +243,10 @@ def risk_bias(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     y : array-like of shape (n,)
         True class.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     propensity, estimated_propensity : float or array-like of shape (n,)
         The true ``e`` that draws the labels, and the one put into `propensity_weighted_risk`.
     cost : {"log", "squared", "absolute"} or Cost
@@ -264,11 +266,10 @@ def risk_bias(
     --------
     Half the true propensity doubles every label, and a good model looks better than it is:
 
-    >>> round(risk_bias([0.9, 0.1], [1, 0], 0.8, 0.4, cost="absolute"), 3)
+    >>> round(risk_bias([1, 0], [0.9, 0.1], propensity=0.8, estimated_propensity=0.4, cost="absolute"), 3)
     0.4
     """
-    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
-    positive = check_indicator(y, "y", n_rows=p.size)
+    positive, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
     e = check_propensity(propensity, n_rows=p.size)
     e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
     weight = check_weight(sample_weight, n_rows=p.size)
@@ -276,7 +277,7 @@ def risk_bias(
     return weighted_mean(times(np.where(difference == 0.0, 0.0, gap), difference), weight)
 
 
-def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log") -> float:
+def risk_variance(s: ArrayLike, y_pred: ArrayLike, *, propensity: ArrayLike, cost: str | Cost = "log") -> float:
     r"""Estimate how much the propensity-weighted risk varies over labelings of these very rows.
 
     .. math:: \widehat{\mathrm{Var}}_s[\hat R] = \frac1{n^2} \sum_i \frac{s_i}{e_i}\,\frac{1-e_i}{e_i}
@@ -288,7 +289,7 @@ def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cos
 
     Parameters
     ----------
-    y_pred, s, propensity, cost
+    s, y_pred, propensity, cost
         As in `propensity_weighted_risk`.
 
     Returns
@@ -302,15 +303,16 @@ def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cos
 
     Examples
     --------
-    >>> round(risk_variance([0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], 0.5, cost="absolute"), 3)
+    >>> round(risk_variance([1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], propensity=0.5, cost="absolute"), 3)
     0.08
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     variance = over_propensity(labelling_variance(cost_pos, cost_neg, labels, e), e)
     return float(variance.sum() / p.size**2)
 
 
-def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def effective_sample_size(s: ArrayLike, *, propensity: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     r"""Return the number of equally weighted positives that the labelled rows are worth (Kish).
 
     .. math:: \frac{\bigl(\sum_i s_i/e_i\bigr)^2}{\sum_i (s_i/e_i)^2}
@@ -337,9 +339,9 @@ def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight:
 
     Examples
     --------
-    >>> round(effective_sample_size([1, 1, 1, 0], 0.3), 3)
+    >>> round(effective_sample_size([1, 1, 1, 0], propensity=0.3), 3)
     3.0
-    >>> round(effective_sample_size([1, 1, 1, 0], [0.9, 0.9, 0.1, 0.5]), 2)
+    >>> round(effective_sample_size([1, 1, 1, 0], propensity=[0.9, 0.9, 0.1, 0.5]), 2)
     1.46
     """
     labels = check_indicator(s, "s")

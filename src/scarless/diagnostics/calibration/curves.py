@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.vectors import check_indicator, check_probability, check_propensity
+from scarless.checks.scored import check_scored
+from scarless.checks.vectors import check_propensity
 from scarless.metrics.predictions import Answers
 from scarless.numerics.calibration import (
     binned,
@@ -82,10 +83,10 @@ class Calibration:
 
 
 def label_calibration(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     n_bins: int = 10,
     strategy: str = "quantile",
     level: float = 0.95,
@@ -104,10 +105,10 @@ def label_calibration(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class, `f`.
     s : array-like of shape (n,)
         1 for labelled rows, 0 for the others.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, `f`.
     propensity : float or array-like of shape (n,)
         Predicted propensity `e`, in (0, 1].
     n_bins : int, default=10
@@ -131,20 +132,20 @@ def label_calibration(
     >>> rng = np.random.default_rng(0)
     >>> f, e = rng.uniform(size=(2, 5000))
     >>> s = rng.uniform(size=5000) < f * e
-    >>> print(label_calibration(f, s, e))
+    >>> print(label_calibration(s, f, propensity=e))
     calibration error 0.0100 (0.0125 expected by chance), chi-square 5.2 on 10 degrees of freedom, p = 0.876
-    >>> label_calibration(f, s, np.sqrt(e)).p_value < 0.001
+    >>> label_calibration(s, f, propensity=np.sqrt(e)).p_value < 0.001
     True
     """
-    f, labels, e = check_answers(y_pred, s, propensity)
+    labels, f, e = check_answers(s, y_pred, propensity)
     return _calibration(f * e, np.ones_like(e), labels, n_bins, strategy, level)
 
 
 def class_calibration(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     n_bins: int = 10,
     strategy: str = "quantile",
     level: float = 0.95,
@@ -160,7 +161,7 @@ def class_calibration(
 
     Parameters
     ----------
-    y_pred, s, propensity, n_bins, strategy, level
+    s, y_pred, propensity, n_bins, strategy, level
         As in `label_calibration`.
 
     Returns
@@ -176,21 +177,21 @@ def class_calibration(
     >>> rng = np.random.default_rng(1)
     >>> f, e = rng.uniform(size=5000), rng.uniform(0.2, 0.8, size=5000)
     >>> s = rng.uniform(size=5000) < f * e
-    >>> class_calibration(f, s, e).p_value > 0.05
+    >>> class_calibration(s, f, propensity=e).p_value > 0.05
     True
-    >>> class_calibration(np.sqrt(f), s, e).p_value < 0.001
+    >>> class_calibration(s, np.sqrt(f), propensity=e).p_value < 0.001
     True
     """
-    f, labels, e = check_answers(y_pred, s, propensity)
+    labels, f, e = check_answers(s, y_pred, propensity)
     return _calibration(f, e, labels, n_bins, strategy, level)
 
 
-def check_answers(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike) -> Answers:
-    """Return clean predictions, labels and propensities of at least one row."""
-    f = check_probability(y_pred, name="y_pred")
+def check_answers(s: ArrayLike, y_pred: ArrayLike, propensity: ArrayLike) -> Answers:
+    """Return clean labels, predictions and propensities of at least one row."""
+    labels, f = check_scored(s, y_pred)
     if f.size == 0:
         raise ValueError("y_pred has no rows; calibration needs at least one.")
-    return Answers(f, check_indicator(s, "s", n_rows=f.size), check_propensity(propensity, n_rows=f.size))
+    return Answers(labels, f, check_propensity(propensity, n_rows=f.size))
 
 
 def _calibration(f: Vector, e: Vector, s: Vector, n_bins: int, strategy: str, level: float) -> Calibration:

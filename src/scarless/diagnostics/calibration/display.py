@@ -81,10 +81,10 @@ class _ReliabilityDiagram(Display):
     @classmethod
     def from_predictions(
         cls,
-        y_pred: ArrayLike,
         s: ArrayLike,
-        propensity: ArrayLike,
+        y_pred: ArrayLike,
         *,
+        propensity: ArrayLike,
         n_bins: int = 10,
         strategy: str = "quantile",
         level: float = 0.95,
@@ -94,7 +94,7 @@ class _ReliabilityDiagram(Display):
 
         Parameters
         ----------
-        y_pred, s, propensity, n_bins, strategy, level
+        s, y_pred, propensity, n_bins, strategy, level
             As in `label_calibration`.
         ax : matplotlib Axes, optional
             Where to draw. None: a new figure.
@@ -103,7 +103,7 @@ class _ReliabilityDiagram(Display):
         -------
         The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
         """
-        return cls._drawn(check_answers(y_pred, s, propensity), "given", n_bins, strategy, level, ax)
+        return cls._drawn(check_answers(s, y_pred, propensity), "given", n_bins, strategy, level, ax)
 
     @classmethod
     def _drawn(cls, answers: Answers, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
@@ -199,7 +199,7 @@ class LabelCalibrationDisplay(_ReliabilityDiagram):
 
     @staticmethod
     def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
-        return label_calibration(*answers, **options)
+        return label_calibration(answers.s, answers.f, propensity=answers.e, **options)
 
     @staticmethod
     def _predictions(answers: Answers) -> Vector:
@@ -230,7 +230,8 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
     >>> from scarless.diagnostics.calibration.display import ClassCalibrationDisplay
     >>> rng = np.random.default_rng(0)
     >>> f, e = rng.uniform(size=(2, 5000))
-    >>> display = ClassCalibrationDisplay.from_predictions(f, rng.uniform(size=5000) < f * e, e)
+    >>> s = rng.uniform(size=5000) < f * e
+    >>> display = ClassCalibrationDisplay.from_predictions(s, f, propensity=e)
     >>> int(display.calibration.n_rows.sum())
     5000
     """
@@ -243,7 +244,7 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
 
     @staticmethod
     def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
-        return class_calibration(*answers, **options)
+        return class_calibration(answers.s, answers.f, propensity=answers.e, **options)
 
     @staticmethod
     def _predictions(answers: Answers) -> Vector:
