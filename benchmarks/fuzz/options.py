@@ -203,7 +203,6 @@ CHOICES: dict[str, Choice] = {
     "SelectionPathDisplay.from_estimator.estimator": Choice(
         lambda b: SAREMClassifierCV(Cs=[0.1, 1], cv=3, random_state=0).fit(b.X, b.s), MODELS
     ),
-    "propensity_weighted_risk.estimator": Choice(None, NUMBERS),
     "propensity_attributes": Choice(_last, ATTRIBUTES),
     "SARStackingClassifier.propensity_attributes": Choice(lambda b: "all", ATTRIBUTES),
     "classification_attributes": Choice(None, ATTRIBUTES),

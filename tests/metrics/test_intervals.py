@@ -43,8 +43,8 @@ def test_coverage_in_a_moderate_setting(cost):
         f, s, e = _draw(rng, 500)
         for method in METHODS:
             found = risk_interval(s, f, propensity=e, cost=cost, method=method, n_resamples=400, random_state=seed)
-            covered[method] += found.low <= risk <= found.high
-            length[method] += found.high - found.low
+            covered[method] += found.interval.low <= risk <= found.interval.high
+            length[method] += found.interval.high - found.interval.low
     # two standard errors of a coverage of 0.95 over 400 draws are 0.022
     assert 0.925 <= covered["normal"] / n_draws <= 0.975
     assert 0.925 <= covered["bootstrap"] / n_draws <= 0.975
@@ -64,7 +64,7 @@ def test_empirical_bernstein_covers_exactly_where_the_others_cannot():
             if n_labels == 0 and method == "normal":
                 continue  # refused, so it does not cover
             found = risk_interval(s, np.full(n, p), propensity=e, cost="squared", method=method)
-            if found.low <= risk <= found.high:
+            if found.interval.low <= risk <= found.interval.high:
                 coverage[method] += stats.binom.pmf(n_labels, n, alpha * e)
     assert coverage["empirical-bernstein"] >= 0.95
     assert coverage["normal"] < 0.6
@@ -74,13 +74,12 @@ def test_empirical_bernstein_covers_exactly_where_the_others_cannot():
 def test_interval_is_around_the_weighted_risk(method):
     f, s, e = _draw(np.random.default_rng(1), 200)
     found = risk_interval(s, f, propensity=e, method=method, random_state=0)
-    assert found.estimate == pytest.approx(propensity_weighted_risk(s, f, propensity=e), abs=1e-14)
-    assert found.low < found.estimate < found.high
-    assert found.method == method
+    assert found.value == pytest.approx(propensity_weighted_risk(s, f, propensity=e), abs=1e-14)
+    assert found.interval.low < found.value < found.interval.high
     assert found.level == 0.95
     assert found.effective_sample_size == effective_sample_size(s, propensity=e)
     wider = risk_interval(s, f, propensity=e, method=method, level=0.99, random_state=0)
-    assert wider.low < found.low < found.high < wider.high
+    assert wider.interval.low < found.interval.low < found.interval.high < wider.interval.high
 
 
 def test_formulas_by_hand():
@@ -88,13 +87,13 @@ def test_formulas_by_hand():
     costs = _costs(f, s, e)
     normal = risk_interval(s, f, propensity=e, cost="squared", method="normal", level=0.9)
     low, high = stats.norm.interval(0.9, loc=costs.mean(), scale=stats.sem(costs))
-    assert (normal.low, normal.high) == pytest.approx((low, high), abs=1e-12)
+    assert normal.interval == pytest.approx((low, high), abs=1e-12)
     bernstein = risk_interval(
         s, f, propensity=e, cost="squared", level=0.9, cost_range=(-4, 5), method="empirical-bernstein"
     )
     half = math.sqrt(2 * costs.var(ddof=1) * math.log(30) / 50) + 7 * 9 * math.log(30) / (3 * 49)
     ends = (costs.mean() - half, costs.mean() + half)
-    assert (bernstein.low, bernstein.high) == pytest.approx(ends, abs=1e-12)
+    assert bernstein.interval == pytest.approx(ends, abs=1e-12)
 
 
 def test_default_range_is_what_the_rows_can_cost():
@@ -103,7 +102,7 @@ def test_default_range_is_what_the_rows_can_cost():
     attainable = (min(without.min(), with_label.min()), max(without.max(), with_label.max()))
     default = risk_interval(s, f, propensity=e, cost="squared", method="empirical-bernstein")
     explicit = risk_interval(s, f, propensity=e, cost="squared", cost_range=attainable, method="empirical-bernstein")
-    assert (default.low, default.high) == pytest.approx((explicit.low, explicit.high), abs=1e-12)
+    assert default.interval == pytest.approx(explicit.interval, abs=1e-12)
     assert attainable[0] >= 1 - 1 / 0.2
     assert attainable[1] <= 1 / 0.2
 
@@ -115,7 +114,7 @@ def test_bootstrap_agrees_with_scipy():
     ours, theirs = [], []
     for k in range(10):
         found = risk_interval(s, f, propensity=e, cost="squared", method="bootstrap", n_resamples=5000, random_state=k)
-        ours.append((found.low, found.high))
+        ours.append(found.interval)
         stream = {seed: np.random.default_rng(100 + k)}
         reference = stats.bootstrap((costs,), np.mean, method="BCa", n_resamples=5000, batch=500, **stream)
         theirs.append(tuple(reference.confidence_interval))
@@ -132,14 +131,14 @@ def test_bootstrap_is_reproducible_and_in_batches(monkeypatch):
     assert risk_interval(s, f, propensity=e, method="bootstrap", random_state=8) != first
     monkeypatch.setattr("scarless.metrics.intervals.CELLS_PER_BATCH", 64 * 10)
     batched = risk_interval(s, f, propensity=e, method="bootstrap", random_state=7)
-    assert (batched.low, batched.high) == pytest.approx((first.low, first.high), abs=1e-12)
+    assert batched.interval == pytest.approx(first.interval, abs=1e-12)
 
 
 @EVERY
 def test_rows_that_all_cost_the_same(method):
     """Fully labelled positives with one prediction: nothing varies, so only the range term is left."""
     found = risk_interval(np.ones(5), np.full(5, 0.5), propensity=1.0, cost="squared", method=method, random_state=0)
-    assert found.estimate == found.low == found.high == 0.25
+    assert found.value == found.interval.low == found.interval.high == 0.25
 
 
 def test_bootstrap_of_one_huge_label_stays_within_the_samples():
@@ -150,7 +149,7 @@ def test_bootstrap_of_one_huge_label_stays_within_the_samples():
             s, np.full(30, p), propensity=0.001, cost="squared", method="bootstrap", level=0.9999, random_state=0
         )
         costs = _costs(np.full(30, p), s, np.full(30, 0.001))
-        assert costs.min() <= found.low <= found.estimate <= found.high <= costs.max() + 1e-12
+        assert costs.min() <= found.interval.low <= found.value <= found.interval.high <= costs.max() + 1e-12
 
 
 def test_order_does_not_matter():

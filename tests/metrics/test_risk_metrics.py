@@ -9,6 +9,8 @@ from sklearn.metrics import brier_score_loss, log_loss
 from scarless.metrics import (
     effective_sample_size,
     expected_risk,
+    propensity_weighted_brier_score,
+    propensity_weighted_log_loss,
     propensity_weighted_risk,
     risk_bias,
     risk_variance,
@@ -69,7 +71,7 @@ def test_bias_does_not_depend_on_negative_rows():
 def test_clipping_bias_is_that_of_a_raised_propensity(cost):
     clip = 4.0
     mean, clipped_variance = _enumerate(
-        Y, E, lambda s: propensity_weighted_risk(s, P, propensity=E, cost=cost, estimator="clipped", clip=clip)
+        Y, E, lambda s: propensity_weighted_risk(s, P, propensity=E, cost=cost, max_weight=clip)
     )
     bias = risk_bias(Y, P, propensity=E, estimated_propensity=np.maximum(E, 1 / clip), cost=cost)
     assert true_risk(Y, P, cost=cost) - mean == pytest.approx(bias, abs=1e-12)
@@ -79,47 +81,45 @@ def test_clipping_bias_is_that_of_a_raised_propensity(cost):
 
 @COSTS
 def test_a_clip_above_all_weights_changes_nothing(cost):
-    clipped = propensity_weighted_risk(S, P, propensity=E, cost=cost, estimator="clipped", clip=1e6)
+    clipped = propensity_weighted_risk(S, P, propensity=E, cost=cost, max_weight=1e6)
     assert clipped == propensity_weighted_risk(S, P, propensity=E, cost=cost)
 
 
 @COSTS
-def test_self_normalised_follows_its_formula(cost):
+def test_normalised_follows_its_formula(cost):
     share, prior = S / E, 0.6
     d0 = true_risk(np.zeros(7), P, cost=cost)
     gaps = [true_risk([1], P[[i]], cost=cost) - true_risk([0], P[[i]], cost=cost) for i in range(7)]
     expected = d0 + prior * (share @ gaps) / share.sum()
-    found = propensity_weighted_risk(S, P, propensity=E, cost=cost, estimator="self-normalised", class_prior=prior)
+    found = propensity_weighted_risk(S, P, propensity=E, cost=cost, normalised=True, class_prior=prior)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 @COSTS
-def test_self_normalised_is_exact_when_the_gap_is_constant(cost):
+def test_normalised_is_exact_when_the_gap_is_constant(cost):
     """With one prediction for all rows the Hajek form has no variance, whatever is labelled."""
     p = np.full(7, 0.3)
     risk = true_risk(Y, p, cost=cost)
     for s in np.eye(7)[Y == 1]:
-        found = propensity_weighted_risk(
-            s, p, propensity=E, cost=cost, estimator="self-normalised", class_prior=Y.mean()
-        )
+        found = propensity_weighted_risk(s, p, propensity=E, cost=cost, normalised=True, class_prior=Y.mean())
         assert found == pytest.approx(risk, abs=1e-12)
 
 
-def test_self_normalised_without_prior_caps_the_implied_one():
+def test_normalised_without_prior_caps_the_implied_one():
     few = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])  # mean(s/e) = 1/6.3
-    same = propensity_weighted_risk(few, P, propensity=E, estimator="self-normalised")
-    assert same == propensity_weighted_risk(few, P, propensity=E)
+    same = propensity_weighted_risk(few, P, propensity=E, normalised=True)
+    assert same == pytest.approx(propensity_weighted_risk(few, P, propensity=E), rel=1e-14)
     assert (S / E).mean() > 1
-    capped = propensity_weighted_risk(S, P, propensity=E, estimator="self-normalised")
-    prior_one = propensity_weighted_risk(S, P, propensity=E, estimator="self-normalised", class_prior=1.0)
+    capped = propensity_weighted_risk(S, P, propensity=E, normalised=True)
+    prior_one = propensity_weighted_risk(S, P, propensity=E, normalised=True, class_prior=1.0)
     assert capped == pytest.approx(prior_one, abs=1e-12)
     # a negative log loss is impossible and an artefact of a prior above 1
     assert propensity_weighted_risk(S, P, propensity=E) < 0
 
 
-def test_self_normalised_without_labels_and_prior_is_the_normal_form():
+def test_normalised_without_labels_and_prior_is_the_normal_form():
     none = np.zeros(7)
-    assert propensity_weighted_risk(none, P, propensity=E, estimator="self-normalised") == true_risk(none, P)
+    assert propensity_weighted_risk(none, P, propensity=E, normalised=True) == true_risk(none, P)
 
 
 @COSTS
@@ -162,14 +162,12 @@ def test_true_risk_agrees_with_scikit_learn():
 RISKS = {
     "true": lambda i, w: true_risk(S[i], P[i], sample_weight=w),
     "normal": lambda i, w: propensity_weighted_risk(S[i], P[i], propensity=E[i], sample_weight=w),
-    "clipped": lambda i, w: propensity_weighted_risk(
-        S[i], P[i], propensity=E[i], sample_weight=w, estimator="clipped", clip=3
-    ),
-    "self-normalised": lambda i, w: propensity_weighted_risk(
-        S[i], P[i], propensity=E[i], sample_weight=w, estimator="self-normalised", class_prior=0.4
+    "clipped": lambda i, w: propensity_weighted_risk(S[i], P[i], propensity=E[i], sample_weight=w, max_weight=3),
+    "normalised": lambda i, w: propensity_weighted_risk(
+        S[i], P[i], propensity=E[i], sample_weight=w, normalised=True, class_prior=0.4
     ),
     "implied-prior": lambda i, w: propensity_weighted_risk(
-        S[i], P[i], propensity=E[i], sample_weight=w, estimator="self-normalised"
+        S[i], P[i], propensity=E[i], sample_weight=w, normalised=True
     ),
     "expected": lambda i, w: expected_risk(S[i], P[i], propensity=E[i], sample_weight=w),
     "bias": lambda i, w: risk_bias(Y[i], P[i], propensity=E[i], estimated_propensity=WRONG_E[i], sample_weight=w),
@@ -285,23 +283,29 @@ def test_errors_of_true_risk_and_bias():
         risk_bias(Y, P, propensity=2.0, estimated_propensity=E)
 
 
-def test_errors_of_the_estimators():
-    with pytest.raises(
-        ValueError, match="estimator must be one of 'normal', 'self-normalised', 'clipped'; got 'hajek'"
-    ):
-        propensity_weighted_risk(S, P, propensity=E, estimator="hajek")
-    for clip in (None, 0.5, np.nan):
-        with pytest.raises(ValueError, match="needs clip, the largest weight"):
-            propensity_weighted_risk(S, P, propensity=E, estimator="clipped", clip=clip)
-    with pytest.raises(ValueError, match="clip is for estimator='clipped' only; estimator is 'normal'"):
-        propensity_weighted_risk(S, P, propensity=E, clip=3)
-    with pytest.raises(ValueError, match="class_prior is for estimator='self-normalised' only"):
+def test_errors_of_the_weighting():
+    for wrong in (0.5, np.nan, "3", True):
+        with pytest.raises(ValueError, match="max_weight, the largest weight s/e, must be a number of at least 1"):
+            propensity_weighted_risk(S, P, propensity=E, max_weight=wrong)
+    with pytest.raises(ValueError, match="pass normalised=True with it, or leave it out"):
         propensity_weighted_risk(S, P, propensity=E, class_prior=0.3)
-    for prior in (0.0, 1.2, np.nan):
-        with pytest.raises(ValueError, match=r"class_prior must lie in \(0, 1\]"):
-            propensity_weighted_risk(S, P, propensity=E, estimator="self-normalised", class_prior=prior)
+    for prior in (0.0, 1.2, np.nan, True):
+        with pytest.raises(ValueError, match=r"class_prior must be a number in \(0, 1\], e.g. 0.3"):
+            propensity_weighted_risk(S, P, propensity=E, normalised=True, class_prior=prior)
+    with pytest.raises(ValueError, match="normalised must be True or False; got 'hajek'"):
+        propensity_weighted_risk(S, P, propensity=E, normalised="hajek")
     with pytest.raises(ValueError, match="needs at least one labelled row that counts"):
-        propensity_weighted_risk(0 * S, P, propensity=E, estimator="self-normalised", class_prior=0.3)
+        propensity_weighted_risk(0 * S, P, propensity=E, normalised=True, class_prior=0.3)
+
+
+@pytest.mark.parametrize("cost", ["log", "squared"])
+@pytest.mark.parametrize("max_weight", [None, 2.0])
+@pytest.mark.parametrize("normalising", [{}, {"normalised": True}, {"normalised": True, "class_prior": 0.4}])
+def test_the_words_mean_in_risks_what_they_mean_in_scores(cost, max_weight, normalising):
+    score = {"log": propensity_weighted_log_loss, "squared": propensity_weighted_brier_score}[cost]
+    options = {"propensity": E, "max_weight": max_weight, "sample_weight": WEIGHT, **normalising}
+    expected = score(S, P, **options).value
+    assert propensity_weighted_risk(S, P, cost=cost, **options) == pytest.approx(expected, rel=1e-13)
 
 
 def test_errors_of_effective_sample_size():
@@ -322,20 +326,20 @@ def test_tiny_propensities_give_infinite_variance_and_no_warning():
 
 
 def test_weights_beyond_all_numbers_are_refused_unless_clipped():
-    message = "the weight s/e of a labelled row leaves the range of numbers, .*np.maximum.*estimator='clipped'"
-    for estimator in ("normal", "self-normalised"):
+    message = "the weight s/e of a labelled row leaves the range of numbers, .*np.maximum.*max_weight="
+    for normalised in (False, True):
         with pytest.raises(ValueError, match=message):
-            propensity_weighted_risk([1, 0], [0.9, 0.2], propensity=5e-324, estimator=estimator)
-    clipped = propensity_weighted_risk([1, 0], [0.9, 0.2], propensity=5e-324, estimator="clipped", clip=2)
+            propensity_weighted_risk([1, 0], [0.9, 0.2], propensity=5e-324, normalised=normalised)
+    clipped = propensity_weighted_risk([1, 0], [0.9, 0.2], propensity=5e-324, max_weight=2)
     assert clipped == pytest.approx(propensity_weighted_risk([1, 0], [0.9, 0.2], propensity=0.5))
 
 
 @pytest.mark.parametrize("value", [np.array([1.0, 2.0]), "a", 10**400])
 def test_options_of_the_weighted_risk_that_are_no_numbers(value):
     y_pred, s, e = [0.9, 0.2], [1, 0], 0.5
-    with pytest.raises(ValueError, match="estimator must be one of 'normal', 'self-normalised', 'clipped'; got "):
-        propensity_weighted_risk(s, y_pred, propensity=e, estimator=value)
-    with pytest.raises(ValueError, match="needs clip, the largest weight s/e, at least 1"):
-        propensity_weighted_risk(s, y_pred, propensity=e, estimator="clipped", clip=value)
-    with pytest.raises(ValueError, match=r"class_prior must lie in \(0, 1\]; got "):
-        propensity_weighted_risk(s, y_pred, propensity=e, estimator="self-normalised", class_prior=value)
+    with pytest.raises(ValueError, match="normalised must be True or False; got "):
+        propensity_weighted_risk(s, y_pred, propensity=e, normalised=value)
+    with pytest.raises(ValueError, match="max_weight, the largest weight s/e, must be a number of at least 1"):
+        propensity_weighted_risk(s, y_pred, propensity=e, max_weight=value)
+    with pytest.raises(ValueError, match=r"class_prior must be a number in \(0, 1\], e.g. 0.3; got "):
+        propensity_weighted_risk(s, y_pred, propensity=e, normalised=True, class_prior=value)

@@ -7,7 +7,8 @@ from scarless.checks.scored import check_scored
 from scarless.checks.vectors import FloatVector
 from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import Measure, Score, Weighting, evaluate
+from scarless.metrics._score import Measure, Score, evaluate
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 

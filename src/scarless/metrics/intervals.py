@@ -7,7 +7,6 @@ rows fixed.)
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,44 +16,14 @@ from scipy.special import ndtr, ndtri
 from scarless.checks.options import check_choice
 from scarless.checks.vectors import FloatVector, check_propensity, check_random_stream
 from scarless.metrics._rows import check_fraction, check_judged_predictions, is_number
+from scarless.metrics._score import Score
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost
+from scarless.numerics.interval import Interval
 from scarless.numerics.risk import weighted_cost
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
 CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time
-
-
-@dataclass(frozen=True)
-class RiskInterval:
-    """An estimated risk with an interval around it.
-
-    Attributes
-    ----------
-    estimate : float
-        The propensity-weighted risk.
-    low, high : float
-        Ends of the interval. They are not cut at 0 or at the largest cost.
-    level : float
-        Nominal probability that the interval covers the true risk.
-    method : str
-        How it was computed.
-    effective_sample_size : float
-        How many equally weighted positives the labelled rows are worth; below some ten, trust only
-        "empirical-bernstein".
-
-    Examples
-    --------
-    >>> RiskInterval(0.2, 0.1, 0.3, 0.95, "normal", 40.0).high
-    0.3
-    """
-
-    estimate: float
-    low: float
-    high: float
-    level: float
-    method: str
-    effective_sample_size: float
 
 
 def risk_interval(
@@ -68,7 +37,7 @@ def risk_interval(
     cost_range: tuple[float, float] | None = None,
     n_resamples: int = 2000,
     random_state: Any = None,
-) -> RiskInterval:
+) -> Score:
     r"""Interval for the risk in the population the rows come from.
 
     With per-row weighted costs :math:`c_i = \frac{s_i}{e_i}\delta_1 + (1-\frac{s_i}{e_i})\delta_0`, their
@@ -109,7 +78,10 @@ def risk_interval(
 
     Returns
     -------
-    RiskInterval
+    Score
+        ``value`` is the propensity-weighted risk and ``interval`` is not cut at 0 or at the largest cost;
+        ``standard_error`` is that of a mean of ``n`` costs, unknown without labels. Where ``effective_sample_size`` is
+        below some ten, trust only "empirical-bernstein".
 
     References
     ----------
@@ -124,7 +96,8 @@ def risk_interval(
     >>> y = rng.uniform(size=f.size) < f
     >>> s = y & (rng.uniform(size=f.size) < 0.4)
     >>> found = risk_interval(s, f, propensity=0.4, cost="squared", method="normal")
-    >>> found.low < 1 / 6 < found.high  # the true risk is the mean of f (1 - f)
+    >>> low, high = found.interval
+    >>> low < 1 / 6 < high  # the true risk is the mean of f (1 - f)
     True
     """
     check_fraction(level, "level")
@@ -142,15 +115,23 @@ def risk_interval(
         labelled_costs = weighted_cost(cost_pos, cost_neg, np.ones_like(labels), e)
         length = _range_length(costs, np.concatenate([cost_neg, labelled_costs]), cost_range)
         half = _bernstein_half_width(costs, length, level)
-        low, high = estimate - half, estimate + half
+        interval = Interval(estimate - half, estimate + half)
     else:
         _check_some_label(labels, method)
         if method == "normal":
             half = float(ndtri((1 + level) / 2)) * _standard_error(costs)
-            low, high = estimate - half, estimate + half
+            interval = Interval(estimate - half, estimate + half)
         else:
-            low, high = _bca(costs, level, n_resamples, random_state)
-    return RiskInterval(estimate, low, high, float(level), method, effective_sample_size(labels, propensity=e))
+            interval = _bca(costs, level, n_resamples, random_state)
+    return Score(
+        name="Risk",
+        value=estimate,
+        standard_error=_standard_error(costs) if labels.any() else math.nan,
+        interval=interval,
+        level=float(level),
+        effective_sample_size=effective_sample_size(labels, propensity=e),
+        n_labelled=int(labels.sum()),
+    )
 
 
 def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:
@@ -200,7 +181,7 @@ def _bernstein_half_width(costs: FloatVector, length: float, level: float) -> fl
     return spread + 7.0 * length * log_term / (3.0 * (costs.size - 1))
 
 
-def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) -> tuple[float, float]:
+def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) -> Interval:
     """Return the ends of Efron's BCa interval for a mean.
 
     scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
@@ -211,7 +192,7 @@ def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) 
     centred = costs - estimate
     scale = math.sqrt(float((centred**2).sum()))
     if scale == 0.0:
-        return estimate, estimate
+        return Interval(estimate, estimate)
     means = _resampled_means(costs, n_resamples, check_random_stream(random_state))
     below = np.count_nonzero(means < estimate) + 0.5 * np.count_nonzero(means == estimate)
     bias = ndtri((below + 0.5) / (n_resamples + 1))  # never infinite
@@ -220,7 +201,7 @@ def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) 
     # Beyond its pole the formula would turn around; its limit there is the extreme sample.
     slowed = np.maximum(1.0 - acceleration * shifted, np.finfo(float).tiny ** 0.5)
     low, high = np.quantile(means, ndtr(bias + shifted / slowed))
-    return float(low), float(high)
+    return Interval(float(low), float(high))
 
 
 def _resampled_means(costs: FloatVector, n_resamples: int, rng: np.random.Generator) -> FloatVector:

@@ -5,7 +5,8 @@ from numpy.typing import ArrayLike
 
 from scarless.checks.scored import check_scored
 from scarless.checks.vectors import FloatVector, check_vector
-from scarless.metrics._score import Measure, Score, Weighting, evaluate
+from scarless.metrics._score import Measure, Score, evaluate
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 

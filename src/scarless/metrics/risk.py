@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.checks.vectors import check_indicator, check_propensity, check_weight
 from scarless.metrics._rows import check_judged_predictions, weighted_mean
+from scarless.metrics._weighting import Weighting, check_options, targets
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost
-
-ESTIMATORS = ("normal", "self-normalised", "clipped")
 
 
 def true_risk(
@@ -56,28 +54,31 @@ def propensity_weighted_risk(
     propensity: ArrayLike,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
-    estimator: str = "normal",
-    clip: float | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
     class_prior: float | None = None,
 ) -> float:
     r"""Estimate the true risk from biased labels and the propensity with which positives are labelled.
 
-    .. math:: \hat R = \frac1n \sum_i w_i\,\delta_1(\hat y_i) + (1 - w_i)\,\delta_0(\hat y_i)
+    .. math:: \hat R = \frac1n \sum_i t_i\,\delta_1(\hat y_i) + (1 - t_i)\,\delta_0(\hat y_i)
 
-    ======================  =================================================================================
-    estimator               weight of a row
-    ======================  =================================================================================
-    ``"normal"``            ``w = s/e``. Unbiased for the true risk if `propensity` is right.
-    ``"clipped"``           ``w = min(s/e, clip)``. Less variance, but positives with ``e < 1/clip`` count too
-                            little; the bias is `risk_bias` with ``max(e, 1/clip)`` as estimated propensity.
-    ``"self-normalised"``   ``w = class_prior (s/e) / mean(s/e)``: Hajek's ratio estimate of the mean of
-                            ``d1 - d0`` over the positives, times the share of positives. Consistent, not
-                            unbiased; exact where ``d1 - d0`` is the same for all positives and
-                            ``class_prior`` is the share of positives among these rows.
-    ======================  =================================================================================
+    ================================  =====================================================================
+    option                            target of a row
+    ================================  =====================================================================
+    neither                           ``t = s/e``. Unbiased for the true risk if `propensity` is right.
+    ``max_weight=M``                  ``t = min(s/e, M)``, clipped. Less variance, but positives with ``e < 1/M``
+                                      count too little; the bias is `risk_bias` with ``max(e, 1/M)`` as
+                                      estimated propensity.
+    ``normalised=True``               the targets above, times one factor such that their mean is `class_prior`:
+                                      Hajek's ratio estimate of the mean of ``d1 - d0`` over the positives,
+                                      times the share of positives. Consistent if nothing is clipped, not
+                                      unbiased; exact where ``d1 - d0`` is the same for all positives and
+                                      `class_prior` is the share of positives among these rows.
+    ================================  =====================================================================
 
-    Without a `class_prior` the self-normalised form uses ``min(1, mean(s/e))``, the prior that the labels
-    imply: it then differs from the normal one only where that prior would exceed 1.
+    Without a `class_prior` normalised targets have the mean ``min(1, mean(s/e))``, the prior that the labels imply:
+    where nothing is clipped they then differ from plain ones only where that prior would exceed 1. The words are those
+    of all scores; `propensity_weighted_log_loss` says more of them.
 
     Parameters
     ----------
@@ -91,13 +92,13 @@ def propensity_weighted_risk(
         What a prediction costs.
     sample_weight : array-like of shape (n,), optional
         Weight of each row in the means.
-    estimator : {"normal", "clipped", "self-normalised"}
+    normalised : bool, default=False
         See the table.
-    clip : float, at least 1
-        Largest weight; for "clipped" only. ``np.count_nonzero((s == 1) & (propensity < 1 / clip))`` rows are
+    max_weight : float, optional
+        Largest weight ``s/e``, at least 1. ``np.count_nonzero((s == 1) & (propensity < 1 / max_weight))`` rows are
         clipped.
     class_prior : float in (0, 1], optional
-        ``Pr(y=1)``; for "self-normalised" only.
+        ``Pr(y=1)`` where it is known; with ``normalised=True`` only.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def propensity_weighted_risk(
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), ECML-PKDD. Self-normalised: Hajek (1971), comment in
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. Normalised: Hajek (1971), comment in
     "Foundations of Statistical Inference"; Swaminathan and Joachims (2015), "The Self-Normalized Estimator
     for Counterfactual Learning", NeurIPS. Clipped: Ionides (2008), "Truncated Importance Sampling",
     JCGS 17(2).
@@ -123,14 +124,21 @@ def propensity_weighted_risk(
     >>> s, y_pred, e = [1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], [0.5, 0.5, 0.8, 0.8]
     >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute"), 3)
     0.125
-    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", estimator="clipped", clip=1.5), 3)
+    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", max_weight=1.5), 3)
     0.225
     """
     labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
-    target = _targets(over_propensity(labels, e), weight, estimator, clip, class_prior)
-    rows = mixed_cost(target, cost_pos, cost_neg)
+    options = Weighting(sample_weight, normalised, max_weight, class_prior)
+    check_options(options)
+    share = np.where(weight > 0, over_propensity(labels, e), 0.0)
+    if max_weight is None and np.isinf(share).any():
+        raise ValueError(
+            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
+            "values on purpose, e.g. np.maximum(propensity, 0.01), or clip them by max_weight=."
+        )
+    rows = mixed_cost(targets(share, weight, options).t, cost_pos, cost_neg)
     minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
     if minus.size:
         raise ValueError(
@@ -139,46 +147,6 @@ def propensity_weighted_risk(
             "predictions inside on purpose, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
         )
     return weighted_mean(rows, weight)
-
-
-def _targets(
-    share: FloatVector, weight: FloatVector, estimator: str, clip: float | None, class_prior: float | None
-) -> FloatVector:
-    """Turn ``s/e`` into the weights of the chosen estimator."""
-    check_choice(estimator, "estimator", ESTIMATORS)
-    if clip is not None and estimator != "clipped":
-        raise ValueError(f"clip is for estimator='clipped' only; estimator is {estimator!r}.")
-    if class_prior is not None and estimator != "self-normalised":
-        raise ValueError(f"class_prior is for estimator='self-normalised' only; estimator is {estimator!r}.")
-    if estimator != "clipped" and np.isinf(share[weight > 0]).any():
-        raise ValueError(
-            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
-            "values on purpose, e.g. np.maximum(propensity, 0.01), or use estimator='clipped'."
-        )
-    if estimator == "normal":
-        return share
-    if estimator == "clipped":
-        largest = real_number(clip)
-        if not largest >= 1:
-            raise ValueError(
-                f"estimator='clipped' needs clip, the largest weight s/e, at least 1 (e.g. 10); got {shown(clip)}."
-            )
-        return np.minimum(share, largest)
-    return _self_normalised(share, weighted_mean(share, weight), class_prior)
-
-
-def _self_normalised(share: FloatVector, implied_prior: float, class_prior: float | None) -> FloatVector:
-    if class_prior is None:
-        return share / max(1.0, implied_prior)
-    prior = real_number(class_prior)
-    if not 0.0 < prior <= 1.0:
-        raise ValueError(f"class_prior must lie in (0, 1]; got {shown(class_prior)}.")
-    if implied_prior == 0.0:
-        raise ValueError(
-            "estimator='self-normalised' with a class_prior needs at least one labelled row that counts; "
-            "there is none, so nothing is known of the positives."
-        )
-    return prior * share / implied_prior
 
 
 def expected_risk(

@@ -11,7 +11,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice, check_flag
 from scarless.checks.vectors import FloatVector
-from scarless.metrics._score import Score, Weighting, check_options
+from scarless.metrics._score import Score
+from scarless.metrics._weighting import Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,

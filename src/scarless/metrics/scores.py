@@ -17,7 +17,6 @@ from scarless.metrics._rows import check_fraction
 from scarless.metrics._score import (
     Measure,
     Score,
-    Weighting,
     check_rows,
     evaluate,
     no_interval,
@@ -25,6 +24,7 @@ from scarless.metrics._score import (
     student_interval,
     summary,
 )
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
@@ -217,8 +217,8 @@ def observed_log_likelihood(
         impossible = no_interval("a row is as the predictions rule out")
         return summary("Observed log-likelihood", mean, np.nan, impossible, rows, options)
     error, freedom = spread(share * (values - mean), rounding=1e-12 * abs(mean) / values.size)
-    interval = student_interval(mean, error, freedom, level)
-    return summary("Observed log-likelihood", mean, error, interval, rows, options)
+    answer = student_interval(mean, error, freedom, level)
+    return summary("Observed log-likelihood", mean, error, answer, rows, options)
 
 
 def _mean_cost(cost: str, p: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
+from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
-from scarless.pair.inference import Interval
 from scarless.pair.rows import engine_of
 
 

@@ -16,9 +16,10 @@ from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
+from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
-from scarless.pair.inference import Interval, PairInference, pair_inference, quantile
+from scarless.pair.inference import PairInference, pair_inference, quantile
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
