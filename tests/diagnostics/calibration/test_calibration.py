@@ -315,7 +315,8 @@ def test_a_display_can_be_drawn_again(fitted):
     model, X, s = fitted
     display = ClassCalibrationDisplay.from_estimator(model, X, s)
     _, ax = plt.subplots()
-    assert display.plot(ax) is ax
+    assert display.plot(ax) is display
+    assert display.ax_ is ax
     assert len(ax.lines[1].get_xdata()) == 10
 
 

@@ -108,9 +108,7 @@ class _ReliabilityDiagram(Display):
     @classmethod
     def _drawn(cls, answers: Answers, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
         options = {"n_bins": n_bins, "strategy": strategy, "level": level}
-        display = cls(cls._calibration(answers, options), cls._predictions(answers), source=source)
-        display.plot(ax)
-        return display
+        return cls(cls._calibration(answers, options), cls._predictions(answers), source=source).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         found = self.calibration

@@ -120,8 +120,8 @@ class ClassPriorProfile:
         names = ("class_prior", "difference", "log_likelihood", "label_frequency")
         return pandas.DataFrame({name: getattr(self, name) for name in names})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the profile, as `ProfileDisplay` does, and return the Axes."""
+    def plot(self, ax: Any = None) -> "ProfileDisplay":
+        """Draw the profile as a `ProfileDisplay` and return that; its ``ax_`` has the Axes."""
         return ProfileDisplay(self).plot(ax)
 
     def __str__(self) -> str:
@@ -317,9 +317,7 @@ class ProfileDisplay(Display):
         -------
         ProfileDisplay
         """
-        display = cls(profile)
-        display.plot(ax)
-        return display
+        return cls(profile).plot(ax)
 
     @classmethod
     def from_estimator(
