@@ -66,7 +66,7 @@ def check_fraction(value: Any, name: str) -> float:
     >>> check_fraction(0.05, "eta")
     0.05
     """
-    number = real_number(value) if is_number(value) else np.nan
+    number = real_number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {shown(value)}.")
     return number
