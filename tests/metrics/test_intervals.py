@@ -7,11 +7,18 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from scarless.metrics import effective_sample_size, propensity_weighted_risk, risk_interval
+from scarless.metrics import (
+    effective_sample_size,
+    propensity_weighted_brier_score,
+    propensity_weighted_log_loss,
+    propensity_weighted_risk,
+    risk_interval,
+)
 from scarless.numerics.costs import get_cost
 from scarless.numerics.risk import weighted_cost
 
 METHODS = ["empirical-bernstein", "bootstrap", "normal"]
+SCIPYS_SEED = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
 EVERY = pytest.mark.parametrize("method", METHODS)
 
 
@@ -110,12 +117,11 @@ def test_default_range_is_what_the_rows_can_cost():
 def test_bootstrap_agrees_with_scipy():
     f, s, e = _draw(np.random.default_rng(3), 120, low_propensity=0.05)
     costs = _costs(f, s, e)
-    seed = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
     ours, theirs = [], []
     for k in range(10):
         found = risk_interval(s, f, propensity=e, cost="squared", method="bootstrap", n_resamples=5000, random_state=k)
         ours.append(found.interval)
-        stream = {seed: np.random.default_rng(100 + k)}
+        stream = {SCIPYS_SEED: np.random.default_rng(100 + k)}
         reference = stats.bootstrap((costs,), np.mean, method="BCa", n_resamples=5000, batch=500, **stream)
         theirs.append(tuple(reference.confidence_interval))
     # the ends themselves are random: allow four standard errors of the difference of two means
@@ -167,6 +173,86 @@ def test_without_labels():
     for method in ("normal", "bootstrap"):
         with pytest.raises(ValueError, match=f"method='{method}' needs at least one labelled row"):
             risk_interval(np.zeros(20), f, propensity=0.5, method=method)
+
+
+# Weights.
+
+WEIGHT = np.tile([1.0, 3.0, 0.5, 2.0], 50)
+
+
+@EVERY
+def test_the_value_with_weights_is_that_of_copies(method):
+    f, s, e = _draw(np.random.default_rng(1), 200)
+    times = np.arange(200) % 4
+    found = risk_interval(s, f, propensity=e, sample_weight=times, method=method, random_state=0)
+    copies = propensity_weighted_risk(np.repeat(s, times), np.repeat(f, times), propensity=np.repeat(e, times))
+    assert found.value == pytest.approx(copies, rel=1e-12)
+    assert found.interval.low < found.value < found.interval.high
+
+
+@EVERY
+def test_weights_count_by_their_ratios_and_rows_of_weight_zero_do_not(method):
+    f, s, e = _draw(np.random.default_rng(1), 200)
+    options = {"method": method, "random_state": 0}
+
+    def ends(rows, weight):
+        found = risk_interval(s[rows], f[rows], propensity=e[rows], sample_weight=weight, **options)
+        return found.value, found.standard_error, *found.interval, found.effective_sample_size
+
+    every, some = np.arange(200), WEIGHT > 0.5
+    assert ends(every, np.full(200, 0.1)) == pytest.approx(ends(every, None), rel=1e-9)
+    assert ends(every, 7 * WEIGHT) == pytest.approx(ends(every, WEIGHT), rel=1e-9)
+    assert ends(every, WEIGHT * some) == pytest.approx(ends(some, WEIGHT[some]), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("cost", "score"), [("log", propensity_weighted_log_loss), ("squared", propensity_weighted_brier_score)]
+)
+def test_the_weighted_error_is_the_scores_own(cost, score):
+    f, s, e = _draw(np.random.default_rng(1), 200)
+    found = risk_interval(s, f, propensity=e, cost=cost, sample_weight=WEIGHT, method="normal")
+    own = score(s, f, propensity=e, sample_weight=WEIGHT)
+    for name in ("value", "standard_error", "effective_sample_size", "n_labelled", "level"):
+        assert getattr(found, name) == pytest.approx(getattr(own, name), rel=1e-9)
+
+
+def test_the_weighted_bootstrap_is_near_scipys():
+    f, s, e = _draw(np.random.default_rng(4), 200)
+    costs = _costs(f, s, e)
+    found = risk_interval(s, f, propensity=e, cost="squared", sample_weight=WEIGHT, n_resamples=9999, random_state=0)
+
+    def mean(c, w, axis=-1):
+        return (c * w).sum(axis=axis) / w.sum(axis=axis)
+
+    stream = {SCIPYS_SEED: np.random.default_rng(1)}
+    options = {"paired": True, "vectorized": True, "method": "BCa", "n_resamples": 9999, "batch": 500}
+    reference = stats.bootstrap((costs, WEIGHT), mean, **options, **stream).confidence_interval
+    assert found.interval == pytest.approx(tuple(reference), abs=0.05 * (reference.high - reference.low))
+
+
+def test_weighted_bernstein_by_its_formula():
+    f, s, e = _draw(np.random.default_rng(2), 200)
+    found = risk_interval(
+        s,
+        f,
+        propensity=e,
+        cost="squared",
+        sample_weight=WEIGHT,
+        level=0.9,
+        cost_range=(-4, 6),
+        method="empirical-bernstein",
+    )
+    terms = 200 * WEIGHT / WEIGHT.sum() * (_costs(f, s, e) - 1.0)
+    log = math.log(3 / 0.1)
+    half = math.sqrt(2 * terms.var(ddof=1) * log / 200) + 7 * 10 * 200 * 3.0 / WEIGHT.sum() * log / (3 * 199)
+    assert found.interval.high - found.value == pytest.approx(half, rel=1e-12)
+
+
+def test_weights_that_leave_one_row_are_refused():
+    with pytest.raises(ValueError, match="risk_interval needs at least 2 rows to see how costs vary; got 1"):
+        risk_interval([1, 0, 0], [0.5, 0.4, 0.3], propensity=0.5, sample_weight=[0, 1, 0])
+    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0"):
+        risk_interval([1, 0], [0.5, 0.4], propensity=0.5, sample_weight=[1, -1])
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, np.nan, "x", None])

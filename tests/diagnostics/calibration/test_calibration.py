@@ -255,6 +255,79 @@ def test_any_rows_have_a_calibration(rows, n_bins, strategy):
         assert found.error >= 0
 
 
+# Weights are counts.
+
+CALIBRATIONS = pytest.mark.parametrize("calibration", [label_calibration, class_calibration])
+
+
+@CALIBRATIONS
+@settings(max_examples=60)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 8), st.booleans(), st.sampled_from([0.2, 0.5, 1.0]), st.integers(0, 4)),
+        min_size=1,
+        max_size=25,
+    ),
+    n_bins=st.integers(1, 6),
+    strategy=st.sampled_from(["quantile", "uniform"]),
+)
+def test_weights_are_copies_of_rows(calibration, rows, n_bins, strategy):
+    f, s, e, times = np.array(rows, dtype=float).T
+    f, times = f / 8, times.astype(int)
+    times[0] += 1  # one row at least
+    options = {"n_bins": n_bins, "strategy": strategy}
+    found = calibration(s, f, propensity=e, sample_weight=times, **options)
+    s, f, e = (np.repeat(each, times) for each in (s, f, e))
+    copies = calibration(s, f, propensity=e, **options)
+    for name in vars(copies):
+        np.testing.assert_allclose(getattr(found, name), getattr(copies, name), rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@given(
+    values=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    times=st.lists(st.integers(1, 5), min_size=20, max_size=20),
+    n_bins=st.integers(1, 12),
+)
+def test_bins_of_equal_weights_are_those_of_copies(values, times, n_bins):
+    values, times = np.array(values), np.array(times[: len(values)])
+    weighted = equal_counts(values, n_bins, times.astype(float))
+    assert np.repeat(weighted, times).tolist() == equal_counts(np.repeat(values, times), n_bins).tolist()
+
+
+def test_bins_do_not_see_the_scale_of_small_weights():
+    values = np.random.default_rng(0).random(200)
+    for scale in (1.0, 0.1, 1e-9):
+        assert np.bincount(equal_counts(values, 10, np.full(200, scale))).tolist() == [20] * 10
+
+
+def test_a_count_of_half_is_half_the_evidence():
+    """Variances are those of as many rows as the weights add up to."""
+    f, s = np.full(40, 0.5), np.repeat([1.0, 0.0], [28, 12])
+    whole, half = (label_calibration(s, f, propensity=1.0, sample_weight=np.full(40, w)) for w in (1.0, 0.5))
+    assert half.observed == pytest.approx(whole.observed)
+    assert half.statistic == pytest.approx(0.5 * whole.statistic)
+    assert (half.high - half.low > whole.high - whole.low).all()
+
+
+def test_what_cannot_be_is_seen_whatever_else_happens_in_the_bin():
+    """A sure label that did not come does not make up for an impossible one that did."""
+    found = label_calibration([1, 0], [0.0, 1.0], propensity=1.0, n_bins=1)
+    assert found.p_value == 0.0
+
+
+@DISPLAYS
+def test_a_picture_with_weights(display, fitted):
+    model, X, s = fitted
+    weight = np.arange(len(s)) % 3
+    drawn = display.from_estimator(model, X, s, sample_weight=weight)
+    assert drawn.calibration.n_rows.sum() == weight.sum()
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    same = display.from_predictions(s, f, propensity=e, sample_weight=weight)
+    pd.testing.assert_frame_equal(drawn.calibration.to_frame(), same.calibration.to_frame())
+    (strip,) = drawn.ax_.child_axes
+    assert sum(bar.get_height() for bar in strip.patches) == weight.sum()
+
+
 # The result and the pictures.
 
 
@@ -368,3 +441,7 @@ def test_wrong_rows_are_told():
         class_calibration([1, 0], F, propensity=E)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
         class_calibration([1, 0, 1, 0], F, propensity=0.0)
+    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0"):
+        class_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=[1, 1, 1, -1])
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        label_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=np.zeros(4))
