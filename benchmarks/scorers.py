@@ -127,7 +127,7 @@ def coverage(variants: tuple[str, ...] = tuple(VARIANTS)) -> Iterator[Row]:
                 for _ in range(DRAWS):
                     data = setting.draw(n, rng)
                     for score, results in found.items():
-                        results.append(SCORES[score](data["p"], data["s"], data["e"], **options[score]))
+                        results.append(SCORES[score](data["s"], data["p"], propensity=data["e"], **options[score]))
                 summaries = {score: summary(found[score], truth[score]) for score in SCORES}
                 yield {"part": "coverage", "dataset": name, "rows": n, "method": variant, "draws": DRAWS, **summaries}
 
@@ -154,7 +154,7 @@ def likelihood(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
         for n in (2000, 5000):
             rng = np.random.default_rng(n + 1)
             draws = (setting.draw(n, rng) for _ in range(DRAWS))
-            found = summary([observed_log_likelihood(d["p"], d["s"], d["e"]) for d in draws], truth)
+            found = summary([observed_log_likelihood(d["s"], d["p"], propensity=d["e"]) for d in draws], truth)
             yield {"part": "likelihood", "dataset": name, "rows": n, "draws": DRAWS, **found}
 
 
@@ -168,8 +168,8 @@ def calibration(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
             for _ in range(DRAWS):
                 data = SETTINGS[name].draw(n, rng)
                 for kind, calibrate in (("label", label_calibration), ("class", class_calibration)):
-                    right = calibrate(data["f"], data["s"], data["e"])
-                    wrong = calibrate(data["p"], data["s"], data["e"])
+                    right = calibrate(data["s"], data["f"], propensity=data["e"])
+                    wrong = calibrate(data["s"], data["p"], propensity=data["e"])
                     rejected.setdefault(f"{kind} size", []).append(right.p_value < 0.05)
                     rejected.setdefault(f"{kind} power", []).append(wrong.p_value < 0.05)
                     covered[kind].append((right.low <= right.predicted) & (right.predicted <= right.high))
@@ -187,7 +187,7 @@ def speed() -> Iterator[Row]:
     """A million rows, with the standard error, against scikit-learn's score without one."""
     data = SETTINGS["moderate"].draw(1_000_000, np.random.default_rng(0))
     for name, theirs in (("ROC-AUC", roc_auc_score), ("average precision", average_precision_score)):
-        ours_seconds, _ = best_of(3, lambda name=name: SCORES[name](data["p"], data["s"], data["e"]))
+        ours_seconds, _ = best_of(3, lambda name=name: SCORES[name](data["s"], data["p"], propensity=data["e"]))
         theirs_seconds, _ = best_of(3, lambda theirs=theirs: theirs(data["y"], data["p"]))
         yield {
             "part": "speed",

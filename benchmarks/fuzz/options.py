@@ -190,7 +190,8 @@ CHOICES: dict[str, Choice] = {
     "lower": Choice(lambda b: b.e / 2, {**PROPENSITIES, **NUMBERS}),
     "upper": Choice(None, {**PROPENSITIES, **NUMBERS}),
     "y_pred": Choice(lambda b: b.f, PROBABILITIES),
-    "y_score": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
+    "propensity_weighted_roc_auc.y_pred": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
+    "propensity_weighted_average_precision.y_pred": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
     "scores": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
     "class_probability": Choice(lambda b: b.f, PROBABILITIES),
     "label_probability": Choice(lambda b: b.f * b.e, PROBABILITIES),
@@ -202,7 +203,6 @@ CHOICES: dict[str, Choice] = {
     "SelectionPathDisplay.from_estimator.estimator": Choice(
         lambda b: SAREMClassifierCV(Cs=[0.1, 1], cv=3, random_state=0).fit(b.X, b.s), MODELS
     ),
-    "propensity_weighted_risk.estimator": Choice(None, NUMBERS),
     "propensity_attributes": Choice(_last, ATTRIBUTES),
     "SARStackingClassifier.propensity_attributes": Choice(lambda b: "all", ATTRIBUTES),
     "classification_attributes": Choice(None, ATTRIBUTES),

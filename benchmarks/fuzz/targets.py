@@ -38,7 +38,6 @@ NOT_CALLED = {
     "PUData",
     "Provenance",
     "RankBounds",
-    "RiskInterval",
     "SCARTest",
     "Score",
     "Selection",

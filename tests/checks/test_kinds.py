@@ -67,7 +67,7 @@ def test_other_places_refuse_masks():
     with pytest.raises(ValueError, match="X is a masked array"):
         LogisticSAR([0], [1.0]).propensity(masked(X, (1, 1)))
     with pytest.raises(ValueError, match="s is a masked array"):
-        propensity_weighted_roc_auc(X[:, 0], masked(S, 1), E)
+        propensity_weighted_roc_auc(masked(S, 1), X[:, 0], propensity=E)
 
 
 def test_imaginary_parts_are_not_dropped():

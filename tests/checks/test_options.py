@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,9 +29,9 @@ def test_positive_numbers(value):
     assert checked == value
 
 
-@pytest.mark.parametrize("value", [0, -1, -0.0, np.nan, -np.inf, "1", None, [1.0]])
+@pytest.mark.parametrize("value", [0, -1, -0.0, np.nan, -np.inf, "1", None, [1.0], True, False, np.True_])
 def test_numbers_that_are_not_positive(value):
-    with pytest.raises(ValueError, match="C must be a number above 0; got "):
+    with pytest.raises(ValueError, match=rf"C must be a number above 0; got {re.escape(repr(value))}\."):
         check_positive(value, "C")
 
 

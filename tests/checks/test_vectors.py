@@ -182,7 +182,7 @@ def test_one_seed_makes_one_stream(seed):
     assert check_random_stream(seed).random() == check_random_stream(seed).random()
 
 
-@pytest.mark.parametrize("seed", ["a", -1, 0.5, np.nan, [1, -2], object(), np.random])
+@pytest.mark.parametrize("seed", ["a", -1, 0.5, np.nan, [1, -2], object(), np.random, True, np.False_])
 def test_what_is_no_seed_is_named(seed):
     message = (
         "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "

@@ -101,7 +101,7 @@ def test_what_is_right_is_not_told_of(model):
 
 
 def test_a_threshold_may_be_tuned_by_propensities():
-    scorer = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))
+    scorer = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity)))
     with config_context(enable_metadata_routing=True):
         TunedThresholdClassifierCV(MODEL, cv=2, thresholds=5, scoring=scorer.set_score_request(propensity=True)).fit(
             X, S, propensity=E

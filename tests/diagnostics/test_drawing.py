@@ -1,4 +1,4 @@
-"""Every display draws where it is told to and returns the Axes."""
+"""Every display draws where it is told to and returns itself, as in scikit-learn."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,16 +15,17 @@ class Line(Display):
 def test_a_display_draws_into_the_axes_that_it_gets():
     figure, ax = plt.subplots()
     display = Line()
-    assert display.plot(ax) is ax
+    assert display.plot(ax) is display
     assert (display.ax_, display.figure_) == (ax, figure)
     assert len(ax.lines) == 1
     plt.close(figure)
 
 
 def test_a_display_makes_its_own_figure():
-    ax = Line().plot()
-    assert len(ax.lines) == 1
-    plt.close(ax.figure)
+    display = Line().plot()
+    assert len(display.ax_.lines) == 1
+    assert display.figure_ is display.ax_.figure
+    plt.close(display.figure_)
 
 
 @pytest.mark.parametrize("bad", [np.empty(2, dtype=object), "here"])

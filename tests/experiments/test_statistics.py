@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scarless.experiments.statistics import (
-    Interval,
+    MeanInterval,
     compare_methods,
     critical_difference,
     groups_alike,
@@ -47,9 +47,9 @@ def test_equal_values_have_an_interval_of_no_width_exactly():
 
 
 def test_clear_means_that_zero_is_outside():
-    assert Interval(-0.2, 0.1, 5).clear
-    assert not Interval(0.1, 0.2, 5).clear
-    assert not Interval(0.1, 0.1, 5).clear
+    assert MeanInterval(-0.2, 0.1, 5).clear
+    assert not MeanInterval(0.1, 0.2, 5).clear
+    assert not MeanInterval(0.1, 0.1, 5).clear
 
 
 @given(

@@ -17,7 +17,7 @@ Y = np.array([1.0] * 12 + [0.0] * 2)
 def _deviations(p, y, e, cost, s):
     cost = get_cost(cost)
     estimates = weighted_cost(cost.positive(p), cost.negative(p), s, e).mean(axis=1)
-    return estimates - true_risk(p, y, cost=cost)
+    return estimates - true_risk(y, p, cost=cost)
 
 
 def _exact_coverage(p, y, e, cost, bound, *, one_sided=False):
@@ -41,11 +41,11 @@ def test_formulas_by_hand():
     gaps, e = np.array([0.8, 0.2, -0.6]), np.array([0.5, 0.25, 1.0])
     y_pred = (1 - gaps) / 2
     spread = (1.6**2 + 0.8**2 + 0.6**2) / (2 * 9)
-    found = corrected_bound(y_pred, e, cost="absolute", eta=0.1)
+    found = corrected_bound(y_pred, propensity=e, cost="absolute", eta=0.1)
     assert found == pytest.approx(math.sqrt(math.log(20) * spread))
-    found = corrected_bound(y_pred, e, cost="absolute", eta=0.1, n_hypotheses=7)
+    found = corrected_bound(y_pred, propensity=e, cost="absolute", eta=0.1, n_hypotheses=7)
     assert found == pytest.approx(math.sqrt(math.log(70) * spread))
-    found = corrected_bound(y_pred, e, y=[0, 1, 0], cost="absolute", eta=0.1)
+    found = corrected_bound(y_pred, propensity=e, y=[0, 1, 0], cost="absolute", eta=0.1)
     assert found == pytest.approx(math.sqrt(math.log(20) * 0.8**2 / 18))
 
 
@@ -53,19 +53,19 @@ def test_formulas_by_hand():
 def test_equal_to_the_paper_where_its_range_is_right(cost):
     """One prediction for all, full labelling, all positive: the jump is |d1 - d0| in every row."""
     p = np.full(14, 0.8)
-    gap = abs(true_risk(p, np.ones(14), cost=cost) - true_risk(p, np.zeros(14), cost=cost))
-    assert corrected_bound(p, 1.0, cost=cost) == pytest.approx(paper_bound(14, delta_max=gap))
+    gap = abs(true_risk(np.ones(14), p, cost=cost) - true_risk(np.zeros(14), p, cost=cost))
+    assert corrected_bound(p, propensity=1.0, cost=cost) == pytest.approx(paper_bound(14, delta_max=gap))
 
 
 @COSTS
 @pytest.mark.parametrize("propensity", [0.05, 0.1, 0.2, 0.5, 0.9])
 def test_corrected_bound_covers_exactly(cost, propensity):
     e = np.linspace(0.5, 1.0, 14) * propensity
-    known = corrected_bound(P, e, y=Y, cost=cost, eta=ETA)
-    worst = corrected_bound(P, e, cost=cost, eta=ETA)
+    known = corrected_bound(P, propensity=e, y=Y, cost=cost, eta=ETA)
+    worst = corrected_bound(P, propensity=e, cost=cost, eta=ETA)
     assert known <= worst
     assert _exact_coverage(P, Y, e, cost, known) >= 1 - ETA
-    one_sided = corrected_bound(P, e, y=Y, cost=cost, eta=ETA, n_hypotheses=1)
+    one_sided = corrected_bound(P, propensity=e, y=Y, cost=cost, eta=ETA, n_hypotheses=1)
     assert one_sided < known
     assert _exact_coverage(P, Y, e, cost, one_sided, one_sided=True) >= 1 - ETA
 
@@ -88,7 +88,7 @@ def test_coverage_by_simulation_with_many_rows(cost):
     deviation = abs(_deviations(f, y, e, cost, s))
     paper = paper_bound(n, delta_max=get_cost(cost).max_cost(), eta=ETA)
     assert np.mean(deviation <= paper) < 0.75
-    assert np.mean(deviation <= corrected_bound(f, e, y=y, cost=cost, eta=ETA)) >= 1 - ETA
+    assert np.mean(deviation <= corrected_bound(f, propensity=e, y=y, cost=cost, eta=ETA)) >= 1 - ETA
 
 
 def test_union_bound_covers_the_best_of_several_predictors():
@@ -97,30 +97,32 @@ def test_union_bound_covers_the_best_of_several_predictors():
     n, n_hypotheses, e = 60, 20, np.full(60, 0.2)
     y = (rng.random(n) < 0.5).astype(float)
     predictors = rng.uniform(size=(n_hypotheses, n))
-    risks = np.array([true_risk(p, y, cost="squared") for p in predictors])
-    bounds = np.array([corrected_bound(p, e, y=y, cost="squared", n_hypotheses=n_hypotheses) for p in predictors])
+    risks = np.array([true_risk(y, p, cost="squared") for p in predictors])
+    bounds = np.array(
+        [corrected_bound(p, propensity=e, y=y, cost="squared", n_hypotheses=n_hypotheses) for p in predictors]
+    )
     covered = []
     for _ in range(200):
         s = (rng.random(n) < e) * y
-        found = np.array([propensity_weighted_risk(p, s, e, cost="squared") for p in predictors])
+        found = np.array([propensity_weighted_risk(s, p, propensity=e, cost="squared") for p in predictors])
         best = found.argmin()
         covered.append(risks[best] <= found[best] + bounds[best])
     assert np.mean(covered) >= 1 - ETA
 
 
 def test_log_loss_of_certain_predictions_has_no_finite_bound():
-    assert corrected_bound([1.0, 0.5], 0.5) == np.inf
-    assert corrected_bound([1.0, 0.5], 0.5, y=[0, 1]) == 0.0
-    assert np.isfinite(corrected_bound([1.0, 0.5], 0.5, cost="squared"))
+    assert corrected_bound([1.0, 0.5], propensity=0.5) == np.inf
+    assert corrected_bound([1.0, 0.5], propensity=0.5, y=[0, 1]) == 0.0
+    assert np.isfinite(corrected_bound([1.0, 0.5], propensity=0.5, cost="squared"))
 
 
 @COSTS
 def test_order_does_not_matter_and_two_copies_divide_by_root_two(cost):
     e = np.linspace(0.2, 1.0, 14)
     order = np.random.default_rng(0).permutation(14)
-    bound = corrected_bound(P, e, y=Y, cost=cost)
-    assert corrected_bound(P[order], e[order], y=Y[order], cost=cost) == pytest.approx(bound, rel=1e-14)
-    twice = corrected_bound(np.tile(P, 2), np.tile(e, 2), y=np.tile(Y, 2), cost=cost)
+    bound = corrected_bound(P, propensity=e, y=Y, cost=cost)
+    assert corrected_bound(P[order], propensity=e[order], y=Y[order], cost=cost) == pytest.approx(bound, rel=1e-14)
+    twice = corrected_bound(np.tile(P, 2), propensity=np.tile(e, 2), y=np.tile(Y, 2), cost=cost)
     assert twice == pytest.approx(bound / math.sqrt(2), rel=1e-14)
 
 
@@ -129,13 +131,13 @@ def test_eta_out_of_range(eta):
     with pytest.raises(ValueError, match="eta must lie strictly between 0 and 1"):
         paper_bound(10, delta_max=1.0, eta=eta)
     with pytest.raises(ValueError, match="eta must lie strictly between 0 and 1"):
-        corrected_bound(P, 0.5, eta=eta)
+        corrected_bound(P, propensity=0.5, eta=eta)
 
 
 def test_input_errors():
     for function in (
         lambda h: paper_bound(10, delta_max=1.0, n_hypotheses=h),
-        lambda h: corrected_bound(P, 0.5, n_hypotheses=h),
+        lambda h: corrected_bound(P, propensity=0.5, n_hypotheses=h),
     ):
         with pytest.raises(ValueError, match="n_hypotheses must be a finite number that is at least 1; got 0"):
             function(0)
@@ -145,17 +147,17 @@ def test_input_errors():
         with pytest.raises(ValueError, match="delta_max must be a number that is at least 0"):
             paper_bound(10, delta_max=bad)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
-        corrected_bound(P, 0.0)
+        corrected_bound(P, propensity=0.0)
     with pytest.raises(ValueError, match="y has 3 values for 14 rows"):
-        corrected_bound(P, 0.5, y=[0, 1, 1])
+        corrected_bound(P, propensity=0.5, y=[0, 1, 1])
     with pytest.raises(ValueError, match="y must be binary"):
-        corrected_bound(P, 0.5, y=P)
+        corrected_bound(P, propensity=0.5, y=P)
     with pytest.raises(ValueError, match="y_pred has no rows"):
-        corrected_bound([], [])
+        corrected_bound([], propensity=[])
     with pytest.raises(ValueError, match="y_pred must hold probabilities"):
-        corrected_bound([1.5], 0.5)
+        corrected_bound([1.5], propensity=0.5)
     with pytest.raises(ValueError, match="cost must be one of"):
-        corrected_bound(P, 0.5, cost="hinge")
+        corrected_bound(P, propensity=0.5, cost="hinge")
 
 
 @pytest.mark.parametrize("bad", ["a", math.nan, None, [3], 10**400, 0, -1])
@@ -175,10 +177,10 @@ def test_what_is_no_cost_is_named(bad):
 
 def test_propensities_whose_inverse_leaves_the_range_of_numbers():
     y_pred = [0.9, 0.5, 0.2]
-    assert corrected_bound(y_pred, [5e-324, 0.5, 0.5], cost="squared") == np.inf
+    assert corrected_bound(y_pred, propensity=[5e-324, 0.5, 0.5], cost="squared") == np.inf
     # At 0.5 both classes cost the same: no label of that row moves the risk, however unlikely it is.
-    here = corrected_bound(y_pred, [0.5, 5e-324, 0.5], cost="squared")
-    assert here == pytest.approx(corrected_bound(y_pred, 0.5, cost="squared"))
-    assert corrected_bound(y_pred, 1e-300, cost="squared") == pytest.approx(
-        1e300 * corrected_bound(y_pred, 1.0, cost="squared")
+    here = corrected_bound(y_pred, propensity=[0.5, 5e-324, 0.5], cost="squared")
+    assert here == pytest.approx(corrected_bound(y_pred, propensity=0.5, cost="squared"))
+    assert corrected_bound(y_pred, propensity=1e-300, cost="squared") == pytest.approx(
+        1e300 * corrected_bound(y_pred, propensity=1.0, cost="squared")
     )

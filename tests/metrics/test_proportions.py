@@ -64,7 +64,7 @@ def test_with_all_positives_labelled_precision_has_wilsons_interval(found):
 def test_under_scar_recall_has_wilsons_interval_of_the_labelled_rows(found, e):
     d = (np.arange(30) < found).astype(float)
     s = (np.arange(30) < 10).astype(float)
-    assert propensity_weighted_recall(d, s, e).interval == pytest.approx(wilson(found, 10), abs=1e-12)
+    assert propensity_weighted_recall(s, d, propensity=e).interval == pytest.approx(wilson(found, 10), abs=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
@@ -75,7 +75,7 @@ def test_with_all_classes_known_and_few_errors_accuracy_has_wilsons_interval(wro
     rows = decided_rows(d, s, np.ones(20), np.ones(20))
     found = proportion_interval(accuracy_equation, 1 - wrong / 20, rows, Z)
     assert found == pytest.approx(wilson(20 - wrong, 20), abs=1e-12)
-    assert propensity_weighted_accuracy(d, s, 1.0).interval == pytest.approx(found, abs=1e-12)
+    assert propensity_weighted_accuracy(s, d, propensity=1.0).interval == pytest.approx(found, abs=1e-12)
 
 
 @EVERY
@@ -89,7 +89,7 @@ def test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error(na
     d, s, e = draw(rng, 400_000, 0.3, 0.7, 0.13, 0.2, 0.8)
     e = np.where(d == 1, e, np.sqrt(e))  # sides that differ
     w = rng.uniform(0.2, 3.0, size=d.size) * (1 + s) if weighted else None
-    found = SCORES[name](d, s, e, sample_weight=w, **options)
+    found = SCORES[name](s, d, propensity=e, sample_weight=w, **options)
     half = Z * found.standard_error
     assert found.interval == pytest.approx((found.value - half, found.value + half), abs=0.02 * half)
 
@@ -101,7 +101,7 @@ def test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error(na
 def test_no_number_of_labels_gives_an_interval_of_no_length(name, options, labelled, e):
     d, s = np.zeros(10), np.zeros(10)
     d[:3], s[labelled] = 1.0, 1.0
-    found = SCORES[name](d, s, e, **({} if name == "recall" else options))
+    found = SCORES[name](s, d, propensity=e, **({} if name == "recall" else options))
     low, high = found.interval
     assert high - low > 0.02
     assert low <= found.value <= high
@@ -110,7 +110,7 @@ def test_no_number_of_labels_gives_an_interval_of_no_length(name, options, label
 
 
 def test_one_labelled_row_is_not_certain_of_recall():
-    found = propensity_weighted_recall([0.9, 0.2, 0.7, 0.2, 0.1], [1, 0, 0, 0, 0], 0.5)
+    found = propensity_weighted_recall([1, 0, 0, 0, 0], [0.9, 0.2, 0.7, 0.2, 0.1], propensity=0.5)
     assert math.isnan(found.standard_error)
     assert found.interval == pytest.approx(wilson(1, 1))
     assert str(found) == (
@@ -124,13 +124,13 @@ def test_no_labelled_row_among_the_decided_ones_leaves_precision_open():
     s = np.zeros(200)
     s[50:70] = 1
     for score in (propensity_weighted_precision, propensity_weighted_f1):
-        low, high = score(p, s, 0.5).interval
+        low, high = score(s, p, propensity=0.5).interval
         assert low == 0
         assert high > (1.0 if score is propensity_weighted_precision else 0.13)
 
 
 def test_no_row_decided_positive_leaves_recall_open():
-    found = propensity_weighted_recall(np.zeros(30), np.repeat([1, 0], 15), 0.4)
+    found = propensity_weighted_recall(np.repeat([1, 0], 15), np.zeros(30), propensity=0.4)
     assert found.interval == pytest.approx(wilson(0, 15), abs=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_intervals_cover_with_few_labels(n, shares, low, high):
         for name, score in SCORES.items():
             known = {} if name == "recall" else {"normalised": True, "class_prior": prior}
             for key, options in ((name, {}), (f"{name}, known prior", known)):
-                ends = score(d, s, e, **options).interval
+                ends = score(s, d, propensity=e, **options).interval
                 covered.setdefault(key, []).append(ends[0] <= expected[name] <= ends[1])
     assert {key: np.mean(values) for key, values in covered.items() if not np.mean(values) > 0.88} == {}
 
@@ -165,28 +165,28 @@ def test_ends_do_not_depend_on_the_scale_of_weights_or_the_order_of_rows(name):
     rng = np.random.default_rng(4)
     d, s, e = draw(rng, 60, 0.4, 0.7, 0.2, 0.1, 0.6)
     w, order = rng.uniform(0.5, 2.0, size=60), rng.permutation(60)
-    found = SCORES[name](d, s, e, sample_weight=w).interval
-    other = SCORES[name](d[order], s[order], e[order], sample_weight=1e-200 * w[order]).interval
+    found = SCORES[name](s, d, propensity=e, sample_weight=w).interval
+    other = SCORES[name](s[order], d[order], propensity=e[order], sample_weight=1e-200 * w[order]).interval
     assert other == pytest.approx(found, rel=1e-9)
 
 
 def test_a_higher_level_is_a_longer_interval_around_the_value():
     d, s, e = draw(np.random.default_rng(5), 60, 0.4, 0.7, 0.2, 0.1, 0.6)
     for score in SCORES.values():
-        short, long = (score(d, s, e, level=level) for level in (0.8, 0.99))
+        short, long = (score(s, d, propensity=e, level=level) for level in (0.8, 0.99))
         assert long.interval[0] < short.interval[0] < short.value < short.interval[1] < long.interval[1]
 
 
 @EVERY
 def test_weights_that_cannot_be_squared_leave_no_interval(name):
-    found = SCORES[name]([0.9, 0.8, 0.1, 0.2], [1, 0, 1, 0], [1e-200, 0.5, 0.5, 0.5])
+    found = SCORES[name]([1, 0, 1, 0], [0.9, 0.8, 0.1, 0.2], propensity=[1e-200, 0.5, 0.5, 0.5])
     assert np.isnan(found.interval).all()
     assert "no interval: the weights s/e are too large to be squared;" in str(found)
 
 
 def test_clipped_weights_that_are_scaled_up_again_have_students_interval():
     d, s, e = draw(np.random.default_rng(6), 400, 0.4, 0.7, 0.2, 0.1, 0.6)
-    found = propensity_weighted_precision(d, s, e, normalised=True, max_weight=2.0)
+    found = propensity_weighted_precision(s, d, propensity=e, normalised=True, max_weight=2.0)
     assert found.n_clipped > 0
     assert sum(found.interval) / 2 == pytest.approx(found.value, rel=1e-12)
     assert found.interval[0] < found.value
@@ -201,7 +201,7 @@ def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(pr
         y = rng.random(1000) < prior
         d = rng.random(1000) < np.where(y, recall, 0.1)
         s = y & (rng.random(1000) < e)
-        low, high = propensity_weighted_precision(d, s, e, normalised=True, class_prior=prior).interval
+        low, high = propensity_weighted_precision(s, d, propensity=e, normalised=True, class_prior=prior).interval
         covered += low <= truth <= high
     assert covered > 0.91 * 200
 
@@ -209,16 +209,18 @@ def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(pr
 def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
     s, d = np.zeros(100, dtype=int), np.zeros(100)
     s[:18] = s[60:62] = d[:24] = 1
-    found = propensity_weighted_precision(d, s, 0.9, normalised=True, class_prior=0.3)
+    found = propensity_weighted_precision(s, d, propensity=0.9, normalised=True, class_prior=0.3)
     assert 0.7 < found.interval[0] < found.value < found.interval[1]
     s, e = np.array([0, 0, 0, 1, 0, 1, 0, 0]), np.where(np.arange(8) == 3, 0.055, 0.095)
-    found = propensity_weighted_precision(np.arange(8) == 3, s, e, normalised=True, max_weight=1, class_prior=1)
+    found = propensity_weighted_precision(
+        s, np.arange(8) == 3, propensity=e, normalised=True, max_weight=1, class_prior=1
+    )
     assert found.interval[0] <= found.value <= found.interval[1]
 
 
 @pytest.mark.parametrize("decided", [0, 1])
 def test_rows_that_are_all_decided_alike_leave_nothing_open(decided):
     s = np.repeat([1, 0], [4, 8])
-    found = propensity_weighted_accuracy(np.full(12, decided), s, 0.4, normalised=True, class_prior=0.3)
+    found = propensity_weighted_accuracy(s, np.full(12, decided), propensity=0.4, normalised=True, class_prior=0.3)
     assert found.value == pytest.approx(0.3 if decided else 0.7)
     assert found.no_interval == "all rows are decided alike, so that the class prior fixes the score"

@@ -73,7 +73,7 @@ def test_it_returns_what_the_score_functions_return(sar):
     p = sar.predict_proba(Data.X)[:, 1]
     scorer = make_pu_scorer("neg_log_loss", max_weight=2.0, normalised=True, class_prior=0.4)
     expected = propensity_weighted_log_loss(
-        p, Data.s, Data.e, max_weight=2.0, normalised=True, class_prior=0.4, sample_weight=Data.w, level=0.9
+        Data.s, p, propensity=Data.e, max_weight=2.0, normalised=True, class_prior=0.4, sample_weight=Data.w, level=0.9
     )
     given = {"propensity": Data.e, "sample_weight": Data.w}
     assert scorer.evaluate(sar, Data.X, Data.s, **given, level=0.9) == expected
@@ -91,7 +91,7 @@ def test_the_observed_log_likelihood_is_the_models_own_score(model):
 def test_without_a_propensity_it_is_the_models_own(sar):
     scorer = make_pu_scorer("roc_auc")
     own = sar.predict_propensity(Data.X)
-    expected = float(propensity_weighted_roc_auc(sar.predict_proba(Data.X)[:, 1], Data.s, own))
+    expected = float(propensity_weighted_roc_auc(Data.s, sar.predict_proba(Data.X)[:, 1], propensity=own))
     assert scorer(sar, Data.X, Data.s) == expected
     assert scorer(sar, Data.X, Data.s, propensity=Data.e) != expected
 
@@ -112,7 +112,7 @@ def test_a_model_without_probabilities_can_be_ranked_but_not_asked_for_them():
     for labels, pos_label in ((Data.s, None), (words, "case")):
         model = LinearSVC(random_state=0).fit(Data.X, labels)
         values = model.decision_function(Data.X) * (1 if pos_label is None else -1)
-        expected = float(propensity_weighted_roc_auc(values, Data.s, Data.e))
+        expected = float(propensity_weighted_roc_auc(Data.s, values, propensity=Data.e))
         assert make_pu_scorer("roc_auc", pos_label=pos_label)(model, Data.X, labels, propensity=Data.e) == expected
     with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba.*Take a model that has them, or score"):
         make_pu_scorer("neg_log_loss", pos_label="case")(model, Data.X, words, propensity=Data.e)
@@ -249,12 +249,12 @@ def test_it_can_be_cloned_pickled_and_printed():
 @pytest.mark.usefixtures("routing")
 def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
     """What the docstring of make_pu_scorer and the error say to do there."""
-    function = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))
+    function = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity)))
     scorer = function.set_score_request(propensity=True)
     tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(Data.X, Data.s, propensity=Data.e)
-    best = float(propensity_weighted_f1(tuned.predict(Data.X), Data.s, Data.e))
+    best = float(propensity_weighted_f1(Data.s, tuned.predict(Data.X), propensity=Data.e))
     assert best > float(
-        propensity_weighted_f1(LogisticRegression().fit(Data.X, Data.s).predict(Data.X), Data.s, Data.e)
+        propensity_weighted_f1(Data.s, LogisticRegression().fit(Data.X, Data.s).predict(Data.X), propensity=Data.e)
     )
     message = r"PUScorer\(metric='f1'\) scores a model, not decisions.*make_scorer\(lambda s, d, propensity"
     with pytest.raises(AttributeError, match=message):

@@ -105,7 +105,7 @@ def simulate(n, seed, low=0.2, high=0.9):
 @EVERY
 @WEIGHTS
 def test_with_all_positives_labelled_it_is_scikit_learns_score(name, weight):
-    found = SCORES[name](P, Y, 1.0, sample_weight=weight)
+    found = SCORES[name](Y, P, propensity=1.0, sample_weight=weight)
     assert found.value == pytest.approx(supervised(name, P, Y, weight), rel=1e-14, abs=1e-15)
 
 
@@ -122,13 +122,13 @@ def test_with_all_positives_labelled_it_is_scikit_learns_score_on_any_rows(rows)
     assume((p[counted] > 0.5).any())
     for name, score in SCORES.items():
         expected = supervised(name, p, y, w)
-        assert score(p, y, 1.0, sample_weight=w).value == pytest.approx(expected, rel=1e-12, abs=1e-13), name
+        assert score(y, p, propensity=1.0, sample_weight=w).value == pytest.approx(expected, rel=1e-12, abs=1e-13), name
 
 
 def test_predictions_of_zero_and_one_are_kept_inside_as_scikit_learn_does():
     y = np.array([0.0, 1.0, 1.0])
     for p in (np.array([1.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0], dtype=np.float32)):
-        assert float(propensity_weighted_log_loss(p, y, 1.0)) == pytest.approx(sk.log_loss(y, p), rel=1e-6)
+        assert float(propensity_weighted_log_loss(y, p, propensity=1.0)) == pytest.approx(sk.log_loss(y, p), rel=1e-6)
 
 
 # Over all labelings.
@@ -138,7 +138,7 @@ def test_predictions_of_zero_and_one_are_kept_inside_as_scikit_learn_does():
 @WEIGHTS
 def test_linear_scores_are_unbiased_over_all_labelings(name, weight):
     draws, chance = labelings(Y, E)
-    mean = chance @ [LINEAR[name](P, s, E, sample_weight=weight).value for s in draws]
+    mean = chance @ [LINEAR[name](s, P, propensity=E, sample_weight=weight).value for s in draws]
     assert mean == pytest.approx(supervised(name, P, Y, weight), abs=1e-12)
 
 
@@ -167,7 +167,7 @@ def test_the_bias_of_clipping_is_as_stated(name):
     """Positives of small propensity count e M times; d1 - d0 is what one positive adds to the top."""
     cap = 2.5
     draws, chance = labelings(Y, E)
-    mean = chance @ [LINEAR[name](P, s, E, max_weight=cap).value for s in draws]
+    mean = chance @ [LINEAR[name](s, P, propensity=E, max_weight=cap).value for s in draws]
     bottom = ratio(name, P, Y, np.ones(Y.size)).bottom
     one = np.eye(Y.size)
     none = ratio(name, P, 0 * Y, np.ones(Y.size)).top
@@ -181,7 +181,7 @@ def test_the_bias_of_clipping_is_as_stated(name):
 def test_the_mean_over_many_labelings_is_the_supervised_score(name):
     f, y, e, _ = simulate(1500, seed=3)
     rng = np.random.default_rng(4)
-    found = np.array([SCORES[name](f, y * (rng.random(y.size) < e), e).value for _ in range(400)])
+    found = np.array([SCORES[name](y * (rng.random(y.size) < e), f, propensity=e).value for _ in range(400)])
     error = found.std(ddof=1) / math.sqrt(found.size)
     assert error < 0.005
     assert abs(found.mean() - supervised(name, f, y)) < 2.5 * error
@@ -193,7 +193,7 @@ def test_the_mean_over_many_labelings_is_the_supervised_score(name):
 def test_all_variants_that_clip_nothing_converge(name, known_prior, max_weight):
     f, y, e, s = simulate(100_000, seed=5)
     options = {"normalised": True, "class_prior": y.mean()} if known_prior and name != "recall" else {}
-    found = SCORES[name](f, s, e, max_weight=max_weight, **options)
+    found = SCORES[name](s, f, propensity=e, max_weight=max_weight, **options)
     assert found.n_clipped == 0
     assert found.standard_error < 0.01
     assert abs(found.value - supervised(name, f, y)) < 3 * found.standard_error
@@ -231,27 +231,28 @@ def test_average_precision_by_all_pairs(weight):
 
 def test_losses_are_the_propensity_weighted_risk():
     for score, cost in ((propensity_weighted_log_loss, "log"), (propensity_weighted_brier_score, "squared")):
-        found = score(P, S, E)
-        assert found.value == pytest.approx(propensity_weighted_risk(P, S, E, cost=cost), rel=1e-14)
-        other = risk_interval(P, S, E, cost=cost, method="normal")
-        assert found.standard_error == pytest.approx((other.high - other.low) / 2 / 1.959963985, rel=1e-8)
+        found = score(S, P, propensity=E)
+        assert found.value == pytest.approx(propensity_weighted_risk(S, P, propensity=E, cost=cost), rel=1e-14)
+        other = risk_interval(S, P, propensity=E, cost=cost, method="normal")
+        assert found.standard_error == pytest.approx(other.standard_error, rel=1e-12)
+        assert other.interval.high - other.value == pytest.approx(1.959963985 * other.standard_error, rel=1e-8)
 
 
 def test_under_scar_recall_is_that_of_labelled_rows():
-    assert float(propensity_weighted_recall(P, S, 0.3)) == pytest.approx(1.0)
-    assert float(propensity_weighted_recall(P, S, 0.3, threshold=0.9)) == pytest.approx(2 / 3)
+    assert float(propensity_weighted_recall(S, P, propensity=0.3)) == pytest.approx(1.0)
+    assert float(propensity_weighted_recall(S, P, propensity=0.3, threshold=0.9)) == pytest.approx(2 / 3)
 
 
 def test_observed_log_likelihood_by_hand():
     expected = np.where(S == 1, np.log(P * E), np.log1p(-P * E))
-    found = observed_log_likelihood(P, S, E, sample_weight=WEIGHT)
+    found = observed_log_likelihood(S, P, propensity=E, sample_weight=WEIGHT)
     assert found.value == pytest.approx(np.average(expected, weights=WEIGHT), rel=1e-14)
-    plain = observed_log_likelihood(P, S, E)
+    plain = observed_log_likelihood(S, P, propensity=E)
     assert plain.standard_error == pytest.approx(expected.std(ddof=1) / math.sqrt(7), rel=1e-14)
 
 
 def test_observed_log_likelihood_of_what_is_ruled_out():
-    found = observed_log_likelihood([0.0, 0.5], [1, 0], 0.5)
+    found = observed_log_likelihood([1, 0], [0.0, 0.5], propensity=0.5)
     assert found.value == -math.inf
     assert math.isnan(found.standard_error)
 
@@ -283,7 +284,7 @@ def test_the_standard_error_is_made_of_derivatives_in_the_weights(name, variant,
     assert (np.average(s / e, weights=w) > 1) == crowded
 
     def value(weight):
-        return SCORES[name](f, s, e, sample_weight=weight, **options).value
+        return SCORES[name](s, f, propensity=e, sample_weight=weight, **options).value
 
     if name == "ROC-AUC" and crowded and variant not in ("clipped", "prior", "prior and clipped"):
         with pytest.warns(UndefinedMetricWarning, match="ROC-AUC is undefined"):
@@ -291,16 +292,18 @@ def test_the_standard_error_is_made_of_derivatives_in_the_weights(name, variant,
         return
     slopes = [(value(w + d) - value(w - d)) / 2e-5 for d in 1e-5 * np.diag(w)]
     expected = math.sqrt(30 / 29 * np.square(slopes).sum())
-    assert SCORES[name](f, s, e, sample_weight=w, **options).standard_error == pytest.approx(expected, rel=1e-6)
+    assert SCORES[name](s, f, propensity=e, sample_weight=w, **options).standard_error == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 @EVERY
 def test_the_standard_error_is_near_the_jackknifes(name):
     f, _, e, s = simulate(1000, seed=10)
     rows = np.arange(f.size)
-    without = np.array([SCORES[name](f[rows != i], s[rows != i], e[rows != i]).value for i in rows])
+    without = np.array([SCORES[name](s[rows != i], f[rows != i], propensity=e[rows != i]).value for i in rows])
     jackknife = math.sqrt((f.size - 1) / f.size * np.square(without - without.mean()).sum())
-    assert SCORES[name](f, s, e).standard_error == pytest.approx(jackknife, rel=0.03)
+    assert SCORES[name](s, f, propensity=e).standard_error == pytest.approx(jackknife, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["ROC-AUC", "average precision"])
@@ -308,8 +311,8 @@ def test_the_standard_error_is_near_the_bootstraps(name):
     f, _, e, s = simulate(1000, seed=11)
     rng = np.random.default_rng(12)
     resamples = rng.integers(0, f.size, size=(800, f.size))
-    found = [SCORES[name](f[rows], s[rows], e[rows]).value for rows in resamples]
-    assert SCORES[name](f, s, e).standard_error == pytest.approx(np.std(found), rel=0.08)
+    found = [SCORES[name](s[rows], f[rows], propensity=e[rows]).value for rows in resamples]
+    assert SCORES[name](s, f, propensity=e).standard_error == pytest.approx(np.std(found), rel=0.08)
 
 
 def test_a_known_class_prior_is_exact_where_all_positives_cost_the_same():
@@ -317,9 +320,9 @@ def test_a_known_class_prior_is_exact_where_all_positives_cost_the_same():
     p = np.full(Y.size, 0.8)
     draws, _ = labelings(Y, E)
     for score in (propensity_weighted_brier_score, propensity_weighted_accuracy, propensity_weighted_precision):
-        known = {score(p, s, E, normalised=True, class_prior=Y.mean()).value for s in draws if s.any()}
+        known = {score(s, p, propensity=E, normalised=True, class_prior=Y.mean()).value for s in draws if s.any()}
         assert max(known) - min(known) < 1e-14
-        assert known.pop() == pytest.approx(score(p, Y, 1.0).value, rel=1e-14)
+        assert known.pop() == pytest.approx(score(Y, p, propensity=1.0).value, rel=1e-14)
 
 
 def test_intervals_cover():
@@ -330,7 +333,7 @@ def test_intervals_cover():
     for seed in range(200):
         f, _, e, s = simulate(1000, seed=1000 + seed)
         for name, score in SCORES.items():
-            low, high = score(f, s, e).interval
+            low, high = score(s, f, propensity=e).interval
             covered[name] += low <= truth[name] <= high
     assert {name: count for name, count in covered.items() if not 181 <= count <= 197} == {}
 
@@ -348,7 +351,7 @@ def test_spread_where_few_rows_matter():
     error, freedom = spread(psi)
     assert error == pytest.approx(2.0, rel=1e-3)
     assert freedom == pytest.approx(8.0, rel=1e-2)
-    low, high, _ = student_interval(3.0, error, 8.0, 0.95)
+    (low, high), _ = student_interval(3.0, error, 8.0, 0.95)
     assert (low, high) == pytest.approx((3.0 - 2.306 * error, 3.0 + 2.306 * error), abs=1e-3)
 
 
@@ -370,7 +373,7 @@ def test_few_labels_have_few_degrees_of_freedom(name):
     """No more than what the labels are worth, less one; average precision on the scale of logarithms."""
     f, _, _, s = simulate(60, seed=8)
     s[np.flatnonzero(s)[4:]] = 0.0
-    found = SCORES[name](f, s, 0.5)
+    found = SCORES[name](s, f, propensity=0.5)
     assert found.effective_sample_size == pytest.approx(4.0)
     half = 3.182446 * found.standard_error  # Student's t at 3
     ends = (found.value - half, found.value + half)
@@ -382,14 +385,14 @@ def test_few_labels_have_few_degrees_of_freedom(name):
 @pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
 def test_one_label_shows_nothing_of_how_labels_vary(name):
     s = (np.arange(P.size) == 1).astype(float)
-    found = SCORES[name](P, s, 0.9)
+    found = SCORES[name](s, P, propensity=0.9)
     assert math.isfinite(found.value)
     assert np.isnan(found.interval).all()
     assert "no interval: the labelled rows are worth fewer than two" in str(found)
 
 
 def test_a_perfect_ranking_of_few_rows_is_not_certain():
-    found = propensity_weighted_roc_auc([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0], 1.0)
+    found = propensity_weighted_roc_auc([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1], propensity=1.0)
     assert found.value == 1.0
     assert math.isnan(found.standard_error)
     assert str(found) == (
@@ -405,8 +408,8 @@ def test_rows_of_weight_zero_do_not_count(name):
     f, _, e, s = simulate(40, seed=15)
     w = np.tile([1.0, 2.0, 0.0, 1.0, 0.5], 8)
     kept = w > 0
-    without = SCORES[name](f[kept], s[kept], e[kept], sample_weight=w[kept])
-    assert SCORES[name](f, s, e, sample_weight=w) == without
+    without = SCORES[name](s[kept], f[kept], propensity=e[kept], sample_weight=w[kept])
+    assert SCORES[name](s, f, propensity=e, sample_weight=w) == without
     assert math.isfinite(without.standard_error)
 
 
@@ -415,8 +418,8 @@ def test_neither_the_scale_of_the_weights_nor_the_order_of_rows_matters(name):
     f, _, e, s = simulate(40, seed=15)
     f, w = np.round(f, 1), np.tile(WEIGHT[:5], 8)
     order = np.random.default_rng(16).permutation(40)
-    found = SCORES[name](f, s, e, sample_weight=w)
-    other = SCORES[name](f[order], s[order], e[order], sample_weight=7 * w[order])
+    found = SCORES[name](s, f, propensity=e, sample_weight=w)
+    other = SCORES[name](s[order], f[order], propensity=e[order], sample_weight=7 * w[order])
     for field in ("value", "standard_error", "effective_sample_size"):
         assert getattr(other, field) == pytest.approx(getattr(found, field), rel=1e-12)
 
@@ -424,33 +427,33 @@ def test_neither_the_scale_of_the_weights_nor_the_order_of_rows_matters(name):
 def test_rankings_see_only_the_order_and_reversing_it_turns_the_area_around():
     f, _, e, s = simulate(40, seed=15)
     for name in ("ROC-AUC", "average precision"):
-        assert SCORES[name](np.log(f), s, e) == SCORES[name](f, s, e)
-    area = float(propensity_weighted_roc_auc(f, s, e))
+        assert SCORES[name](s, np.log(f), propensity=e) == SCORES[name](s, f, propensity=e)
+    area = float(propensity_weighted_roc_auc(s, f, propensity=e))
     assert 0.6 < area < 1
-    assert float(propensity_weighted_roc_auc(-f, s, e)) == pytest.approx(1 - area, rel=1e-12)
+    assert float(propensity_weighted_roc_auc(s, -f, propensity=e)) == pytest.approx(1 - area, rel=1e-12)
 
 
 @EVERY
 def test_the_type_of_the_input_does_not_matter(name):
     p = np.float32([0.875, 0.25, 0.5, 0.75])
     s, e = [True, False, False, True], np.float32([0.5, 0.25, 0.5, 0.75])
-    expected = SCORES[name](p.astype(float), np.array(s, dtype=float), e.astype(float))
+    expected = SCORES[name](np.array(s, dtype=float), p.astype(float), propensity=e.astype(float))
     for wrap in (pd.Series, pl.Series, list, lambda v: np.reshape(v, (-1, 1))):
-        assert SCORES[name](wrap(p), wrap(s), wrap(e)) == expected
-    assert SCORES[name](p, np.where(s, 1, -1), e) == expected
+        assert SCORES[name](wrap(s), wrap(p), propensity=wrap(e)) == expected
+    assert SCORES[name](np.where(s, 1, -1), p, propensity=e) == expected
 
 
 # The result.
 
 
 def test_the_result_says_it_all():
-    found = propensity_weighted_accuracy(P, S, E, max_weight=3.0, level=0.9)
+    found = propensity_weighted_accuracy(S, P, propensity=E, max_weight=3.0, level=0.9)
     assert float(found) == found.value
     low, high = found.interval
     assert low < found.value < high
     assert found.n_labelled == 3
     assert found.n_clipped == 1
-    assert found.effective_sample_size == pytest.approx(effective_sample_size(S, np.maximum(E, 1 / 3)))
+    assert found.effective_sample_size == pytest.approx(effective_sample_size(S, propensity=np.maximum(E, 1 / 3)))
     assert str(found).startswith("Accuracy 1.1587 (standard error 0.3393, 90% interval ")
     assert "3 labelled rows (1 clipped), worth 2)" in str(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -459,7 +462,7 @@ def test_the_result_says_it_all():
 
 def test_a_higher_level_is_a_longer_interval():
     f, _, e, s = simulate(40, seed=15)
-    short, long = (propensity_weighted_roc_auc(f, s, e, level=level) for level in (0.8, 0.99))
+    short, long = (propensity_weighted_roc_auc(s, f, propensity=e, level=level) for level in (0.8, 0.99))
     assert long.interval[0] < short.interval[0] < short.value < short.interval[1] < long.interval[1]
     assert isinstance(short, Score)
 
@@ -470,14 +473,14 @@ def test_a_higher_level_is_a_longer_interval():
 @pytest.mark.parametrize("name", ["recall", "ROC-AUC", "average precision"])
 def test_without_labels_some_scores_are_undefined(name):
     with pytest.warns(UndefinedMetricWarning, match="of 7 rows 0 are labelled, .*Score more rows"):
-        found = SCORES[name](P, 0 * S, E)
+        found = SCORES[name](0 * S, P, propensity=E)
     assert math.isnan(found.value)
     assert math.isnan(found.standard_error)
 
 
 @pytest.mark.parametrize("name", ["log loss", "Brier", "accuracy", "precision"])
 def test_without_labels_no_standard_error_is_claimed(name):
-    found = SCORES[name](P, 0 * S, E, normalised=True)
+    found = SCORES[name](0 * S, P, propensity=E, normalised=True)
     assert math.isfinite(found.value)
     assert math.isnan(found.standard_error)
     assert np.isnan(found.interval).all()
@@ -487,15 +490,15 @@ def test_without_labels_no_standard_error_is_claimed(name):
 
 def test_precision_without_decisions_and_f1_without_anything_are_undefined():
     with pytest.warns(UndefinedMetricWarning, match="Precision is undefined.*predicted positive"):
-        assert math.isnan(float(propensity_weighted_precision(0.1 * P, S, E)))
+        assert math.isnan(float(propensity_weighted_precision(S, 0.1 * P, propensity=E)))
     with pytest.warns(UndefinedMetricWarning, match="F1 is undefined"):
-        assert math.isnan(float(propensity_weighted_f1(0.1 * P, 0 * S, E)))
-    assert float(propensity_weighted_f1(0.1 * P, S, E)) == 0.0
+        assert math.isnan(float(propensity_weighted_f1(0 * S, 0.1 * P, propensity=E)))
+    assert float(propensity_weighted_f1(S, 0.1 * P, propensity=E)) == 0.0
 
 
 def test_labels_that_stand_for_all_rows_leave_no_negative():
     with pytest.warns(UndefinedMetricWarning, match=r"a share of 1\.\d+ positives.*propensities are too small"):
-        assert math.isnan(float(propensity_weighted_roc_auc([0.9, 0.4, 0.2], [1, 1, 0], 0.5)))
+        assert math.isnan(float(propensity_weighted_roc_auc([1, 1, 0], [0.9, 0.4, 0.2], propensity=0.5)))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
@@ -510,8 +513,8 @@ def test_any_rows_give_a_number_or_nan_and_no_other_warning(p, seed, tiny):
     s = rng.integers(0, 2, size=len(p))
     e = np.maximum(rng.uniform(size=len(p)) * tiny, 5e-324)
     for name, score in SCORES.items():
-        plain = score(p, s, e)
-        clipped = score(p, s, e, max_weight=5.0)
+        plain = score(s, p, propensity=e)
+        clipped = score(s, p, propensity=e, max_weight=5.0)
         for found in (plain, clipped):
             assert isinstance(found.value, float), name
             assert math.isnan(found.standard_error) or found.standard_error >= 0
@@ -519,15 +522,15 @@ def test_any_rows_give_a_number_or_nan_and_no_other_warning(p, seed, tiny):
 
 
 def test_one_row_has_a_score_and_no_standard_error():
-    found = propensity_weighted_brier_score([0.5], [1], 0.5)
+    found = propensity_weighted_brier_score([1], [0.5], propensity=0.5)
     assert found.value == 0.25
     assert math.isnan(found.standard_error)
 
 
 def test_equal_rows_do_not_show_how_rows_vary():
     for found in (
-        propensity_weighted_brier_score([0.8] * 4, [1] * 4, 1.0),
-        observed_log_likelihood([0.8] * 4, [1] * 4, 1),
+        propensity_weighted_brier_score([1] * 4, [0.8] * 4, propensity=1.0),
+        observed_log_likelihood([1] * 4, [0.8] * 4, propensity=1),
     ):
         assert math.isnan(found.standard_error)
         assert found.no_interval == "the rows at hand do not vary"
@@ -537,16 +540,16 @@ def test_equal_rows_do_not_show_how_rows_vary():
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300])
 def test_the_scale_of_the_weights_may_be_extreme(name, scale):
     f, _, e, s = simulate(40, seed=15)
-    found, plain = SCORES[name](f, s, e, sample_weight=np.full(40, scale)), SCORES[name](f, s, e)
+    found, plain = SCORES[name](s, f, propensity=e, sample_weight=np.full(40, scale)), SCORES[name](s, f, propensity=e)
     assert found.value == pytest.approx(plain.value, rel=1e-12)
     assert found.interval == pytest.approx(plain.interval, rel=1e-9)
 
 
 def test_the_effective_sample_size_of_tiny_propensities_and_weights():
-    assert effective_sample_size([1, 1], [1e-320, 1]) == 1.0
-    assert effective_sample_size([1, 1], [1e-200, 1], sample_weight=[1e-200, 1]) == pytest.approx(2.0)
-    assert effective_sample_size([1, 1, 0], 5e-324, sample_weight=[1.0, 0.0, 1.0]) == 1.0
-    assert "worth 1)" in str(observed_log_likelihood([0.5, 0.5], [1, 1], [1e-320, 1]))
+    assert effective_sample_size([1, 1], propensity=[1e-320, 1]) == 1.0
+    assert effective_sample_size([1, 1], propensity=[1e-200, 1], sample_weight=[1e-200, 1]) == pytest.approx(2.0)
+    assert effective_sample_size([1, 1, 0], propensity=5e-324, sample_weight=[1.0, 0.0, 1.0]) == 1.0
+    assert "worth 1)" in str(observed_log_likelihood([1, 1], [0.5, 0.5], propensity=[1e-320, 1]))
 
 
 # Errors.
@@ -570,52 +573,52 @@ def test_the_effective_sample_size_of_tiny_propensities_and_weights():
 )
 def test_wrong_options_are_told(options, message):
     with pytest.raises(ValueError, match=message):
-        propensity_weighted_f1(P, S, E, **options)
+        propensity_weighted_f1(S, P, propensity=E, **options)
 
 
 @EVERY
 def test_wrong_rows_are_told(name):
     score = SCORES[name]
     with pytest.raises(ValueError, match="there are no rows to score"):
-        score([], [], [])
+        score([], [], propensity=[])
     with pytest.raises(ValueError, match="s has 3 values for 7 rows"):
-        score(P, S[:3], E)
+        score(S[:3], P, propensity=E)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
-        score(P, S, 0 * E)
+        score(S, P, propensity=0 * E)
     with pytest.raises(ValueError, match="s must be binary"):
-        score(P, S + 0.5, E)
+        score(S + 0.5, P, propensity=E)
 
 
 def test_a_class_prior_needs_a_label():
     with pytest.raises(ValueError, match="needs at least one labelled row that counts"):
-        propensity_weighted_accuracy(P, 0 * S, E, normalised=True, class_prior=0.3)
+        propensity_weighted_accuracy(0 * S, P, propensity=E, normalised=True, class_prior=0.3)
 
 
 def test_rankings_need_an_order_and_decisions_a_threshold():
-    with pytest.raises(ValueError, match=r"y_score holds NaN in 1 of 2 rows \(first: row 1\)"):
-        propensity_weighted_roc_auc([0.1, math.nan], [0, 1], 0.5)
+    with pytest.raises(ValueError, match=r"y_pred holds NaN in 1 of 2 rows \(first: row 1\)"):
+        propensity_weighted_roc_auc([0, 1], [0.1, math.nan], propensity=0.5)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
-        propensity_weighted_accuracy(P, S, E, threshold=1.0)
+        propensity_weighted_accuracy(S, P, propensity=E, threshold=1.0)
     with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
-        propensity_weighted_accuracy(-P, S, E)
+        propensity_weighted_accuracy(S, -P, propensity=E)
     with pytest.raises(ValueError, match="level must lie"):
-        observed_log_likelihood(P, S, E, level=0.0)
+        observed_log_likelihood(S, P, propensity=E, level=0.0)
     with pytest.raises(ValueError, match=r"level must lie.*got 'x'"):
-        observed_log_likelihood(P, S, E, level="x")
+        observed_log_likelihood(S, P, propensity=E, level="x")
 
 
 @pytest.mark.parametrize("flag", [np.array([True, False]), pd.DataFrame({"a": [1]}), pd.NA, "yes"])
 def test_whether_weights_are_normalised_is_a_flag(flag):
     with pytest.raises(ValueError, match="normalised must be True or False; got "):
-        propensity_weighted_roc_auc([0.9, 0.1], [1, 0], 0.5, normalised=flag)
+        propensity_weighted_roc_auc([1, 0], [0.9, 0.1], propensity=0.5, normalised=flag)
 
 
 def test_an_integer_beyond_floats_is_no_largest_weight():
     with pytest.raises(ValueError, match=r"max_weight, .*number of at least 1, e.g. 10; got an integer of 1329 bits"):
-        propensity_weighted_roc_auc([0.9, 0.1], [1, 0], 0.5, max_weight=10**400)
+        propensity_weighted_roc_auc([1, 0], [0.9, 0.1], propensity=0.5, max_weight=10**400)
 
 
 def test_a_level_of_higher_precision_is_a_level():
-    rows = ([0.9, 0.4, 0.6, 0.1], [1, 0, 1, 0], [0.5, 0.5, 0.8, 0.8])
-    wide = propensity_weighted_brier_score(*rows, level=np.longdouble(0.5))
-    assert wide.interval == propensity_weighted_brier_score(*rows, level=0.5).interval
+    s, p, e = [1, 0, 1, 0], [0.9, 0.4, 0.6, 0.1], [0.5, 0.5, 0.8, 0.8]
+    wide = propensity_weighted_brier_score(s, p, propensity=e, level=np.longdouble(0.5))
+    assert wide.interval == propensity_weighted_brier_score(s, p, propensity=e, level=0.5).interval

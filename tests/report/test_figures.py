@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scarless.experiments.statistics import Interval
+from scarless.experiments.statistics import MeanInterval
 from scarless.report.figures import (
     PLOT_LEFT,
     PLOT_RIGHT,
@@ -84,7 +84,7 @@ def test_nothing_lies_outside_its_panel(scores, ranks):
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 2)), min_size=1, max_size=20))
 def test_axis_holds_all_values_and_has_two_to_five_ticks(pairs):
-    intervals = [Interval(mean, half, 5) for mean, half in pairs]
+    intervals = [MeanInterval(mean, half, 5) for mean, half in pairs]
     axis = _axis(intervals)
     assert all(axis.low <= item.mean <= axis.high for item in intervals)
     assert all(PLOT_LEFT <= axis.x(item.mean - item.half) <= PLOT_RIGHT for item in intervals)
@@ -96,7 +96,7 @@ def test_axis_holds_all_values_and_has_two_to_five_ticks(pairs):
 
 
 def test_axis_of_nothing():
-    axis = _axis([Interval(float("nan"), float("nan"), 0)])
+    axis = _axis([MeanInterval(float("nan"), float("nan"), 0)])
     assert (axis.low, axis.high) == (0.0, 1.0)
 
 

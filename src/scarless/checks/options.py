@@ -32,12 +32,14 @@ def shown(value: Any) -> str:
 def real_number(value: Any) -> float:
     """Return a real number as a float, and NaN for anything else, so that no comparison with it holds.
 
+    Truth values are no numbers: whoever writes ``C=True`` means something else than 1.
+
     Examples
     --------
-    >>> real_number(2), real_number("2"), real_number(10**400)
-    (2.0, nan, nan)
+    >>> real_number(2), real_number("2"), real_number(10**400), real_number(True)
+    (2.0, nan, nan, nan)
     """
-    if not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return np.nan
     try:
         return float(value)
@@ -69,14 +71,14 @@ def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
     number = real_number(value)
     if not number > 0:
-        too_large = ", too large for a float: np.inf is beyond all numbers" * (isinstance(value, int) and value > 0)
+        too_large = ", too large for a float: np.inf is beyond all numbers" * (isinstance(value, int) and value > 1)
         raise ValueError(f"{name} must be a number above 0; got {shown(value)}{too_large}.")
     return number
 
 
 def check_at_least_zero(value: Any, name: str) -> float:
     """Return a number of at least 0, and such that sums of it stay finite, or raise."""
-    number = np.nan if isinstance(value, bool) else real_number(value)
+    number = real_number(value)
     if number > _LARGEST:
         raise ValueError(f"{name} must be at most {_LARGEST:g}, for sums to stay finite; got {shown(value)}.")
     if not number >= 0:

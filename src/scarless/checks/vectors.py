@@ -34,6 +34,8 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
     if vector.ndim == 0 and n_rows is not None:
+        if isinstance(values, bool | np.bool_):
+            raise ValueError(f"{name} must be a number, or hold one per row; got {values!r}.")
         vector = np.full(n_rows, float(vector))
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
@@ -168,6 +170,8 @@ def check_random_stream(random_state: Any) -> np.random.Generator:
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    if isinstance(random_state, bool | np.bool_):
+        raise ValueError(bad_seed(random_state))
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:

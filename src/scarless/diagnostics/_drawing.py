@@ -1,6 +1,6 @@
 """What every picture here shares: where it is drawn, and in which colours."""
 
-from typing import Any
+from typing import Any, Self
 
 from scarless.outside.extras import need
 
@@ -63,12 +63,12 @@ def legend_below(ax: Any) -> Any:
 
 
 class Display:
-    """Data of a picture; `plot` draws it into Axes and returns them, kept as ``ax_`` and ``figure_``."""
+    """Data of a picture; `plot` draws it into Axes, kept as ``ax_`` and ``figure_``, and returns the display."""
 
     ax_: Any
     figure_: Any
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -78,12 +78,12 @@ class Display:
 
         Returns
         -------
-        matplotlib Axes
+        The display itself; ``ax_`` has the Axes and ``figure_`` the figure.
         """
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
         self._draw(self.ax_)
-        return self.ax_
+        return self
 
     def _draw(self, ax: Any) -> None:
         raise NotImplementedError

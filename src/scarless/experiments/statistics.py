@@ -20,7 +20,7 @@ FEWEST = 3  # datasets, or methods, below which there is no test
 
 
 @dataclass(frozen=True)
-class Interval:
+class MeanInterval:
     """The mean of `n` values and half the width of its confidence interval; NaN where there is none."""
 
     mean: float
@@ -33,7 +33,7 @@ class Interval:
         return abs(self.mean) > self.half
 
 
-def mean_interval(values: Sequence[float] | Vector) -> Interval:
+def mean_interval(values: Sequence[float] | Vector) -> MeanInterval:
     r"""Return the mean and its t interval at 95%.
 
     .. math:: \bar v \pm t_{n-1,\,0.975}\, \frac{\mathrm{sd}(v)}{\sqrt n}
@@ -49,17 +49,17 @@ def mean_interval(values: Sequence[float] | Vector) -> Interval:
     Examples
     --------
     >>> mean_interval([1.0, 2.0, 3.0])
-    Interval(mean=2.0, half=2.48..., n=3)
+    MeanInterval(mean=2.0, half=2.48..., n=3)
     """
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     n = finite.size
     if n == 0:
-        return Interval(float("nan"), float("nan"), 0)
+        return MeanInterval(float("nan"), float("nan"), 0)
     if n > 1 and np.all(finite == finite[0]):  # exactly, where a mean would round
-        return Interval(float(finite[0]), 0.0, n)
+        return MeanInterval(float(finite[0]), 0.0, n)
     half = _t_quantile(n - 1) * float(finite.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
-    return Interval(float(finite.mean()), half, n)
+    return MeanInterval(float(finite.mean()), half, n)
 
 
 @lru_cache

@@ -16,10 +16,10 @@ from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_random_stream
 from scarless.engines.blas import BLAS
+from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
 
 Vector = NDArray[np.float64]
-Interval = tuple[float, float]
 
 FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
 FEWEST_RESAMPLES = 20  # fewer say nothing of the tails
@@ -134,8 +134,8 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
                 half_sample_interval(estimate, halves, self.level)
                 for estimate, halves in zip((c, share / c), resampled, strict=True)
             )
-            self.label_frequency_interval_: Interval = (max(of_c[0], share), min(of_c[1], 1.0))
-            self.class_prior_interval_: Interval = (max(of_prior[0], share), min(of_prior[1], 1.0))
+            self.label_frequency_interval_ = Interval(max(of_c.low, share), min(of_c.high, 1.0))
+            self.class_prior_interval_ = Interval(max(of_prior.low, share), min(of_prior.high, 1.0))
         self.class_prior_ = share / c
 
     def __sklearn_tags__(self) -> Any:
@@ -162,7 +162,8 @@ def half_sample_interval(estimate: float, halves: Vector, level: float) -> Inter
     """
     tail = (1.0 - level) / 2.0
     below, above = np.quantile(halves - halves.mean(), [tail, 1.0 - tail])
-    return float(estimate - max(above, 0.0)), float(estimate - min(below, 0.0))  # the estimate is inside, always
+    # the estimate is inside, always
+    return Interval(float(estimate - max(above, 0.0)), float(estimate - min(below, 0.0)))
 
 
 def possible_label_frequency(c: float, s: Vector, name: str) -> float:

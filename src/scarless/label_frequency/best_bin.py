@@ -57,7 +57,7 @@ class BestBinEstimator(ScoreEstimator):
         The score from which on rows were counted.
     upper_bound_ : float
         Upper confidence bound of :math:`\pi_u` at that threshold; above 1 it says nothing.
-    label_frequency_interval_, class_prior_interval_ : pair of floats
+    label_frequency_interval_, class_prior_interval_ : Interval
         Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str

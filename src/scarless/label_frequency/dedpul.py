@@ -53,7 +53,7 @@ class DEDPUL(ScoreEstimator):
         :math:`n_l` labelled ones are positive: :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
     converged_ : bool
         Whether the posteriors give the estimate back; if not, it is where their error bends most.
-    label_frequency_interval_, class_prior_interval_ : pair of floats
+    label_frequency_interval_, class_prior_interval_ : Interval
         Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str

@@ -53,7 +53,7 @@ class ElkanNoto(ScoreEstimator):
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
         (the single-training-set scenario).
-    label_frequency_interval_, class_prior_interval_ : pair of floats
+    label_frequency_interval_, class_prior_interval_ : Interval
         Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str

@@ -129,6 +129,8 @@ def _spawn(random_state: Any, n: int) -> list[Any]:
 def _as_seed(random_state: Any) -> SeedSequence:
     if isinstance(random_state, SeedSequence):
         return random_state
+    if isinstance(random_state, bool):
+        raise ValueError(bad_seed(random_state))
     try:
         return SeedSequence(random_state)
     except (TypeError, ValueError) as error:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.vectors import FloatVector
+from scarless.numerics.interval import Interval
 
 HALVINGS = 60  # of a step that is at most twice as long as the interval
 
@@ -132,7 +133,7 @@ def _side(rows: NDArray[np.bool_], s: FloatVector, e: FloatVector, t: FloatVecto
 
 def proportion_interval(
     equation: Callable[[float], Equation], value: float, rows: Decided, z: float, class_prior: float | None = None
-) -> tuple[float, float]:
+) -> Interval:
     """Return the values of a score that the labels do not speak against; NaN where the sums are not finite.
 
     With a class prior the targets are scaled to add up to it, and only the ratio of both sides' positives is random.
@@ -146,7 +147,7 @@ def proportion_interval(
     """
     inflations = (rows.positive.inflation, rows.negative.inflation)
     if not all(0.0 < b < math.inf for b in inflations) or not math.isfinite(rows.positives):
-        return math.nan, math.nan
+        return Interval(math.nan, math.nan)
 
     def excess(at: float) -> float:
         asked = equation(at)
@@ -155,7 +156,7 @@ def proportion_interval(
         return _prior_excess(asked, rows, z, class_prior)
 
     farthest = rows.largest if class_prior is None else rows.largest * class_prior * rows.weight / rows.positives
-    return _end(excess, value, -farthest - 1.0), _end(excess, value, farthest + 1.0)
+    return Interval(_end(excess, value, -farthest - 1.0), _end(excess, value, farthest + 1.0))
 
 
 def _plain_test(asked: Equation) -> _Test:

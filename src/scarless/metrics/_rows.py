@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_propensity
+from scarless.checks.scored import check_scored
+from scarless.checks.vectors import FloatVector, check_probability
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.risk import times
 
@@ -19,14 +20,13 @@ class Predictions(NamedTuple):
     cost_neg: FloatVector
 
 
-class LabelledPredictions(NamedTuple):
-    """Checked predictions with the label and the propensity of each row."""
+class JudgedPredictions(NamedTuple):
+    """Checked predictions and their costs, after the label, or the class, of each row."""
 
+    s: FloatVector
     p: FloatVector
     cost_pos: FloatVector
     cost_neg: FloatVector
-    s: FloatVector
-    e: FloatVector
 
 
 def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
@@ -44,20 +44,18 @@ def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
     return Predictions(p, chosen.positive(p), chosen.negative(p))
 
 
-def check_labelled_predictions(
-    y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, cost: str | Cost
-) -> LabelledPredictions:
-    """Return the predictions and costs of `check_predictions` with the label and propensity of each row.
+def check_judged_predictions(
+    labels: ArrayLike, y_pred: ArrayLike, cost: str | Cost, *, name: str = "s"
+) -> JudgedPredictions:
+    """Return labels, or classes, before the predictions and costs of `check_predictions`; `name` is for errors.
 
     Examples
     --------
-    >>> check_labelled_predictions([0.25, 0.5], [1, 0], 0.5, "absolute").e
-    array([0.5, 0.5])
+    >>> check_judged_predictions([1, 0], [0.25, 0.5], "absolute").cost_pos
+    array([0.75, 0.5 ])
     """
-    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
-    labels = check_indicator(s, "s", n_rows=p.size)
-    e = check_propensity(propensity, n_rows=p.size)
-    return LabelledPredictions(p, cost_pos, cost_neg, labels, e)
+    s, p = check_scored(labels, y_pred, name=name)
+    return JudgedPredictions(s, *check_predictions(p, cost))
 
 
 def check_fraction(value: Any, name: str) -> float:
@@ -68,7 +66,7 @@ def check_fraction(value: Any, name: str) -> float:
     >>> check_fraction(0.05, "eta")
     0.05
     """
-    number = real_number(value) if is_number(value) else np.nan
+    number = real_number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, e.g. 0.05 or 0.95; got {shown(value)}.")
     return number

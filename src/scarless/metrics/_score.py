@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
-from scarless.checks.options import check_flag, real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
+from scarless.checks.vectors import FloatVector, check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
-from scarless.metrics._rows import check_fraction, is_number
+from scarless.metrics._weighting import Weighting, check_options, targets
 from scarless.metrics.risk import effective_sample_size
-from scarless.numerics.weighted_scores import Ratio, Targets, normalised_targets, plain_targets
+from scarless.numerics.interval import Interval
+from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 
 Formula = Callable[[FloatVector, FloatVector, FloatVector], Ratio]  # predictions, targets, weights
@@ -35,7 +35,8 @@ class Score:
         Standard deviation of the estimate over samples of rows and their labels, from each row's influence on it. The
         propensity is taken as known: where it was estimated, the error of that comes on top. NaN where the value is
         not finite, where no row is labelled, and where the rows at hand show no variation.
-    interval : (float, float)
+    interval : Interval
+        ``low, high = score.interval``.
         Accuracy, precision, recall and F1: the values that the labels do not speak against, by a test that takes the
         variance at each value and not at the estimate (Wilson's for a plain proportion); it has a length with one label
         too, and need not be symmetric. In simulations 95% intervals covered 93 to 99% with 3, 16 and 54 labels; with
@@ -57,7 +58,7 @@ class Score:
 
     Examples
     --------
-    >>> found = Score("ROC-AUC", 0.91, 0.01, (0.89, 0.93), 0.95, 120.0, 200)
+    >>> found = Score("ROC-AUC", 0.91, 0.01, Interval(0.89, 0.93), 0.95, 120.0, 200)
     >>> float(found)
     0.91
     >>> print(found)
@@ -67,7 +68,7 @@ class Score:
     name: str
     value: float
     standard_error: float
-    interval: tuple[float, float]
+    interval: Interval
     level: float
     effective_sample_size: float
     n_labelled: int
@@ -92,16 +93,6 @@ class Score:
         return f"{100 * self.level:.4g}% interval {low:.4f} to {high:.4f}"
 
 
-class Weighting(NamedTuple):
-    """How labels become targets, and how sure the interval is to be: options as the user gave them."""
-
-    sample_weight: ArrayLike | None
-    normalised: bool
-    max_weight: float | None
-    class_prior: float | None
-    level: float
-
-
 class Measure(NamedTuple):
     """A score: its name, its formula, and the scale or the equation that its interval comes from."""
 
@@ -111,11 +102,10 @@ class Measure(NamedTuple):
     logarithmic: bool = False
 
 
-class Interval(NamedTuple):
-    """Ends of an interval, or why there is none."""
+class Answer(NamedTuple):
+    """An interval, or why there is none."""
 
-    low: float
-    high: float
+    interval: Interval
     why_not: str = ""
 
 
@@ -129,58 +119,57 @@ class Rows(NamedTuple):
 
 
 def evaluate(
-    measure: Measure, prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, options: Weighting
+    measure: Measure, s: FloatVector, prediction: FloatVector, propensity: ArrayLike, options: Weighting
 ) -> Score:
-    """Return a score of checked predictions: rows of weight 0 are left out, labels become targets."""
+    """Return a score of checked labels and predictions: rows of weight 0 are left out, labels become targets."""
     check_options(options)
-    rows = check_rows(prediction, s, propensity, options.sample_weight)
+    rows = check_rows(s, prediction, propensity, options.sample_weight)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what overflows is undefined, and said so
-        targets = _targets(rows, options)
-        found = measure.formula(rows.prediction, targets.t, rows.weight)
+        found_targets = targets(rows.s / rows.e, rows.weight, options)
+        found = measure.formula(rows.prediction, found_targets.t, rows.weight)
         if not found.bottom > 0 or not math.isfinite(found.top):
             _warn_undefined(measure.name, rows)
             return summary(measure.name, math.nan, math.nan, no_interval("the score is undefined"), rows, options)
-        influence = found.influence() + found.slope * targets.log_scale_rows
+        influence = found.influence() + found.slope * found_targets.log_scale_rows
         if not rows.s.any():
             return summary(measure.name, found.value, math.nan, no_interval("no row is labelled"), rows, options)
         error, freedom = spread(influence, rounding=1e-12 * abs(found.value) / rows.s.size)
-        interval = _proportion_interval(measure, found.value, rows, options)
-        if interval is None:
-            interval = _labels_interval(measure, found.value, error, freedom, rows, options)
-    return summary(measure.name, found.value, error, interval, rows, options)
+        answer = _proportion_interval(measure, found.value, rows, options)
+        if answer is None:
+            answer = _labels_interval(measure, found.value, error, freedom, rows, options)
+    return summary(measure.name, found.value, error, answer, rows, options)
 
 
-def check_rows(prediction: FloatVector, s: ArrayLike, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
+def check_rows(s: FloatVector, prediction: FloatVector, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
     """Return the rows that count; the largest weight is 1, so that sums of weights neither overflow nor vanish."""
     n = prediction.size
     if n == 0:
         raise ValueError("there are no rows to score; give at least one prediction.")
-    labels = check_indicator(s, "s", n_rows=n)
     e = check_propensity(propensity, n_rows=n)
     weight = check_weight(sample_weight, n_rows=n)
     weight = weight / weight.max()
     counted = weight > 0
-    return Rows(prediction[counted], labels[counted], e[counted], weight[counted])
+    return Rows(prediction[counted], s[counted], e[counted], weight[counted])
 
 
-def summary(name: str, value: float, error: float, interval: Interval, rows: Rows, options: Weighting) -> Score:
+def summary(name: str, value: float, error: float, answer: Answer, rows: Rows, options: Weighting) -> Score:
     """Return the result."""
     return Score(
         name=name,
         value=value,
         standard_error=error,
-        interval=(interval.low, interval.high),
+        interval=answer.interval,
         level=float(options.level),
         effective_sample_size=_worth(rows, options),
         n_labelled=int(rows.s.sum()),
         n_clipped=int(np.count_nonzero(_clipped(rows, options))),
-        no_interval=interval.why_not,
+        no_interval=answer.why_not,
     )
 
 
-def no_interval(why_not: str) -> Interval:
+def no_interval(why_not: str) -> Answer:
     """Return an interval of NaN, with the reason."""
-    return Interval(math.nan, math.nan, why_not)
+    return Answer(Interval(math.nan, math.nan), why_not)
 
 
 def spread(influence: FloatVector, rounding: float = 0.0) -> tuple[float, float]:
@@ -210,22 +199,20 @@ def _quantile(freedom: float, level: float) -> float:
     return float(ndtri((1 + float(level)) / 2) if math.isinf(freedom) else stdtrit(freedom, (1 + float(level)) / 2))
 
 
-def student_interval(
-    value: float, error: float, freedom: float, level: float, *, logarithmic: bool = False
-) -> Interval:
+def student_interval(value: float, error: float, freedom: float, level: float, *, logarithmic: bool = False) -> Answer:
     """Return the value, or its logarithm, plus and minus a quantile of Student's t times the error."""
     if math.isnan(error):
         return no_interval("the rows at hand do not vary")
     half = error * _quantile(freedom, level)
     if not logarithmic:
-        return Interval(value - half, value + half)
+        return Answer(Interval(value - half, value + half))
     factor = float(np.exp(half / value))
-    return Interval(value / factor, min(value * factor, max(1.0, value)))
+    return Answer(Interval(value / factor, min(value * factor, max(1.0, value))))
 
 
 def _labels_interval(
     measure: Measure, value: float, error: float, freedom: float, rows: Rows, options: Weighting
-) -> Interval:
+) -> Answer:
     """Return Student's interval with no more degrees of freedom than labels are worth, less one."""
     worth = _worth(rows, options)
     if worth < 2.0 - 1e-9:
@@ -233,7 +220,7 @@ def _labels_interval(
     return student_interval(value, error, min(freedom, worth - 1.0), options.level, logarithmic=measure.logarithmic)
 
 
-def _proportion_interval(measure: Measure, value: float, rows: Rows, options: Weighting) -> Interval | None:
+def _proportion_interval(measure: Measure, value: float, rows: Rows, options: Weighting) -> Answer | None:
     """Return the interval of a score of decisions; None for others, and where it has no answer."""
     if measure.equation is None:
         return None
@@ -243,60 +230,23 @@ def _proportion_interval(measure: Measure, value: float, rows: Rows, options: We
         prior = options.class_prior or (1.0 if positives >= 1.0 else None)
         if prior is None and _clipped(rows, options).any():
             return None
-    sides = decided_rows(rows.prediction, rows.s, rows.e, rows.weight, _cap(options))
+    sides = decided_rows(rows.prediction, rows.s, rows.e, rows.weight, options.cap)
     if prior is not None and 0.0 in (sides.positive.weight, sides.negative.weight):
         return no_interval("all rows are decided alike, so that the class prior fixes the score")
-    targets = (rows.weight * np.minimum(1.0 / rows.e, _cap(options)))[rows.s == 1]
+    targets = (rows.weight * np.minimum(1.0 / rows.e, options.cap))[rows.s == 1]
     z = _quantile(_freedom((targets / targets.max()) ** 2), options.level)  # under SCAR a normal one
-    low, high = proportion_interval(measure.equation, value, sides, z, prior)
-    if math.isnan(low):
+    found = proportion_interval(measure.equation, value, sides, z, prior)
+    if math.isnan(found.low):
         return no_interval("the weights s/e are too large to be squared")
-    return Interval(low, high) if low < high else None
-
-
-def _cap(options: Weighting) -> float:
-    return math.inf if options.max_weight is None else float(options.max_weight)
+    return Answer(found) if found.low < found.high else None
 
 
 def _clipped(rows: Rows, options: Weighting) -> NDArray[np.bool_]:
-    return (rows.s == 1) & (rows.e < 1.0 / _cap(options))
+    return (rows.s == 1) & (rows.e < 1.0 / options.cap)
 
 
 def _worth(rows: Rows, options: Weighting) -> float:
-    return effective_sample_size(rows.s, np.maximum(rows.e, 1.0 / _cap(options)), sample_weight=rows.weight)
-
-
-def check_options(options: Weighting) -> None:
-    """Check what scores of any kind may be told."""
-    check_fraction(options.level, "level")
-    normalised = check_flag(options.normalised, "normalised")
-    if options.max_weight is not None and not (is_number(options.max_weight) and real_number(options.max_weight) >= 1):
-        raise ValueError(
-            "max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got "
-            f"{shown(options.max_weight)}."
-        )
-    if options.class_prior is None:
-        return
-    if not normalised:
-        raise ValueError(
-            "class_prior is what normalised weights add up to; pass normalised=True with it, or leave it out."
-        )
-    if not is_number(options.class_prior) or not 0.0 < options.class_prior <= 1.0:
-        raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {shown(options.class_prior)}.")
-
-
-def _targets(rows: Rows, options: Weighting) -> Targets:
-    share = rows.s / rows.e
-    if not options.normalised:
-        return plain_targets(share, _cap(options))
-    if rows.s.any():
-        return normalised_targets(share, rows.weight, _cap(options), options.class_prior)
-    if options.class_prior is None:
-        return plain_targets(share)
-    raise ValueError(
-        "normalised=True with a class_prior needs at least one labelled row that counts; there is none, so nothing is "
-        "known of the positives."
-    )
+    return effective_sample_size(rows.s, propensity=np.maximum(rows.e, 1.0 / options.cap), sample_weight=rows.weight)
 
 
 def _warn_undefined(name: str, rows: Rows) -> None:

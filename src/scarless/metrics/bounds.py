@@ -65,8 +65,8 @@ def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: in
 
 def corrected_bound(
     y_pred: ArrayLike,
-    propensity: ArrayLike,
     *,
+    propensity: ArrayLike,
     y: ArrayLike | None = None,
     cost: str | Cost = "log",
     eta: float = 0.05,
@@ -110,9 +110,9 @@ def corrected_bound(
     Examples
     --------
     >>> y_pred = [0.9, 0.8, 0.2, 0.1] * 250
-    >>> round(corrected_bound(y_pred, 0.2, cost="squared"), 4)
+    >>> round(corrected_bound(y_pred, propensity=0.2, cost="squared"), 4)
     0.1518
-    >>> round(corrected_bound(y_pred, 0.2, y=[1, 1, 0, 0] * 250, cost="squared"), 4)
+    >>> round(corrected_bound(y_pred, propensity=0.2, y=[1, 1, 0, 0] * 250, cost="squared"), 4)
     0.1074
     """
     p, cost_pos, cost_neg = check_predictions(y_pred, cost)

@@ -3,19 +3,21 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.checks.vectors import FloatVector, check_probability
+from scarless.checks.scored import check_scored
+from scarless.checks.vectors import FloatVector
 from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import Measure, Score, Weighting, evaluate
+from scarless.metrics._score import Measure, Score, evaluate
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 
 
 def propensity_weighted_accuracy(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
@@ -51,19 +53,19 @@ def propensity_weighted_accuracy(
     --------
     The label stands for two positives, since only half of them are labelled:
 
-    >>> float(propensity_weighted_accuracy([0.9, 0.8, 0.1, 0.2], [1, 0, 0, 0], 0.5))
+    >>> float(propensity_weighted_accuracy([1, 0, 0, 0], [0.9, 0.8, 0.1, 0.2], propensity=0.5))
     1.0
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
     measure = Measure("Accuracy", _accuracy, accuracy_equation)
-    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
+    return evaluate(measure, *_decisions(s, y_pred, threshold), propensity, options)
 
 
 def propensity_weighted_precision(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
@@ -95,19 +97,19 @@ def propensity_weighted_precision(
 
     Examples
     --------
-    >>> float(propensity_weighted_precision([0.9, 0.8, 0.7, 0.6, 0.1], [1, 0, 0, 0, 1], 0.5))
+    >>> float(propensity_weighted_precision([1, 0, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.1], propensity=0.5))
     0.5
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
     measure = Measure("Precision", weighted_scores.precision, precision_equation)
-    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
+    return evaluate(measure, *_decisions(s, y_pred, threshold), propensity, options)
 
 
 def propensity_weighted_recall(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
     max_weight: float | None = None,
@@ -137,19 +139,19 @@ def propensity_weighted_recall(
 
     Examples
     --------
-    >>> float(propensity_weighted_recall([0.9, 0.8, 0.1], [1, 0, 1], [0.8, 0.5, 0.2]))
+    >>> float(propensity_weighted_recall([1, 0, 1], [0.9, 0.8, 0.1], propensity=[0.8, 0.5, 0.2]))
     0.2
     """
     options = Weighting(sample_weight, False, max_weight, None, level)
     measure = Measure("Recall", weighted_scores.recall, recall_equation)
-    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
+    return evaluate(measure, *_decisions(s, y_pred, threshold), propensity, options)
 
 
 def propensity_weighted_f1(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
@@ -181,18 +183,19 @@ def propensity_weighted_f1(
 
     Examples
     --------
-    >>> float(propensity_weighted_f1([0.9, 0.8, 0.1, 0.1], [1, 0, 0, 0], 0.5))
+    >>> float(propensity_weighted_f1([1, 0, 0, 0], [0.9, 0.8, 0.1, 0.1], propensity=0.5))
     1.0
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
     measure = Measure("F1", weighted_scores.f1, f1_equation)
-    return evaluate(measure, _decisions(y_pred, threshold), s, propensity, options)
+    return evaluate(measure, *_decisions(s, y_pred, threshold), propensity, options)
 
 
 def _accuracy(decision: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
     return weighted_scores.mean_cost(decision, 1.0 - decision, target, weight)
 
 
-def _decisions(y_pred: ArrayLike, threshold: float) -> FloatVector:
+def _decisions(s: ArrayLike, y_pred: ArrayLike, threshold: float) -> tuple[FloatVector, FloatVector]:
     check_fraction(threshold, "threshold")
-    return (check_probability(y_pred, name="y_pred") > threshold).astype(np.float64)
+    labels, p = check_scored(s, y_pred)
+    return labels, (p > threshold).astype(np.float64)

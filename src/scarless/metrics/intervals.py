@@ -7,7 +7,6 @@ rows fixed.)
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,60 +14,31 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from scarless.checks.options import check_choice
-from scarless.checks.vectors import FloatVector, check_random_stream
-from scarless.metrics._rows import check_fraction, check_labelled_predictions, is_number
+from scarless.checks.vectors import FloatVector, check_propensity, check_random_stream, check_weight
+from scarless.metrics._rows import check_fraction, check_judged_predictions, is_number
+from scarless.metrics._score import Score
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost
+from scarless.numerics.interval import Interval
 from scarless.numerics.risk import weighted_cost
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
 CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time
 
 
-@dataclass(frozen=True)
-class RiskInterval:
-    """An estimated risk with an interval around it.
-
-    Attributes
-    ----------
-    estimate : float
-        The propensity-weighted risk.
-    low, high : float
-        Ends of the interval. They are not cut at 0 or at the largest cost.
-    level : float
-        Nominal probability that the interval covers the true risk.
-    method : str
-        How it was computed.
-    effective_sample_size : float
-        How many equally weighted positives the labelled rows are worth; below some ten, trust only
-        "empirical-bernstein".
-
-    Examples
-    --------
-    >>> RiskInterval(0.2, 0.1, 0.3, 0.95, "normal", 40.0).high
-    0.3
-    """
-
-    estimate: float
-    low: float
-    high: float
-    level: float
-    method: str
-    effective_sample_size: float
-
-
 def risk_interval(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
+    sample_weight: ArrayLike | None = None,
     level: float = 0.95,
     method: str = "bootstrap",
     cost_range: tuple[float, float] | None = None,
     n_resamples: int = 2000,
     random_state: Any = None,
-) -> RiskInterval:
+) -> Score:
     r"""Interval for the risk in the population the rows come from.
 
     With per-row weighted costs :math:`c_i = \frac{s_i}{e_i}\delta_1 + (1-\frac{s_i}{e_i})\delta_0`, their
@@ -84,6 +54,12 @@ def risk_interval(
     ``"normal"``
         :math:`\bar c \pm z\sqrt{V/n}`. Quickest; too short with few labels or tiny propensities.
 
+    With `sample_weight` the mean is weighted, and a ratio of sums: :math:`V/n` becomes
+    :math:`\frac{n}{n-1}\sum v_i^2 (c_i - \bar c)^2` with :math:`v_i = w_i/\sum w`, as in all scores; the bootstrap
+    draws rows with their weights; and "empirical-bernstein" is that of the mean of :math:`n v_i (c_i - m)`, with `m`
+    the middle of `cost_range`, whose range is :math:`n \max(v) B`. It covers the weighted mean of the rows' risks,
+    given the weights.
+
     In simulation (500 rows, half the positives labelled with propensity 0.8, half with 0.2) a nominal 0.95
     came to 1.00, 0.94 and 0.94 in this order; with 0.05 for 0.2 the last two came to 0.90 to 0.92.
 
@@ -91,8 +67,11 @@ def risk_interval(
 
     Parameters
     ----------
-    y_pred, s, propensity, cost
+    s, y_pred, propensity, cost
         As in `propensity_weighted_risk`. Costs must be finite.
+    sample_weight : array-like of shape (n,), optional
+        As in `propensity_weighted_log_loss`: how much each row counts in the mean. Weights are not counts: a row of
+        weight 2 is one row, and a factor common to all weights changes nothing.
     level : float in (0, 1)
         Wanted probability of covering the true risk.
     method : {"bootstrap", "normal", "empirical-bernstein"}, default="bootstrap"
@@ -109,7 +88,10 @@ def risk_interval(
 
     Returns
     -------
-    RiskInterval
+    Score
+        ``value`` is the propensity-weighted risk and ``interval`` is not cut at 0 or at the largest cost;
+        ``standard_error`` is that of a mean of ``n`` costs, unknown without labels. Where ``effective_sample_size`` is
+        below some ten, trust only "empirical-bernstein".
 
     References
     ----------
@@ -123,33 +105,48 @@ def risk_interval(
     >>> f = rng.uniform(size=5000)
     >>> y = rng.uniform(size=f.size) < f
     >>> s = y & (rng.uniform(size=f.size) < 0.4)
-    >>> found = risk_interval(f, s, 0.4, cost="squared", method="normal")
-    >>> found.low < 1 / 6 < found.high  # the true risk is the mean of f (1 - f)
+    >>> found = risk_interval(s, f, propensity=0.4, cost="squared", method="normal")
+    >>> low, high = found.interval
+    >>> low < 1 / 6 < high  # the true risk is the mean of f (1 - f)
     True
     """
     check_fraction(level, "level")
     check_choice(method, "method", METHODS)
     if cost_range is not None and method != "empirical-bernstein":
         raise ValueError(f"cost_range is for method='empirical-bernstein' only; method is {method!r}.")
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
-    if p.size < 2:
-        raise ValueError(f"risk_interval needs at least 2 rows to see how costs vary; got {p.size}.")
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
+    weight = check_weight(sample_weight, n_rows=p.size)
     _check_finite(cost_pos, cost_neg)
+    counted = weight > 0
+    labels, cost_pos, cost_neg, e, weight = (each[counted] for each in (labels, cost_pos, cost_neg, e, weight))
+    if labels.size < 2:
+        raise ValueError(f"risk_interval needs at least 2 rows to see how costs vary; got {labels.size}.")
     costs = weighted_cost(cost_pos, cost_neg, labels, e)
-    estimate = float(costs.mean())
+    share = weight / weight.sum()
+    estimate = float(share @ costs)
+    error = _standard_error(share * (costs - estimate))
     if method == "empirical-bernstein":
         labelled_costs = weighted_cost(cost_pos, cost_neg, np.ones_like(labels), e)
-        length = _range_length(costs, np.concatenate([cost_neg, labelled_costs]), cost_range)
-        half = _bernstein_half_width(costs, length, level)
-        low, high = estimate - half, estimate + half
+        within = _cost_range(costs, np.concatenate([cost_neg, labelled_costs]), cost_range)
+        half = _bernstein_half_width(costs, share, within, level)
+        interval = Interval(estimate - half, estimate + half)
     else:
         _check_some_label(labels, method)
         if method == "normal":
-            half = float(ndtri((1 + level) / 2)) * _standard_error(costs)
-            low, high = estimate - half, estimate + half
+            half = float(ndtri((1 + level) / 2)) * error
+            interval = Interval(estimate - half, estimate + half)
         else:
-            low, high = _bca(costs, level, n_resamples, random_state)
-    return RiskInterval(estimate, low, high, float(level), method, effective_sample_size(labels, e))
+            interval = _bca(costs, weight, level, n_resamples, random_state)
+    return Score(
+        name="Risk",
+        value=estimate,
+        standard_error=error if labels.any() else math.nan,
+        interval=interval,
+        level=float(level),
+        effective_sample_size=effective_sample_size(labels, propensity=e, sample_weight=weight),
+        n_labelled=int(labels.sum()),
+    )
 
 
 def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:
@@ -170,13 +167,15 @@ def _check_some_label(labels: FloatVector, method: str) -> None:
         )
 
 
-def _standard_error(costs: FloatVector) -> float:
-    return float(costs.std(ddof=1)) / math.sqrt(costs.size)
+def _standard_error(influence: FloatVector) -> float:
+    """Return the infinitesimal jackknife's error; with equal weights that of a mean."""
+    n = influence.size
+    return float(np.linalg.norm(influence)) * math.sqrt(n / (n - 1))
 
 
-def _range_length(costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None) -> float:
+def _cost_range(costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None) -> Interval:
     if cost_range is None:
-        return float(np.ptp(attainable))
+        return Interval(float(attainable.min()), float(attainable.max()))
     low, high = cost_range if _is_pair(cost_range) else (math.nan, math.nan)
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"cost_range must be two finite numbers, the lower first; got {cost_range!r}.")
@@ -185,33 +184,35 @@ def _range_length(costs: FloatVector, attainable: FloatVector, cost_range: tuple
             f"cost_range is ({low:g}, {high:g}), but the rows' weighted costs reach from {costs.min():g} to "
             f"{costs.max():g}. With costs in [0, 1] and propensities of at least m it is (1 - 1/m, 1/m)."
         )
-    return high - low
+    return Interval(float(low), float(high))
 
 
 def _is_pair(value: Any) -> bool:
     return np.shape(value) == (2,) and all(is_number(end) for end in value)
 
 
-def _bernstein_half_width(costs: FloatVector, length: float, level: float) -> float:
+def _bernstein_half_width(costs: FloatVector, share: FloatVector, within: Interval, level: float) -> float:
     """Return the two-sided half-width of Maurer and Pontil: two tails and the variance, eta/3 each."""
-    log_term = math.log(3.0 / (1.0 - level))
-    spread = _standard_error(costs) * math.sqrt(2.0 * log_term)
-    return spread + 7.0 * length * log_term / (3.0 * (costs.size - 1))
+    n, log_term = costs.size, math.log(3.0 / (1.0 - level))
+    summands = share * (costs - 0.5 * (within.low + within.high))  # 1/n of independent terms, in a known range
+    spread = _standard_error(summands - summands.mean()) * math.sqrt(2.0 * log_term)
+    length = n * float(share.max()) * (within.high - within.low)
+    return spread + 7.0 * length * log_term / (3.0 * (n - 1))
 
 
-def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) -> tuple[float, float]:
-    """Return the ends of Efron's BCa interval for a mean.
+def _bca(costs: FloatVector, weight: FloatVector, level: float, n_resamples: int, random_state: Any) -> Interval:
+    """Return the ends of Efron's BCa interval for a weighted mean.
 
     scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
     """
     if not isinstance(n_resamples, int | np.integer) or n_resamples < 100:
         raise ValueError(f"n_resamples must be a whole number of at least 100, better 2000; got {n_resamples!r}.")
-    estimate = float(costs.mean())
-    centred = costs - estimate
+    estimate = float(weight @ costs / weight.sum())
+    centred = weight * (costs - estimate)
     scale = math.sqrt(float((centred**2).sum()))
     if scale == 0.0:
-        return estimate, estimate
-    means = _resampled_means(costs, n_resamples, check_random_stream(random_state))
+        return Interval(estimate, estimate)
+    means = _resampled_means(costs, weight, n_resamples, check_random_stream(random_state))
     below = np.count_nonzero(means < estimate) + 0.5 * np.count_nonzero(means == estimate)
     bias = ndtri((below + 0.5) / (n_resamples + 1))  # never infinite
     acceleration = float(((centred / scale) ** 3).sum()) / 6.0
@@ -219,13 +220,16 @@ def _bca(costs: FloatVector, level: float, n_resamples: int, random_state: Any) 
     # Beyond its pole the formula would turn around; its limit there is the extreme sample.
     slowed = np.maximum(1.0 - acceleration * shifted, np.finfo(float).tiny ** 0.5)
     low, high = np.quantile(means, ndtr(bias + shifted / slowed))
-    return float(low), float(high)
+    return Interval(float(low), float(high))
 
 
-def _resampled_means(costs: FloatVector, n_resamples: int, rng: np.random.Generator) -> FloatVector:
-    means = np.empty(n_resamples)
+def _resampled_means(
+    costs: FloatVector, weight: FloatVector, n_resamples: int, rng: np.random.Generator
+) -> FloatVector:
+    means, totals = np.empty(n_resamples), weight * costs
     step = max(1, CELLS_PER_BATCH // costs.size)
     for start in range(0, n_resamples, step):
         stop = min(start + step, n_resamples)
-        means[start:stop] = costs[rng.integers(0, costs.size, size=(stop - start, costs.size))].mean(axis=1)
+        rows = rng.integers(0, costs.size, size=(stop - start, costs.size))
+        means[start:stop] = totals[rows].sum(axis=1) / weight[rows].sum(axis=1)
     return means

@@ -12,8 +12,8 @@ from scarless.checks.vectors import FloatVector, check_propensity, check_vector
 class Answers(NamedTuple):
     """Labels as 0 and 1, predicted probabilities of the positive class and propensities of the same rows."""
 
-    f: FloatVector
     s: FloatVector
+    f: FloatVector
     e: FloatVector
 
 
@@ -82,7 +82,7 @@ def answers_of(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, u
             f"{user} needs the propensity of every row: pass propensity=, or a model with predict_propensity, such as "
             f"SAREMClassifier; {type(model).__name__} has none."
         )
-    return Answers(f, labels, check_propensity(e, n_rows=f.size))
+    return Answers(labels, f, check_propensity(e, n_rows=f.size))
 
 
 def _innermost(model: Any) -> Any:

@@ -3,17 +3,19 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scarless.checks.scored import check_scored
 from scarless.checks.vectors import FloatVector, check_vector
-from scarless.metrics._score import Measure, Score, Weighting, evaluate
+from scarless.metrics._score import Measure, Score, evaluate
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.weighted_scores import Ratio
 
 
 def propensity_weighted_roc_auc(
-    y_score: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
     max_weight: float | None = None,
@@ -32,7 +34,7 @@ def propensity_weighted_roc_auc(
 
     Parameters
     ----------
-    y_score : array-like of shape (n,)
+    y_pred : array-like of shape (n,)
         Any numbers that are higher for rows more likely to be positive.
     s, propensity, sample_weight, normalised, max_weight, class_prior, level
         As in `propensity_weighted_log_loss`.
@@ -55,20 +57,20 @@ def propensity_weighted_roc_auc(
     >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * x[0]))
     >>> e = np.where(x[0] + x[1] > 0, 0.8, 0.2)
     >>> s = y & (rng.random(4000) < e)
-    >>> found = propensity_weighted_roc_auc(x[0], s, e)
+    >>> found = propensity_weighted_roc_auc(s, x[0], propensity=e)
     >>> low, high = found.interval
     >>> bool(low < roc_auc_score(y, x[0]) < high)
     True
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate(Measure("ROC-AUC", _roc_auc), _scores(y_score), s, propensity, options)
+    return evaluate(Measure("ROC-AUC", _roc_auc), *_ranked(s, y_pred), propensity, options)
 
 
 def propensity_weighted_average_precision(
-    y_score: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
     max_weight: float | None = None,
@@ -90,7 +92,7 @@ def propensity_weighted_average_precision(
 
     Parameters
     ----------
-    y_score : array-like of shape (n,)
+    y_pred : array-like of shape (n,)
         Any numbers that are higher for rows more likely to be positive.
     s, propensity, sample_weight, normalised, max_weight, class_prior, level
         As in `propensity_weighted_log_loss`.
@@ -106,12 +108,12 @@ def propensity_weighted_average_precision(
 
     Examples
     --------
-    >>> round(float(propensity_weighted_average_precision([4, 3, 2, 1], [1, 0, 1, 0], 1.0)), 4)
+    >>> round(float(propensity_weighted_average_precision([1, 0, 1, 0], [4, 3, 2, 1], propensity=1.0)), 4)
     0.8333
     """
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
     measure = Measure("Average precision", weighted_scores.average_precision, logarithmic=True)
-    return evaluate(measure, _scores(y_score), s, propensity, options)
+    return evaluate(measure, *_ranked(s, y_pred), propensity, options)
 
 
 def _roc_auc(z: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
@@ -120,9 +122,13 @@ def _roc_auc(z: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
     return found if negatives > 1e-9 else found._replace(bottom=np.nan)
 
 
-def _scores(y_score: ArrayLike) -> FloatVector:
-    z = check_vector(y_score, "y_score")
+def _ranked(s: ArrayLike, y_pred: ArrayLike) -> tuple[FloatVector, FloatVector]:
+    return check_scored(s, y_pred, check_predictions=_check_order)
+
+
+def _check_order(values: ArrayLike, *, name: str) -> FloatVector:
+    z = check_vector(values, name)
     bad = np.flatnonzero(np.isnan(z))
     if bad.size:
-        raise ValueError(f"y_score holds NaN in {bad.size} of {z.size} rows (first: row {bad[0]}); rows need an order.")
+        raise ValueError(f"{name} holds NaN in {bad.size} of {z.size} rows (first: row {bad[0]}); rows need an order.")
     return z

@@ -3,17 +3,15 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_weight
-from scarless.metrics._rows import check_labelled_predictions, check_predictions, weighted_mean
+from scarless.checks.vectors import check_indicator, check_propensity, check_weight
+from scarless.metrics._rows import check_judged_predictions, weighted_mean
+from scarless.metrics._weighting import Weighting, check_options, targets
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost
 
-ESTIMATORS = ("normal", "self-normalised", "clipped")
-
 
 def true_risk(
-    y_pred: ArrayLike, y: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
+    y: ArrayLike, y_pred: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
 ) -> float:
     r"""Mean cost of the predictions when the true class is known.
 
@@ -21,10 +19,10 @@ def true_risk(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     y : array-like of shape (n,)
         True class, coded 0/1, -1/+1 or boolean.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     cost : {"log", "squared", "absolute"} or Cost
         What a prediction costs. With "log", a wrong prediction of exactly 0 or 1 makes the risk infinite.
     sample_weight : array-like of shape (n,), optional
@@ -41,63 +39,66 @@ def true_risk(
 
     Examples
     --------
-    >>> round(true_risk([0.9, 0.2], [1, 0], cost="absolute"), 3)
+    >>> round(true_risk([1, 0], [0.9, 0.2], cost="absolute"), 3)
     0.15
     """
-    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
+    classes, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
     weight = check_weight(sample_weight, n_rows=p.size)
-    return weighted_mean(true_cost(cost_pos, cost_neg, check_indicator(y, "y", n_rows=p.size)), weight)
+    return weighted_mean(true_cost(cost_pos, cost_neg, classes), weight)
 
 
 def propensity_weighted_risk(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
-    estimator: str = "normal",
-    clip: float | None = None,
+    normalised: bool = False,
+    max_weight: float | None = None,
     class_prior: float | None = None,
 ) -> float:
     r"""Estimate the true risk from biased labels and the propensity with which positives are labelled.
 
-    .. math:: \hat R = \frac1n \sum_i w_i\,\delta_1(\hat y_i) + (1 - w_i)\,\delta_0(\hat y_i)
+    .. math:: \hat R = \frac1n \sum_i t_i\,\delta_1(\hat y_i) + (1 - t_i)\,\delta_0(\hat y_i)
 
-    ======================  =================================================================================
-    estimator               weight of a row
-    ======================  =================================================================================
-    ``"normal"``            ``w = s/e``. Unbiased for the true risk if `propensity` is right.
-    ``"clipped"``           ``w = min(s/e, clip)``. Less variance, but positives with ``e < 1/clip`` count too
-                            little; the bias is `risk_bias` with ``max(e, 1/clip)`` as estimated propensity.
-    ``"self-normalised"``   ``w = class_prior (s/e) / mean(s/e)``: Hajek's ratio estimate of the mean of
-                            ``d1 - d0`` over the positives, times the share of positives. Consistent, not
-                            unbiased; exact where ``d1 - d0`` is the same for all positives and
-                            ``class_prior`` is the share of positives among these rows.
-    ======================  =================================================================================
+    ================================  =====================================================================
+    option                            target of a row
+    ================================  =====================================================================
+    neither                           ``t = s/e``. Unbiased for the true risk if `propensity` is right.
+    ``max_weight=M``                  ``t = min(s/e, M)``, clipped. Less variance, but positives with ``e < 1/M``
+                                      count too little; the bias is `risk_bias` with ``max(e, 1/M)`` as
+                                      estimated propensity.
+    ``normalised=True``               the targets above, times one factor such that their mean is `class_prior`:
+                                      Hajek's ratio estimate of the mean of ``d1 - d0`` over the positives,
+                                      times the share of positives. Consistent if nothing is clipped, not
+                                      unbiased; exact where ``d1 - d0`` is the same for all positives and
+                                      `class_prior` is the share of positives among these rows.
+    ================================  =====================================================================
 
-    Without a `class_prior` the self-normalised form uses ``min(1, mean(s/e))``, the prior that the labels
-    imply: it then differs from the normal one only where that prior would exceed 1.
+    Without a `class_prior` normalised targets have the mean ``min(1, mean(s/e))``, the prior that the labels imply:
+    where nothing is clipped they then differ from plain ones only where that prior would exceed 1. The words are those
+    of all scores; `propensity_weighted_log_loss` says more of them.
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     s : array-like of shape (n,)
         1 for labelled rows (which are positive), 0 for the others.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     propensity : float or array-like of shape (n,)
         ``e(x) = Pr(s=1 | y=1, x)``, in (0, 1]. One number means SCAR.
     cost : {"log", "squared", "absolute"} or Cost
         What a prediction costs.
     sample_weight : array-like of shape (n,), optional
         Weight of each row in the means.
-    estimator : {"normal", "clipped", "self-normalised"}
+    normalised : bool, default=False
         See the table.
-    clip : float, at least 1
-        Largest weight; for "clipped" only. ``np.count_nonzero((s == 1) & (propensity < 1 / clip))`` rows are
+    max_weight : float, optional
+        Largest weight ``s/e``, at least 1. ``np.count_nonzero((s == 1) & (propensity < 1 / max_weight))`` rows are
         clipped.
     class_prior : float in (0, 1], optional
-        ``Pr(y=1)``; for "self-normalised" only.
+        ``Pr(y=1)`` where it is known; with ``normalised=True`` only.
 
     Returns
     -------
@@ -113,23 +114,31 @@ def propensity_weighted_risk(
 
     References
     ----------
-    Bekker, Robberechts and Davis (2019), ECML-PKDD. Self-normalised: Hajek (1971), comment in
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. Normalised: Hajek (1971), comment in
     "Foundations of Statistical Inference"; Swaminathan and Joachims (2015), "The Self-Normalized Estimator
     for Counterfactual Learning", NeurIPS. Clipped: Ionides (2008), "Truncated Importance Sampling",
     JCGS 17(2).
 
     Examples
     --------
-    >>> y_pred, s, e = [0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], [0.5, 0.5, 0.8, 0.8]
-    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute"), 3)
+    >>> s, y_pred, e = [1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], [0.5, 0.5, 0.8, 0.8]
+    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute"), 3)
     0.125
-    >>> round(propensity_weighted_risk(y_pred, s, e, cost="absolute", estimator="clipped", clip=1.5), 3)
+    >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", max_weight=1.5), 3)
     0.225
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
-    target = _targets(over_propensity(labels, e), weight, estimator, clip, class_prior)
-    rows = mixed_cost(target, cost_pos, cost_neg)
+    options = Weighting(sample_weight, normalised, max_weight, class_prior)
+    check_options(options)
+    share = np.where(weight > 0, over_propensity(labels, e), 0.0)
+    if max_weight is None and np.isinf(share).any():
+        raise ValueError(
+            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
+            "values on purpose, e.g. np.maximum(propensity, 0.01), or clip them by max_weight=."
+        )
+    rows = mixed_cost(targets(share, weight, options).t, cost_pos, cost_neg)
     minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
     if minus.size:
         raise ValueError(
@@ -140,51 +149,11 @@ def propensity_weighted_risk(
     return weighted_mean(rows, weight)
 
 
-def _targets(
-    share: FloatVector, weight: FloatVector, estimator: str, clip: float | None, class_prior: float | None
-) -> FloatVector:
-    """Turn ``s/e`` into the weights of the chosen estimator."""
-    check_choice(estimator, "estimator", ESTIMATORS)
-    if clip is not None and estimator != "clipped":
-        raise ValueError(f"clip is for estimator='clipped' only; estimator is {estimator!r}.")
-    if class_prior is not None and estimator != "self-normalised":
-        raise ValueError(f"class_prior is for estimator='self-normalised' only; estimator is {estimator!r}.")
-    if estimator != "clipped" and np.isinf(share[weight > 0]).any():
-        raise ValueError(
-            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
-            "values on purpose, e.g. np.maximum(propensity, 0.01), or use estimator='clipped'."
-        )
-    if estimator == "normal":
-        return share
-    if estimator == "clipped":
-        largest = real_number(clip)
-        if not largest >= 1:
-            raise ValueError(
-                f"estimator='clipped' needs clip, the largest weight s/e, at least 1 (e.g. 10); got {shown(clip)}."
-            )
-        return np.minimum(share, largest)
-    return _self_normalised(share, weighted_mean(share, weight), class_prior)
-
-
-def _self_normalised(share: FloatVector, implied_prior: float, class_prior: float | None) -> FloatVector:
-    if class_prior is None:
-        return share / max(1.0, implied_prior)
-    prior = real_number(class_prior)
-    if not 0.0 < prior <= 1.0:
-        raise ValueError(f"class_prior must lie in (0, 1]; got {shown(class_prior)}.")
-    if implied_prior == 0.0:
-        raise ValueError(
-            "estimator='self-normalised' with a class_prior needs at least one labelled row that counts; "
-            "there is none, so nothing is known of the positives."
-        )
-    return prior * share / implied_prior
-
-
 def expected_risk(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -198,7 +167,7 @@ def expected_risk(
 
     Parameters
     ----------
-    y_pred, s, propensity, cost, sample_weight
+    s, y_pred, propensity, cost, sample_weight
         As in `propensity_weighted_risk`.
 
     Returns
@@ -211,22 +180,23 @@ def expected_risk(
 
     Examples
     --------
-    >>> expected_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5)
+    >>> expected_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5)
     0.0
-    >>> round(propensity_weighted_risk([1.0, 1.0, 1.0], [1, 0, 0], 0.5, cost="squared"), 3)
+    >>> round(propensity_weighted_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5, cost="squared"), 3)
     0.333
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     return weighted_mean(expected_cost(cost_pos, cost_neg, p, labels, e), weight)
 
 
 def risk_bias(
-    y_pred: ArrayLike,
     y: ArrayLike,
+    y_pred: ArrayLike,
+    *,
     propensity: ArrayLike,
     estimated_propensity: ArrayLike,
-    *,
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -241,10 +211,10 @@ def risk_bias(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class.
     y : array-like of shape (n,)
         True class.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class.
     propensity, estimated_propensity : float or array-like of shape (n,)
         The true ``e`` that draws the labels, and the one put into `propensity_weighted_risk`.
     cost : {"log", "squared", "absolute"} or Cost
@@ -264,11 +234,10 @@ def risk_bias(
     --------
     Half the true propensity doubles every label, and a good model looks better than it is:
 
-    >>> round(risk_bias([0.9, 0.1], [1, 0], 0.8, 0.4, cost="absolute"), 3)
+    >>> round(risk_bias([1, 0], [0.9, 0.1], propensity=0.8, estimated_propensity=0.4, cost="absolute"), 3)
     0.4
     """
-    p, cost_pos, cost_neg = check_predictions(y_pred, cost)
-    positive = check_indicator(y, "y", n_rows=p.size)
+    positive, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
     e = check_propensity(propensity, n_rows=p.size)
     e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
     weight = check_weight(sample_weight, n_rows=p.size)
@@ -276,7 +245,7 @@ def risk_bias(
     return weighted_mean(times(np.where(difference == 0.0, 0.0, gap), difference), weight)
 
 
-def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cost: str | Cost = "log") -> float:
+def risk_variance(s: ArrayLike, y_pred: ArrayLike, *, propensity: ArrayLike, cost: str | Cost = "log") -> float:
     r"""Estimate how much the propensity-weighted risk varies over labelings of these very rows.
 
     .. math:: \widehat{\mathrm{Var}}_s[\hat R] = \frac1{n^2} \sum_i \frac{s_i}{e_i}\,\frac{1-e_i}{e_i}
@@ -288,7 +257,7 @@ def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cos
 
     Parameters
     ----------
-    y_pred, s, propensity, cost
+    s, y_pred, propensity, cost
         As in `propensity_weighted_risk`.
 
     Returns
@@ -302,15 +271,16 @@ def risk_variance(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike, *, cos
 
     Examples
     --------
-    >>> round(risk_variance([0.9, 0.8, 0.3, 0.1], [1, 0, 0, 0], 0.5, cost="absolute"), 3)
+    >>> round(risk_variance([1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], propensity=0.5, cost="absolute"), 3)
     0.08
     """
-    p, cost_pos, cost_neg, labels, e = check_labelled_predictions(y_pred, s, propensity, cost)
+    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    e = check_propensity(propensity, n_rows=p.size)
     variance = over_propensity(labelling_variance(cost_pos, cost_neg, labels, e), e)
     return float(variance.sum() / p.size**2)
 
 
-def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def effective_sample_size(s: ArrayLike, *, propensity: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     r"""Return the number of equally weighted positives that the labelled rows are worth (Kish).
 
     .. math:: \frac{\bigl(\sum_i s_i/e_i\bigr)^2}{\sum_i (s_i/e_i)^2}
@@ -337,9 +307,9 @@ def effective_sample_size(s: ArrayLike, propensity: ArrayLike, *, sample_weight:
 
     Examples
     --------
-    >>> round(effective_sample_size([1, 1, 1, 0], 0.3), 3)
+    >>> round(effective_sample_size([1, 1, 1, 0], propensity=0.3), 3)
     3.0
-    >>> round(effective_sample_size([1, 1, 1, 0], [0.9, 0.9, 0.1, 0.5]), 2)
+    >>> round(effective_sample_size([1, 1, 1, 0], propensity=[0.9, 0.9, 0.1, 0.5]), 2)
     1.46
     """
     labels = check_indicator(s, "s")

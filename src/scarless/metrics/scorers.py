@@ -11,7 +11,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice, check_flag
 from scarless.checks.vectors import FloatVector
-from scarless.metrics._score import Score, Weighting, check_options
+from scarless.metrics._score import Score
+from scarless.metrics._weighting import Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,
@@ -150,7 +151,9 @@ class PUScorer(BaseEstimator):
         predicted = recipe.ask(estimator, X, coding)
         e = self._own_propensity(estimator, X, predicted.size) if propensity is None else propensity
         options = {name: getattr(self, name) for name in recipe.options}
-        return recipe.function(predicted, encode(coding, y), e, sample_weight=sample_weight, level=level, **options)
+        return recipe.function(
+            encode(coding, y), predicted, propensity=e, sample_weight=sample_weight, level=level, **options
+        )
 
     def _recipe(self) -> _Recipe:
         recipe = _RECIPES[check_choice(self.metric, "metric", pu_scorer_names())]
@@ -185,8 +188,8 @@ class PUScorer(BaseEstimator):
         """Tell what TunedThresholdClassifierCV, which looks here for a function of decisions, can use instead."""
         raise AttributeError(
             f"{self!r} scores a model, not decisions, so that TunedThresholdClassifierCV cannot use it. Pass a scorer "
-            "of decisions: make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity)))"
-            ".set_score_request(propensity=True)."
+            "of decisions: make_scorer(lambda s, d, propensity: "
+            "float(propensity_weighted_f1(s, d, propensity=propensity))).set_score_request(propensity=True)."
         )
 
     def _accept_sample_weight(self) -> bool:
@@ -226,7 +229,7 @@ def make_pu_scorer(
 
     **Not for** ``TunedThresholdClassifierCV``, which gives a scorer decisions where this one asks the model itself.
     There pass ``make_scorer(function).set_score_request(propensity=True)``, with a function of labels, decisions and
-    propensity such as ``lambda s, d, propensity: float(propensity_weighted_f1(d, s, propensity))``.
+    propensity such as ``lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity))``.
 
     Parameters
     ----------

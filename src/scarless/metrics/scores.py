@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scarless.checks.vectors import FloatVector, check_probability
+from scarless.checks.scored import check_scored
+from scarless.checks.vectors import FloatVector
 from scarless.metrics._rows import check_fraction
 from scarless.metrics._score import (
     Measure,
     Score,
-    Weighting,
     check_rows,
     evaluate,
     no_interval,
@@ -24,6 +24,7 @@ from scarless.metrics._score import (
     student_interval,
     summary,
 )
+from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
 from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
@@ -31,10 +32,10 @@ from scarless.numerics.weighted_scores import Ratio
 
 
 def propensity_weighted_log_loss(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
     max_weight: float | None = None,
@@ -66,11 +67,11 @@ def propensity_weighted_log_loss(
 
     Parameters
     ----------
+    s : array-like of shape (n,)
+        1 for labelled rows (which are positive), 0 for the others.
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class. Kept one rounding error away from 0 and 1, as in
         ``sklearn.metrics.log_loss``.
-    s : array-like of shape (n,)
-        1 for labelled rows (which are positive), 0 for the others.
     propensity : float or array-like of shape (n,)
         ``e(x)``, in (0, 1]. One number means SCAR.
     sample_weight : array-like of shape (n,), optional
@@ -109,21 +110,21 @@ def propensity_weighted_log_loss(
     >>> f = rng.uniform(size=5000)
     >>> e = np.where(rng.uniform(size=5000) < 0.5, 0.2, 0.8)
     >>> s = (rng.uniform(size=5000) < f) & (rng.uniform(size=5000) < e)
-    >>> print(propensity_weighted_log_loss(f, s, e))  # the truth is 1/2
+    >>> print(propensity_weighted_log_loss(s, f, propensity=e))  # the truth is 1/2
     Log loss 0.5227 (standard error 0.0257, 95% interval 0.4720 to 0.5734; 1226 labelled rows, worth 785)
     """
-    p = check_probability(y_pred, name="y_pred")
+    labels, p = check_scored(s, y_pred)
     edge = _rounding_error(y_pred)
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
     measure = Measure("Log loss", partial(_mean_cost, "log"))
-    return evaluate(measure, np.clip(p, edge, 1.0 - edge), s, propensity, options)
+    return evaluate(measure, labels, np.clip(p, edge, 1.0 - edge), propensity, options)
 
 
 def propensity_weighted_brier_score(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
     normalised: bool = False,
     max_weight: float | None = None,
@@ -155,20 +156,20 @@ def propensity_weighted_brier_score(
     --------
     The label stands for two positives, since only half of them are labelled:
 
-    >>> found = propensity_weighted_brier_score([0.6, 0.6, 0.2, 0.2], [1, 0, 0, 0], 0.5)
+    >>> found = propensity_weighted_brier_score([1, 0, 0, 0], [0.6, 0.6, 0.2, 0.2], propensity=0.5)
     >>> round(float(found), 3)  # (2 * 0.4**2 + 2 * 0.2**2) / 4
     0.1
     """
-    p = check_probability(y_pred, name="y_pred")
+    labels, p = check_scored(s, y_pred)
     options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate(Measure("Brier score", partial(_mean_cost, "squared")), p, s, propensity, options)
+    return evaluate(Measure("Brier score", partial(_mean_cost, "squared")), labels, p, propensity, options)
 
 
 def observed_log_likelihood(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Score:
@@ -181,10 +182,10 @@ def observed_log_likelihood(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class, `f`.
     s : array-like of shape (n,)
         1 for labelled rows, 0 for the others.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, `f`.
     propensity : float or array-like of shape (n,)
         Predicted or known propensity `e`, in (0, 1].
     sample_weight : array-like of shape (n,), optional
@@ -203,11 +204,11 @@ def observed_log_likelihood(
 
     Examples
     --------
-    >>> round(float(observed_log_likelihood([0.9, 0.2], [1, 0], 0.5)), 4)
+    >>> round(float(observed_log_likelihood([1, 0], [0.9, 0.2], propensity=0.5)), 4)
     -0.4519
     """
     check_fraction(level, "level")
-    rows = check_rows(check_probability(y_pred, name="y_pred"), s, propensity, sample_weight)
+    rows = check_rows(*check_scored(s, y_pred), propensity, sample_weight)
     values = log_likelihood_of_probabilities(rows.prediction, rows.e, rows.s)
     share = rows.weight / rows.weight.sum()
     mean = float(share @ values)
@@ -216,8 +217,8 @@ def observed_log_likelihood(
         impossible = no_interval("a row is as the predictions rule out")
         return summary("Observed log-likelihood", mean, np.nan, impossible, rows, options)
     error, freedom = spread(share * (values - mean), rounding=1e-12 * abs(mean) / values.size)
-    interval = student_interval(mean, error, freedom, level)
-    return summary("Observed log-likelihood", mean, error, interval, rows, options)
+    answer = student_interval(mean, error, freedom, level)
+    return summary("Observed log-likelihood", mean, error, answer, rows, options)
 
 
 def _mean_cost(cost: str, p: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:

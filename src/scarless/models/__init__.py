@@ -9,9 +9,9 @@ from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.uncertainty import StandardErrors
+from scarless.numerics.interval import Interval
 from scarless.pair.basins import Basin, Selection
 from scarless.pair.cross_validation import CVSelection
-from scarless.pair.inference import Interval
 from scarless.pair.relaxed import Levels, Relaxation
 
 __all__ = [

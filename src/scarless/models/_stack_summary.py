@@ -7,8 +7,8 @@ from typing import Any
 
 from scarless.checks.options import check_share
 from scarless.models.uncertainty import ONE_PROPENSITY, attribute_names
+from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
-from scarless.pair.inference import Interval
 
 
 @dataclass(frozen=True)

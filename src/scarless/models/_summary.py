@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
-from scarless.pair.inference import Interval
 
 Vector = NDArray[np.float64]
 

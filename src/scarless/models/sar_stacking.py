@@ -16,12 +16,12 @@ from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models._stack_summary import MemberSummary, StackSummary
 from scarless.models.uncertainty import attribute_names
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.folds import Fold, check_folds
-from scarless.pair.inference import Interval
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
     Member,
@@ -397,7 +397,7 @@ class SARStackingClassifier(PairClassifier):
 
 
 def _interval(found: Relaxation, level: float) -> Interval:
-    return Interval(*levels_interval([found.levels], "class_prior", level))
+    return levels_interval([found.levels], "class_prior", level)
 
 
 def _check_estimators(given: Any) -> list[tuple[str, Any]]:

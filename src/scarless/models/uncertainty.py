@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_choice, check_share
 from scarless.checks.tables import check_table
 from scarless.models._summary import Block, Summary, collinear_remarks
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
-from scarless.pair.inference import Interval, PairInference, quantile
+from scarless.pair.inference import PairInference, quantile
 from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
 
@@ -177,7 +178,7 @@ class InferenceMixin:
         return ("levels" if self._levels else "model") if kind == "auto" else kind
 
     def _levels_interval(self, share: str, level: float) -> Interval:
-        return Interval(*levels_interval(self._levels, share, level))
+        return levels_interval(self._levels, share, level)
 
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.

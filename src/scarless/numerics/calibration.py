@@ -2,7 +2,8 @@ r"""Do labels come as often as predicted? Bins of rows, their shares, intervals 
 
 A row's prediction :math:`f` of the class and propensity :math:`e` say that :math:`s/e` has mean :math:`f` and variance
 :math:`f(1 - fe)/e`. With the label probability :math:`fe` in the place of :math:`f` and 1 in the place of :math:`e`
-the same formulas are those of plain binomial calibration.
+the same formulas are those of plain binomial calibration. A weight :math:`w` stands for that many equal rows, with
+independent labels.
 """
 
 from typing import NamedTuple
@@ -35,15 +36,18 @@ class ChiSquare(NamedTuple):
     p_value: float
 
 
-def equal_counts(values: Array, n_bins: int) -> Bins:
+def equal_counts(values: Array, n_bins: int, w: Array | None = None) -> Bins:
     """Number the rows' bins, of about equal counts; equal values stay together, empty bins have no number.
+
+    Counts are sums of the weights `w`, where these are given.
 
     Examples
     --------
     >>> equal_counts(np.array([0.1, 0.2, 0.2, 0.2, 0.9]), 2)
     array([0, 1, 1, 1, 1])
     """
-    edges = np.quantile(values, np.arange(1, n_bins) / n_bins)
+    shares = np.arange(1, n_bins) / n_bins
+    edges = np.quantile(values, shares) if w is None else _weighted_quantile(values, shares, w)
     return _numbered(np.searchsorted(edges, values, side="right"))
 
 
@@ -59,12 +63,26 @@ def equal_widths(values: Array, n_bins: int) -> Bins:
     return _numbered(np.searchsorted(edges, values, side="right"))
 
 
+def _weighted_quantile(values: Array, shares: Array, w: Array) -> Array:
+    """Return what ``np.quantile`` gives of rows copied `w` times, and the like where weights are no whole numbers."""
+    order = np.argsort(values, kind="stable")
+    unit = max(min(1.0, float(w.min())), 1e-12 * float(w.sum()))  # between neighbours, copies being one apart
+    ordered, reached = values[order], np.cumsum(w[order] / unit)
+    at = shares * (reached[-1] - 1.0)
+    below, above = (
+        ordered[np.minimum(np.searchsorted(reached, step, side="right"), values.size - 1)]
+        for step in (np.floor(at), np.floor(at) + 1.0)
+    )
+    part, gap = at - np.floor(at), above - below
+    return np.asarray(np.where(part < 0.5, below + gap * part, above - gap * (1.0 - part)))
+
+
 def _numbered(bins: Bins) -> Bins:
     return np.unique(bins, return_inverse=True)[1].reshape(-1)
 
 
-def binned(f: Array, e: Array, s: Array, bins: Bins) -> BinnedRows:
-    r"""Sum up each bin: means of :math:`f` and :math:`s/e`, and :math:`\frac{1}{n^2}\sum f(1-fe)/e`.
+def binned(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None) -> BinnedRows:
+    r"""Sum up each bin: :math:`n=\sum w`, means of :math:`f` and :math:`s/e`, :math:`\frac{1}{n^2}\sum w f(1-fe)/e`.
 
     The mean of :math:`1/e` over positives is taken once as the model has it, :math:`\sum (f/e) / \sum f`, and once as
     the labels have it, :math:`\sum (s/e^2) / \sum (s/e)`; the larger counts.
@@ -75,15 +93,17 @@ def binned(f: Array, e: Array, s: Array, bins: Bins) -> BinnedRows:
     >>> rows.observed, rows.variance
     (array([0.5]), array([0.125]))
     """
-    n = np.bincount(bins).astype(np.float64)
-    total_f = _sums(bins, f)
+    w = np.ones_like(f) if w is None else w
+    n, total_f = _sums(bins, w), _sums(bins, w * f)
     with np.errstate(over="ignore"):  # tiny propensities: means of s/e and 1/e may be infinite
-        by_model = _quotient(_sums(bins, f / e), total_f, otherwise=_sums(bins, 1.0 / e) / n)
-        observed = _sums(bins, s / e) / n
-        variance = _sums(bins, f * (1.0 - f * e) / e) / n**2
+        by_model = _quotient(_sums(bins, w * (f / e)), total_f, otherwise=_sums(bins, w / e) / n)
+        observed = _sums(bins, w * (s / e)) / n
+        variance = _sums(bins, w * (f * (1.0 - f * e) / e)) / n**2
         least = _least(bins, np.where(s == 1, e, 1.0))
         relative = np.where(s == 1, least[bins] / e, 0.0)
-        by_labels = _quotient(_sums(bins, relative**2) / least, _sums(bins, relative), otherwise=np.ones_like(n))
+        by_labels = _quotient(
+            _sums(bins, w * relative**2) / least, _sums(bins, w * relative), otherwise=np.ones_like(n)
+        )
     return BinnedRows(n, total_f / n, observed, variance, np.maximum(by_model, by_labels))
 
 
@@ -124,10 +144,10 @@ def calibration_error(rows: BinnedRows) -> tuple[float, float]:
     return float(share @ np.abs(rows.observed - rows.predicted)), float(share @ np.sqrt(2.0 * rows.variance / np.pi))
 
 
-def chi_square(f: Array, e: Array, s: Array, bins: Bins, *, at_least: float = 1.0) -> ChiSquare:
+def chi_square(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None, *, at_least: float = 1.0) -> ChiSquare:
     r"""Test that :math:`s \sim \mathrm{Bernoulli}(fe)`, on rows that `f` and `e` were not fitted on.
 
-    .. math:: \sum_b \frac{\bigl(\sum_{i \in b} s_i/e_i - f_i\bigr)^2}{\sum_{i \in b} f_i (1 - f_i e_i)/e_i}
+    .. math:: \sum_b \frac{\bigl(\sum_{i \in b} w_i (s_i/e_i - f_i)\bigr)^2}{\sum_{i \in b} w_i f_i (1 - f_i e_i)/e_i}
 
     Each bin adds a number of mean 1: nothing was fitted, unlike where Hosmer and Lemeshow (1980, Communications in
     Statistics A 9) take two degrees of freedom off. Its variance is 2 plus the excess kurtosis of the bin's sum, which
@@ -142,20 +162,21 @@ def chi_square(f: Array, e: Array, s: Array, bins: Bins, *, at_least: float = 1.
     >>> round(found.statistic, 6), found.freedom, round(found.p_value, 4)
     (6.4, 1, 0.0109)
     """
+    w = np.ones_like(f) if w is None else w
     chance = f * e
-    joined = _join(_sums(bins, chance), np.bincount(bins), at_least)[bins]
+    joined = _join(_sums(bins, w * chance), _sums(bins, w), at_least)[bins]
     bernoulli = chance * (1.0 - chance)
     least = _least(joined, e)
     relative = least[joined] / e  # the statistic does not see the unit of 1/e, and its fourth powers would overflow
-    residual = _sums(joined, s * relative - f * least[joined])
-    variance = _sums(joined, bernoulli * relative**2)
-    certain = _sums(joined, bernoulli) <= 1e-100
+    residual = _sums(joined, w * (s * relative - f * least[joined]))
+    variance = _sums(joined, w * (bernoulli * relative**2))
+    certain = _sums(joined, w * bernoulli) <= 1e-100
     varies = ~certain & (variance > 1e-290)  # else some weight 1/e leaves nothing to be seen of the others
-    if (np.abs(_sums(joined, s - chance)) > 0.5)[certain].any():  # what cannot be has happened
+    if (_sums(joined, np.abs(s - chance)) > 0.5)[certain].any():  # what cannot be has happened
         return ChiSquare(np.inf, int(varies.sum()), np.nan, 0.0)
     if not varies.any():
         return ChiSquare(np.nan, 0, np.nan, np.nan)
-    fourth = _sums(joined, bernoulli * (1.0 - 6.0 * bernoulli) * relative**4)
+    fourth = _sums(joined, w * bernoulli * (1.0 - 6.0 * bernoulli) * relative**4)
     excess = fourth[varies] / variance[varies] / variance[varies]
     statistic, freedom = float((residual[varies] ** 2 / variance[varies]).sum()), int(varies.sum())
     spread = 2.0 * freedom + float(excess.sum())
@@ -164,7 +185,7 @@ def chi_square(f: Array, e: Array, s: Array, bins: Bins, *, at_least: float = 1.
     return ChiSquare(statistic, freedom, spread, p_value)
 
 
-def _join(labelled: Array, n: NDArray[np.intp], at_least: float) -> Bins:
+def _join(labelled: Array, n: Array, at_least: float) -> Bins:
     """Number groups of neighbouring bins that each expect enough labelled and unlabelled rows."""
     group = np.zeros(n.size, dtype=np.intp)
     current, sums = 0, np.zeros(2)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.interval import Interval
 from scarless.numerics.risk import times
 
 Vector = NDArray[np.float64]
@@ -27,13 +28,6 @@ class Box(NamedTuple):
 
     low: Vector
     high: Vector
-
-
-class Interval(NamedTuple):
-    """The smallest and the largest possible value of one number."""
-
-    low: float
-    high: float
 
 
 def propensities_within_odds(P: Vector, e: Vector, gamma: float) -> Box:

@@ -212,7 +212,7 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
             "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
             UserWarning,
         )
-    highest = levels_interval([relaxation.levels], "label_frequency", 0.98)[1]
+    highest = levels_interval([relaxation.levels], "label_frequency", 0.98).high
     if label_frequency > highest + 0.02:
         warn_user(
             f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from scipy.special import logit, ndtri
 
 from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import uncertainty
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, Matrix, logits
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
@@ -22,13 +23,6 @@ Vector = NDArray[np.float64]
 # Relative error of the sums over rows that make the information matrix.
 _NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 _ROWS = 4096  # whose standard errors are computed at a time
-
-
-class Interval(NamedTuple):
-    """A confidence interval: ``low, high = interval``."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from scipy.special import xlog1py, xlogy
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_of
@@ -165,12 +166,12 @@ def relax_roughly(
     return fits.relaxation(top, _levels_of([top]))
 
 
-def levels_interval(levels: Sequence[Levels], share: str, level: float) -> tuple[float, float]:
+def levels_interval(levels: Sequence[Levels], share: str, level: float) -> Interval:
     """Return an interval for "class_prior" or "label_frequency" over several models' levels."""
     return mixed_interval([getattr(each, share) for each in levels], [each.doubtful_weight for each in levels], level)
 
 
-def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> tuple[float, float]:
+def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> Interval:
     """Return the ends of an interval of a mixture, each part with equal share, tails alike.
 
     Examples
@@ -183,7 +184,7 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
     order = np.argsort(values)
     below = np.cumsum(weight[order]) - 0.5 * weight[order]
     low, high = np.interp([0.5 - 0.5 * level, 0.5 + 0.5 * level], below, values[order])
-    return float(low), float(high)
+    return Interval(float(low), float(high))
 
 
 class _Point(NamedTuple):

@@ -6,7 +6,7 @@ from math import isfinite, nan
 from statistics import median
 
 from scarless.datasets import dataset_names
-from scarless.experiments.statistics import Interval
+from scarless.experiments.statistics import MeanInterval
 from scarless.report.duels import Duel, duel_table, duels
 from scarless.report.names import SCAR_METHODS, SCORES, dataset_label, listed, method_label
 from scarless.report.numbers import percent, plain, signed
@@ -268,7 +268,7 @@ def does_the_number_matter(results: Results) -> Answer:
     return Answer(question, verdict, tuple(paragraphs), (_number_table(results, counts),))
 
 
-def _changes(results: Results, setting: str, few: int, many: int, score: str) -> dict[str, Interval]:
+def _changes(results: Results, setting: str, few: int, many: int, score: str) -> dict[str, MeanInterval]:
     """Return by how much the error rises from few to many propensity attributes, per dataset."""
     found = {
         dataset: results.gain(Row(dataset, setting, few, HERO), Row(dataset, setting, many, HERO), score)
@@ -277,7 +277,7 @@ def _changes(results: Results, setting: str, few: int, many: int, score: str) ->
     return {dataset: change for dataset, change in found.items() if isfinite(change.mean)}
 
 
-def _change(setting: str, few: int, many: int, found: dict[str, Interval]) -> str:
+def _change(setting: str, few: int, many: int, found: dict[str, MeanInterval]) -> str:
     who = {"all": "Classifier on all attributes", "original": "Classifier on the original attributes"}[setting]
     mean = signed(sum(item.mean for item in found.values()) / len(found), 4)
     return (
@@ -287,7 +287,7 @@ def _change(setting: str, few: int, many: int, found: dict[str, Interval]) -> st
     )
 
 
-def _change_verdict(found: dict[str, Interval]) -> str:
+def _change_verdict(found: dict[str, MeanInterval]) -> str:
     up = sum(change.clear and change.mean > 0 for change in found.values())
     down = sum(change.clear and change.mean < 0 for change in found.values())
     if 2 * up > len(found):
@@ -303,7 +303,7 @@ def _change_verdict(found: dict[str, Interval]) -> str:
     return "No effect beyond the noise of the runs"
 
 
-def _datasets(found: dict[str, Interval], sign: int) -> str:
+def _datasets(found: dict[str, MeanInterval], sign: int) -> str:
     names = [dataset_label(name) for name, change in found.items() if change.clear and change.mean * sign > 0]
     return f"{len(names)} ({listed(names)})" if names else "none"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from scarless.experiments.statistics import Comparison, Interval
+from scarless.experiments.statistics import Comparison, MeanInterval
 from scarless.report.names import CONTESTS, SCORES, method_label
 from scarless.report.numbers import p_value, plain, signed
 from scarless.report.results import Condition, Results, Row
@@ -19,7 +19,7 @@ class Duel:
     other: str
     score: str
     condition: Condition
-    gains: dict[str, Interval]
+    gains: dict[str, MeanInterval]
     comparison: Comparison
 
     @property

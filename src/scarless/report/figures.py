@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
-from scarless.experiments.statistics import Comparison, Interval, groups_alike
+from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
 from scarless.report.names import (
     CONTESTS,
     SCORES,
@@ -132,7 +132,7 @@ def _colour(i: int) -> str:
     return f"k{i % 4}"
 
 
-def _axis(intervals: Sequence[Interval]) -> Axis:
+def _axis(intervals: Sequence[MeanInterval]) -> Axis:
     """Return an axis for all intervals, within 0 and 1: from 0, unless all values are far from it."""
     ends = [
         min(max(value, 0.0), 1.0)
@@ -155,7 +155,7 @@ def _nice(step: float) -> float:
     return next(float(factor * power) for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
-def _half(interval: Interval) -> float:
+def _half(interval: MeanInterval) -> float:
     return interval.half if isfinite(interval.half) else 0.0
 
 

@@ -2,7 +2,7 @@
 
 from math import isfinite
 
-from scarless.experiments.statistics import Interval
+from scarless.experiments.statistics import MeanInterval
 
 NOTHING = "–"
 
@@ -37,12 +37,12 @@ def signed(value: float, decimals: int) -> str:
     return text[1:] if float(text) == 0 else _minus(text)
 
 
-def with_half(interval: Interval, decimals: int, *, sign: bool = False) -> str:
+def with_half(interval: MeanInterval, decimals: int, *, sign: bool = False) -> str:
     """Return a mean and half the width of its interval.
 
     Examples
     --------
-    >>> with_half(Interval(0.5, 0.01, 25), 3), with_half(Interval(0.5, float("nan"), 1), 3)
+    >>> with_half(MeanInterval(0.5, 0.01, 25), 3), with_half(MeanInterval(0.5, float("nan"), 1), 3)
     ('0.500 ± 0.010', '0.500')
     """
     mean = (signed if sign else plain)(interval.mean, decimals)

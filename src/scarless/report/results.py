@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.experiments.statistics import Comparison, Interval, compare_methods, mean_interval
+from scarless.experiments.statistics import Comparison, MeanInterval, compare_methods, mean_interval
 from scarless.report.names import SCORES, in_order
 
 Record = dict[str, Any]
@@ -44,7 +44,7 @@ class Results:
     runs: dict[Row, dict[Run, Record]]
     failed: dict[Row, list[Record]]
     seconds: dict[Row, list[float]]
-    _intervals: dict[tuple[Row, str], Interval] = field(default_factory=dict)
+    _intervals: dict[tuple[Row, str], MeanInterval] = field(default_factory=dict)
     _comparisons: dict[tuple[Condition, str, tuple[str, ...]], Comparison] = field(default_factory=dict)
 
     @cached_property
@@ -100,14 +100,14 @@ class Results:
         """Whether the specification has all these methods."""
         return set(methods) <= set(self.methods)
 
-    def interval(self, row: Row, score: str) -> Interval:
+    def interval(self, row: Row, score: str) -> MeanInterval:
         """Return the mean of a score over the runs of a row; of none, if there are none."""
         if (row, score) not in self._intervals:
             values = [run.get(score, np.nan) for run in self.runs.get(row, {}).values()]
             self._intervals[row, score] = mean_interval(values)
         return self._intervals[row, score]
 
-    def gain(self, one: Row, other: Row, score: str) -> Interval:
+    def gain(self, one: Row, other: Row, score: str) -> MeanInterval:
         """Return by how much one row scores better than another on the same runs: positive is better.
 
         Only for scores of which one end is better.

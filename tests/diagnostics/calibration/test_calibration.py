@@ -114,7 +114,7 @@ def test_the_intervals_of_a_class_cover_its_share():
     covered = []
     for seed in range(60):
         _, f, e, s = simulate(3000, seed=seed)
-        found = class_calibration(f, s, e)
+        found = class_calibration(s, f, propensity=e)
         covered.append((found.low <= found.predicted) & (found.predicted <= found.high))
     assert 0.935 < np.mean(covered) < 0.975
 
@@ -123,7 +123,7 @@ def test_the_intervals_of_a_class_cover_its_share():
 
 
 def test_the_calibration_error_by_hand_and_what_chance_makes_of_it():
-    found = label_calibration([0.2, 0.2, 0.9, 0.9], [0, 0, 1, 1], 1.0, n_bins=2)
+    found = label_calibration([0, 0, 1, 1], [0.2, 0.2, 0.9, 0.9], propensity=1.0, n_bins=2)
     assert found.error == pytest.approx(0.15)
     _, f, e, _ = simulate(2000, seed=1)
     rng = np.random.default_rng(2)
@@ -146,7 +146,7 @@ def test_mean_and_variance_of_the_statistic_over_all_labelings():
 def test_with_constant_predictions_the_statistic_is_pearsons():
     f, s = np.repeat([0.2, 0.7], 50), np.zeros(100)
     s[:14] = s[50:80] = 1.0
-    found = label_calibration(f, s, 1.0, n_bins=2)
+    found = label_calibration(s, f, propensity=1.0, n_bins=2)
     pearson = stats.chisquare([14, 36], [10, 40]).statistic + stats.chisquare([30, 20], [35, 15]).statistic
     assert found.statistic == pytest.approx(pearson, rel=1e-12)
     assert found.p_value == pytest.approx(stats.chi2.sf(pearson, 2), abs=0.002)
@@ -172,10 +172,10 @@ def test_the_p_value_holds_with_few_labels():
 def test_bins_that_expect_less_than_one_label_are_joined():
     f = np.repeat([0.001, 0.002, 0.5, 0.6], 100)  # expects 0.1, 0.2, 50 and 60 labels
     s = np.tile([1.0, 0.0], 200)
-    assert label_calibration(f, s, 1.0, n_bins=4).degrees_of_freedom == 2
-    assert label_calibration(f[::-1], s, 1.0, n_bins=4).degrees_of_freedom == 2
-    assert label_calibration(1 - f, s, 1.0, n_bins=4).degrees_of_freedom == 2
-    assert label_calibration(f[:100], s[:100], 1.0).degrees_of_freedom == 1
+    assert label_calibration(s, f, propensity=1.0, n_bins=4).degrees_of_freedom == 2
+    assert label_calibration(s, f[::-1], propensity=1.0, n_bins=4).degrees_of_freedom == 2
+    assert label_calibration(s, 1 - f, propensity=1.0, n_bins=4).degrees_of_freedom == 2
+    assert label_calibration(s[:100], f[:100], propensity=1.0).degrees_of_freedom == 1
 
 
 def test_few_labels_of_small_propensity_do_not_raise_an_alarm():
@@ -184,7 +184,7 @@ def test_few_labels_of_small_propensity_do_not_raise_an_alarm():
     p_values, plain = [], []
     for _ in range(400):
         f, e = expit(2 * rng.normal(size=500) - 1), 0.01 + 0.29 * rng.random(500) ** 3
-        found = class_calibration(f, rng.random(500) < f * e, e)
+        found = class_calibration(rng.random(500) < f * e, f, propensity=e)
         p_values.append(found.p_value)
         plain.append(stats.chi2.sf(found.statistic, found.degrees_of_freedom))
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.075
@@ -196,7 +196,7 @@ def test_right_predictions_are_rejected_as_often_as_the_level_says(calibration):
     p_values = []
     for seed in range(300):
         _, f, e, s = simulate(1000, seed=100 + seed)
-        p_values.append(calibration(f, s, e).p_value)
+        p_values.append(calibration(s, f, propensity=e).p_value)
     rejected = np.mean(np.array(p_values) < 0.05)
     assert 0.02 < rejected < 0.08  # 0.05, give or take 2.4 standard errors
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
@@ -205,8 +205,8 @@ def test_right_predictions_are_rejected_as_often_as_the_level_says(calibration):
 @pytest.mark.parametrize("calibration", [label_calibration, class_calibration])
 def test_wrong_predictions_are_rejected(calibration):
     _, f, e, s = simulate(4000, seed=3)
-    assert calibration(f**2, s, e).p_value < 1e-6
-    assert calibration(f, s, e).p_value > 0.01
+    assert calibration(s, f**2, propensity=e).p_value < 1e-6
+    assert calibration(s, f, propensity=e).p_value > 0.01
 
 
 def test_what_cancels_in_the_product_is_not_seen():
@@ -214,26 +214,26 @@ def test_what_cancels_in_the_product_is_not_seen():
     _, f, e, s = simulate(4000, seed=4)
     e = e / 2
     s = (np.random.default_rng(5).random(4000) < f * e).astype(int)
-    right, wrong = label_calibration(f, s, e), label_calibration(f / 2, s, 2 * e)
+    right, wrong = label_calibration(s, f, propensity=e), label_calibration(s, f / 2, propensity=2 * e)
     assert wrong.observed == pytest.approx(right.observed)
     assert wrong.p_value == pytest.approx(right.p_value)
-    assert class_calibration(f / 2, s, 2 * e).p_value > 0.01
-    assert class_calibration(f / 2, s, e).p_value < 1e-6
+    assert class_calibration(s, f / 2, propensity=2 * e).p_value > 0.01
+    assert class_calibration(s, f / 2, propensity=e).p_value < 1e-6
 
 
 def test_with_propensity_one_class_and_label_are_one_thing():
     _, f, _, s = simulate(500, seed=6)
-    label, class_ = label_calibration(f, s, 1.0), class_calibration(f, s, 1.0)
+    label, class_ = label_calibration(s, f, propensity=1.0), class_calibration(s, f, propensity=1.0)
     pd.testing.assert_frame_equal(label.to_frame(), class_.to_frame())
     assert str(label) == str(class_)
 
 
 def test_predictions_that_leave_nothing_to_chance():
-    certain = label_calibration([0.0, 0.0, 1.0], [0, 0, 1], 1.0)
+    certain = label_calibration([0, 0, 1], [0.0, 0.0, 1.0], propensity=1.0)
     assert certain.error == certain.expected_error == 0.0
     assert certain.degrees_of_freedom == 0
     assert math.isnan(certain.p_value)
-    refuted = label_calibration([0.0, 0.0, 0.0], [0, 0, 1], 1.0)
+    refuted = label_calibration([0, 0, 1], [0.0, 0.0, 0.0], propensity=1.0)
     assert (refuted.statistic, refuted.p_value) == (math.inf, 0.0)
 
 
@@ -246,7 +246,7 @@ def test_predictions_that_leave_nothing_to_chance():
 def test_any_rows_have_a_calibration(rows, n_bins, strategy):
     f, s, e = np.array(rows).T
     for calibration in (label_calibration, class_calibration):
-        found = calibration(f, s, e, n_bins=n_bins, strategy=strategy)
+        found = calibration(s, f, propensity=e, n_bins=n_bins, strategy=strategy)
         assert found.n_rows.sum() == f.size
         assert found.n_rows @ found.predicted == pytest.approx((f * e if calibration is label_calibration else f).sum())
         assert (found.low <= found.observed + 1e-9).all()
@@ -255,12 +255,85 @@ def test_any_rows_have_a_calibration(rows, n_bins, strategy):
         assert found.error >= 0
 
 
+# Weights are counts.
+
+CALIBRATIONS = pytest.mark.parametrize("calibration", [label_calibration, class_calibration])
+
+
+@CALIBRATIONS
+@settings(max_examples=60)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 8), st.booleans(), st.sampled_from([0.2, 0.5, 1.0]), st.integers(0, 4)),
+        min_size=1,
+        max_size=25,
+    ),
+    n_bins=st.integers(1, 6),
+    strategy=st.sampled_from(["quantile", "uniform"]),
+)
+def test_weights_are_copies_of_rows(calibration, rows, n_bins, strategy):
+    f, s, e, times = np.array(rows, dtype=float).T
+    f, times = f / 8, times.astype(int)
+    times[0] += 1  # one row at least
+    options = {"n_bins": n_bins, "strategy": strategy}
+    found = calibration(s, f, propensity=e, sample_weight=times, **options)
+    s, f, e = (np.repeat(each, times) for each in (s, f, e))
+    copies = calibration(s, f, propensity=e, **options)
+    for name in vars(copies):
+        np.testing.assert_allclose(getattr(found, name), getattr(copies, name), rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@given(
+    values=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    times=st.lists(st.integers(1, 5), min_size=20, max_size=20),
+    n_bins=st.integers(1, 12),
+)
+def test_bins_of_equal_weights_are_those_of_copies(values, times, n_bins):
+    values, times = np.array(values), np.array(times[: len(values)])
+    weighted = equal_counts(values, n_bins, times.astype(float))
+    assert np.repeat(weighted, times).tolist() == equal_counts(np.repeat(values, times), n_bins).tolist()
+
+
+def test_bins_do_not_see_the_scale_of_small_weights():
+    values = np.random.default_rng(0).random(200)
+    for scale in (1.0, 0.1, 1e-9):
+        assert np.bincount(equal_counts(values, 10, np.full(200, scale))).tolist() == [20] * 10
+
+
+def test_a_count_of_half_is_half_the_evidence():
+    """Variances are those of as many rows as the weights add up to."""
+    f, s = np.full(40, 0.5), np.repeat([1.0, 0.0], [28, 12])
+    whole, half = (label_calibration(s, f, propensity=1.0, sample_weight=np.full(40, w)) for w in (1.0, 0.5))
+    assert half.observed == pytest.approx(whole.observed)
+    assert half.statistic == pytest.approx(0.5 * whole.statistic)
+    assert (half.high - half.low > whole.high - whole.low).all()
+
+
+def test_what_cannot_be_is_seen_whatever_else_happens_in_the_bin():
+    """A sure label that did not come does not make up for an impossible one that did."""
+    found = label_calibration([1, 0], [0.0, 1.0], propensity=1.0, n_bins=1)
+    assert found.p_value == 0.0
+
+
+@DISPLAYS
+def test_a_picture_with_weights(display, fitted):
+    model, X, s = fitted
+    weight = np.arange(len(s)) % 3
+    drawn = display.from_estimator(model, X, s, sample_weight=weight)
+    assert drawn.calibration.n_rows.sum() == weight.sum()
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    same = display.from_predictions(s, f, propensity=e, sample_weight=weight)
+    pd.testing.assert_frame_equal(drawn.calibration.to_frame(), same.calibration.to_frame())
+    (strip,) = drawn.ax_.child_axes
+    assert sum(bar.get_height() for bar in strip.patches) == weight.sum()
+
+
 # The result and the pictures.
 
 
 def test_the_result_as_a_table_and_as_a_line():
     _, f, e, s = simulate(1000, seed=7)
-    found = label_calibration(f, s, e, n_bins=5)
+    found = label_calibration(s, f, propensity=e, n_bins=5)
     table = found.to_frame()
     assert list(table) == ["predicted", "observed", "low", "high", "n_rows"]
     assert table["n_rows"].tolist() == [200] * 5
@@ -272,7 +345,7 @@ def test_a_model_is_drawn_as_its_predictions_are(display, fitted):
     model, X, s = fitted
     figure, ax = plt.subplots()
     drawn = display.from_estimator(model, X, s, n_bins=8, ax=ax)
-    same = display.from_predictions(model.predict_proba(X)[:, 1], s, model.predict_propensity(X), n_bins=8)
+    same = display.from_predictions(s, model.predict_proba(X)[:, 1], propensity=model.predict_propensity(X), n_bins=8)
     assert (drawn.ax_, drawn.figure_) == (ax, figure)
     assert same.ax_ is not ax
     pd.testing.assert_frame_equal(drawn.calibration.to_frame(), same.calibration.to_frame())
@@ -315,7 +388,8 @@ def test_a_display_can_be_drawn_again(fitted):
     model, X, s = fitted
     display = ClassCalibrationDisplay.from_estimator(model, X, s)
     _, ax = plt.subplots()
-    assert display.plot(ax) is ax
+    assert display.plot(ax) is display
+    assert display.ax_ is ax
     assert len(ax.lines[1].get_xdata()) == 10
 
 
@@ -355,15 +429,19 @@ def test_a_model_without_a_propensity_needs_one(fitted):
 def test_wrong_options_are_told(options, message):
     for calibration in (label_calibration, class_calibration):
         with pytest.raises(ValueError, match=message):
-            calibration(F, [1, 0, 1, 0], E, **options)
+            calibration([1, 0, 1, 0], F, propensity=E, **options)
 
 
 def test_wrong_rows_are_told():
     with pytest.raises(ValueError, match="y_pred has no rows; calibration needs at least one"):
-        label_calibration([], [], [])
+        label_calibration([], [], propensity=[])
     with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
-        label_calibration(2 * F, [1, 0, 1, 0], E)
+        label_calibration([1, 0, 1, 0], 2 * F, propensity=E)
     with pytest.raises(ValueError, match="s has 2 values for 4 rows"):
-        class_calibration(F, [1, 0], E)
+        class_calibration([1, 0], F, propensity=E)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
-        class_calibration(F, [1, 0, 1, 0], 0.0)
+        class_calibration([1, 0, 1, 0], F, propensity=0.0)
+    with pytest.raises(ValueError, match="sample_weight must be finite and at least 0"):
+        class_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=[1, 1, 1, -1])
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        label_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=np.zeros(4))

@@ -261,7 +261,7 @@ class TestDisplay:
         figure, ax = plt.subplots()
         display = LabellingAttributesDisplay.from_result(found, ax=ax)
         assert display.ax_ is ax
-        assert display.plot(ax) is ax
+        assert display.plot(ax) is display
         assert figure.get_figheight() == pytest.approx(plt.rcParams["figure.figsize"][1])
         plt.close(figure)
 

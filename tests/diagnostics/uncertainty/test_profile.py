@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
+from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
-from scarless.pair.inference import Interval
 from scarless.pair.rows import engine_of
 
 
@@ -205,7 +205,9 @@ def test_a_path_that_cannot_be_followed_ends_there(model, data, monkeypatch):
 
 def test_the_picture_shows_the_profile(profile, model, data):
     figure, ax = plt.subplots()
-    assert profile.plot(ax) is ax
+    display = profile.plot(ax)
+    assert isinstance(display, ProfileDisplay)
+    assert (display.profile, display.ax_) == (profile, ax)
     np.testing.assert_array_equal(ax.lines[1].get_ydata(), profile.difference)
     assert ax.lines[0].get_ydata()[0] == -profile.cut
     low, high = profile.interval
@@ -272,7 +274,7 @@ def test_the_other_way_round_has_a_profile_of_its_own(exchangeable):
         at = int(np.argmin(np.abs(other.class_prior - end)))
         assert -other.difference[at] == pytest.approx(profile.cut, rel=1e-3)
     assert f"another optimum at {other.fit_class_prior:.3f}: around it they allow" in str(profile)
-    ax = profile.plot()
+    ax = profile.plot().ax_
     assert f"or {other.range_words(2)}" in ax.get_title()
     assert "around another optimum" in [text.get_text() for text in ax.get_legend().get_texts()]
     plt.close(ax.figure)

@@ -42,7 +42,7 @@ def test_every_candidate_is_a_dot_and_the_chosen_ones_have_rings(fitted):
 
 
 def test_without_members_the_ring_is_around_the_best_index(fitted):
-    ax = SelectionPathDisplay(fitted.cv_results_, 3).plot()
+    ax = SelectionPathDisplay(fitted.cv_results_, 3).plot().ax_
     (ring,) = (line for line in ax.lines if line.get_markersize() == 13)
     assert ring.get_xdata() == fitted.cv_results_["param_C"][3]
     assert ring.get_ydata() == fitted.cv_results_["mean_test_score"][3]
@@ -61,7 +61,7 @@ def test_what_is_tied_is_in_sight(fitted):
     results["mean_test_score"][-2:] = -0.3, -9.0
     results["tied"] = np.arange(results["tied"].size) % results["tied"].size == results["tied"].size - 2
     display = SelectionPathDisplay(results, results["tied"].argmax())
-    low, high = display.plot().get_ylim()
+    low, high = display.plot().ax_.get_ylim()
     assert -9 < low < -0.3
     assert high > -0.2
 

@@ -8,15 +8,15 @@ always. Whether it matters is told by `error`, less what chance alone makes of i
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.vectors import check_indicator, check_probability, check_propensity
-from scarless.metrics.predictions import Answers
+from scarless.checks.scored import check_scored
+from scarless.checks.vectors import check_counts, check_propensity
 from scarless.numerics.calibration import (
     binned,
     calibration_error,
@@ -28,7 +28,7 @@ from scarless.numerics.calibration import (
 from scarless.outside.extras import need
 
 Vector = NDArray[np.float64]
-STRATEGIES = {"quantile": equal_counts, "uniform": equal_widths}
+STRATEGIES = ("quantile", "uniform")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +42,7 @@ class Calibration:
     low, high : arrays of shape (n_bins,)
         Ends of each bin's interval of the share.
     n_rows : array of shape (n_bins,)
-        Rows in each bin.
+        Rows in each bin; with `sample_weight` the sum of their weights.
     level : float
         Nominal probability that one bin's interval covers.
     error : float
@@ -59,7 +59,7 @@ class Calibration:
     observed: Vector
     low: Vector
     high: Vector
-    n_rows: NDArray[np.intp]
+    n_rows: NDArray[np.intp] | Vector
     level: float
     error: float
     expected_error: float
@@ -82,10 +82,11 @@ class Calibration:
 
 
 def label_calibration(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     n_bins: int = 10,
     strategy: str = "quantile",
     level: float = 0.95,
@@ -104,12 +105,16 @@ def label_calibration(
 
     Parameters
     ----------
-    y_pred : array-like of shape (n,)
-        Predicted probability of the positive class, `f`.
     s : array-like of shape (n,)
         1 for labelled rows, 0 for the others.
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, `f`.
     propensity : float or array-like of shape (n,)
         Predicted propensity `e`, in (0, 1].
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts, as in the models' `fit`: a weight of 2 is two equal rows, for bins, intervals and the
+        test alike. Weights that are no counts, such as one over the chance to be in the sample, leave the means right
+        but not the test; divide them by ``sum(w**2) / sum(w)``, so that they add up to the rows they are worth.
     n_bins : int, default=10
         Bins of predictions; those without rows are left out.
     strategy : {"quantile", "uniform"}, default="quantile"
@@ -131,20 +136,21 @@ def label_calibration(
     >>> rng = np.random.default_rng(0)
     >>> f, e = rng.uniform(size=(2, 5000))
     >>> s = rng.uniform(size=5000) < f * e
-    >>> print(label_calibration(f, s, e))
+    >>> print(label_calibration(s, f, propensity=e))
     calibration error 0.0100 (0.0125 expected by chance), chi-square 5.2 on 10 degrees of freedom, p = 0.876
-    >>> label_calibration(f, s, np.sqrt(e)).p_value < 0.001
+    >>> label_calibration(s, f, propensity=np.sqrt(e)).p_value < 0.001
     True
     """
-    f, labels, e = check_answers(y_pred, s, propensity)
-    return _calibration(f * e, np.ones_like(e), labels, n_bins, strategy, level)
+    labels, f, e, w = check_answers(s, y_pred, propensity, sample_weight)
+    return _calibration(f * e, np.ones_like(e), labels, w, n_bins, strategy, level)
 
 
 def class_calibration(
-    y_pred: ArrayLike,
     s: ArrayLike,
-    propensity: ArrayLike,
+    y_pred: ArrayLike,
     *,
+    propensity: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     n_bins: int = 10,
     strategy: str = "quantile",
     level: float = 0.95,
@@ -160,7 +166,7 @@ def class_calibration(
 
     Parameters
     ----------
-    y_pred, s, propensity, n_bins, strategy, level
+    s, y_pred, propensity, sample_weight, n_bins, strategy, level
         As in `label_calibration`.
 
     Returns
@@ -176,36 +182,55 @@ def class_calibration(
     >>> rng = np.random.default_rng(1)
     >>> f, e = rng.uniform(size=5000), rng.uniform(0.2, 0.8, size=5000)
     >>> s = rng.uniform(size=5000) < f * e
-    >>> class_calibration(f, s, e).p_value > 0.05
+    >>> class_calibration(s, f, propensity=e).p_value > 0.05
     True
-    >>> class_calibration(np.sqrt(f), s, e).p_value < 0.001
+    >>> class_calibration(s, np.sqrt(f), propensity=e).p_value < 0.001
     True
     """
-    f, labels, e = check_answers(y_pred, s, propensity)
-    return _calibration(f, e, labels, n_bins, strategy, level)
+    labels, f, e, w = check_answers(s, y_pred, propensity, sample_weight)
+    return _calibration(f, e, labels, w, n_bins, strategy, level)
 
 
-def check_answers(y_pred: ArrayLike, s: ArrayLike, propensity: ArrayLike) -> Answers:
-    """Return clean predictions, labels and propensities of at least one row."""
-    f = check_probability(y_pred, name="y_pred")
+class Rows(NamedTuple):
+    """Clean labels, predictions, propensities and weights of rows that count; no weights where none were given."""
+
+    s: Vector
+    f: Vector
+    e: Vector
+    w: Vector | None
+
+
+def check_answers(
+    s: ArrayLike, y_pred: ArrayLike, propensity: ArrayLike, sample_weight: ArrayLike | None = None
+) -> Rows:
+    """Return clean labels, predictions and propensities of at least one row; rows of weight 0 are left out."""
+    labels, f = check_scored(s, y_pred)
     if f.size == 0:
         raise ValueError("y_pred has no rows; calibration needs at least one.")
-    return Answers(f, check_indicator(s, "s", n_rows=f.size), check_propensity(propensity, n_rows=f.size))
+    e = check_propensity(propensity, n_rows=f.size)
+    if sample_weight is None:
+        return Rows(labels, f, e, None)
+    w = check_counts(sample_weight, n_rows=f.size)
+    counted = w > 0
+    return Rows(labels[counted], f[counted], e[counted], w[counted])
 
 
-def _calibration(f: Vector, e: Vector, s: Vector, n_bins: int, strategy: str, level: float) -> Calibration:
-    assign = STRATEGIES[check_choice(strategy, "strategy", tuple(STRATEGIES))]
-    bins = assign(f, check_whole(n_bins, "n_bins", at_least=1))
-    rows = binned(f, e, s, bins)
+def _calibration(
+    f: Vector, e: Vector, s: Vector, w: Vector | None, n_bins: int, strategy: str, level: float
+) -> Calibration:
+    by_counts = check_choice(strategy, "strategy", STRATEGIES) == "quantile"
+    most = check_whole(n_bins, "n_bins", at_least=1)
+    bins = equal_counts(f, most, w) if by_counts else equal_widths(f, most)
+    rows = binned(f, e, s, bins, w)
     low, high = score_interval(rows, float(ndtri((1.0 + check_share(level, "level")) / 2.0)))
     error, expected = calibration_error(rows)
-    test = chi_square(f, e, s, bins)
+    test = chi_square(f, e, s, bins, w)
     return Calibration(
         predicted=rows.predicted,
         observed=rows.observed,
         low=low,
         high=high,
-        n_rows=rows.n.astype(np.intp),
+        n_rows=rows.n.astype(np.intp) if w is None else rows.n,
         level=float(level),
         error=error,
         expected_error=expected,

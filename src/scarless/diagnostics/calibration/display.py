@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
     Calibration,
+    Rows,
     Vector,
     check_answers,
     class_calibration,
     label_calibration,
 )
-from scarless.metrics.predictions import Answers, answers_of
+from scarless.metrics.predictions import answers_of
 
 
 class _ReliabilityDiagram(Display):
@@ -25,17 +26,25 @@ class _ReliabilityDiagram(Display):
     _differ: str
     _provided: str = ""  # under what assumption
 
-    def __init__(self, calibration: Calibration, predictions: Vector, *, source: str = "given") -> None:
+    def __init__(
+        self,
+        calibration: Calibration,
+        predictions: Vector,
+        *,
+        source: str = "given",
+        sample_weight: Vector | None = None,
+    ) -> None:
         self.calibration = calibration
         self.predictions = predictions
+        self.sample_weight = sample_weight
         self.source = source  # whose propensity it is
 
     @staticmethod
-    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
+    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
         raise NotImplementedError
 
     @staticmethod
-    def _predictions(answers: Answers) -> Vector:
+    def _predictions(rows: Rows) -> Vector:
         raise NotImplementedError
 
     @classmethod
@@ -46,6 +55,7 @@ class _ReliabilityDiagram(Display):
         s: ArrayLike,
         *,
         propensity: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         n_bins: int = 10,
         strategy: str = "quantile",
         level: float = 0.95,
@@ -63,7 +73,7 @@ class _ReliabilityDiagram(Display):
             Observed labels, coded as in the model's `fit`.
         propensity : float or array of shape (n_rows,), optional
             Known propensity. None: the model's own.
-        n_bins, strategy, level
+        sample_weight, n_bins, strategy, level
             As in `label_calibration`.
         pos_label : object, optional
             The value that marks a labelled positive, where the model does not know it and it is not 1.
@@ -75,16 +85,18 @@ class _ReliabilityDiagram(Display):
         The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
         """
         answers = answers_of(model, X, s, propensity, pos_label=pos_label, user=cls.__name__)
+        rows = check_answers(answers.s, answers.f, answers.e, sample_weight)
         source = "model's" if propensity is None else "given"
-        return cls._drawn(answers, source, n_bins, strategy, level, ax)
+        return cls._drawn(rows, source, n_bins, strategy, level, ax)
 
     @classmethod
     def from_predictions(
         cls,
-        y_pred: ArrayLike,
         s: ArrayLike,
-        propensity: ArrayLike,
+        y_pred: ArrayLike,
         *,
+        propensity: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         n_bins: int = 10,
         strategy: str = "quantile",
         level: float = 0.95,
@@ -94,7 +106,7 @@ class _ReliabilityDiagram(Display):
 
         Parameters
         ----------
-        y_pred, s, propensity, n_bins, strategy, level
+        s, y_pred, propensity, sample_weight, n_bins, strategy, level
             As in `label_calibration`.
         ax : matplotlib Axes, optional
             Where to draw. None: a new figure.
@@ -103,14 +115,14 @@ class _ReliabilityDiagram(Display):
         -------
         The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
         """
-        return cls._drawn(check_answers(y_pred, s, propensity), "given", n_bins, strategy, level, ax)
+        return cls._drawn(check_answers(s, y_pred, propensity, sample_weight), "given", n_bins, strategy, level, ax)
 
     @classmethod
-    def _drawn(cls, answers: Answers, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
+    def _drawn(cls, rows: Rows, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
         options = {"n_bins": n_bins, "strategy": strategy, "level": level}
-        display = cls(cls._calibration(answers, options), cls._predictions(answers), source=source)
-        display.plot(ax)
-        return display
+        return cls(cls._calibration(rows, options), cls._predictions(rows), source=source, sample_weight=rows.w).plot(
+            ax
+        )
 
     def _draw(self, ax: Any) -> None:
         found = self.calibration
@@ -138,7 +150,7 @@ class _ReliabilityDiagram(Display):
         ax.tick_params(labelbottom=False)
         strip = ax.inset_axes([0.0, -0.27, 1.0, 0.22], sharex=ax)
         left, right = ax.get_xlim()
-        strip.hist(self.predictions, bins=np.linspace(left, right, 41), color=GREY)
+        strip.hist(self.predictions, bins=np.linspace(left, right, 41), weights=self.sample_weight, color=GREY)
         strip.tick_params(labelbottom=True)
         strip.locator_params(axis="x", nbins=6)
         strip.set(xlabel=self._x_label, ylabel="rows")
@@ -198,12 +210,12 @@ class LabelCalibrationDisplay(_ReliabilityDiagram):
     _differ = "Labels do not come as often as predicted"
 
     @staticmethod
-    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
-        return label_calibration(*answers, **options)
+    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
+        return label_calibration(rows.s, rows.f, propensity=rows.e, sample_weight=rows.w, **options)
 
     @staticmethod
-    def _predictions(answers: Answers) -> Vector:
-        return answers.f * answers.e
+    def _predictions(rows: Rows) -> Vector:
+        return rows.f * rows.e
 
 
 class ClassCalibrationDisplay(_ReliabilityDiagram):
@@ -230,7 +242,8 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
     >>> from scarless.diagnostics.calibration.display import ClassCalibrationDisplay
     >>> rng = np.random.default_rng(0)
     >>> f, e = rng.uniform(size=(2, 5000))
-    >>> display = ClassCalibrationDisplay.from_predictions(f, rng.uniform(size=5000) < f * e, e)
+    >>> s = rng.uniform(size=5000) < f * e
+    >>> display = ClassCalibrationDisplay.from_predictions(s, f, propensity=e)
     >>> int(display.calibration.n_rows.sum())
     5000
     """
@@ -242,9 +255,9 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
     _provided = ",\nif the {source} propensity is right"
 
     @staticmethod
-    def _calibration(answers: Answers, options: dict[str, Any]) -> Calibration:
-        return class_calibration(*answers, **options)
+    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
+        return class_calibration(rows.s, rows.f, propensity=rows.e, sample_weight=rows.w, **options)
 
     @staticmethod
-    def _predictions(answers: Answers) -> Vector:
-        return answers.f
+    def _predictions(rows: Rows) -> Vector:
+        return rows.f

@@ -60,9 +60,7 @@ class LabellingAttributesDisplay(Display):
                 f"result must come from labelling_attributes; got {type(result).__name__}. From a table and its "
                 "labels, use LabellingAttributesDisplay.from_data."
             )
-        display = cls(result)
-        display.plot(ax)
-        return display
+        return cls(result).plot(ax)
 
     @classmethod
     def from_data(
@@ -110,7 +108,7 @@ class LabellingAttributesDisplay(Display):
         )
         return cls.from_result(result, ax=ax)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -120,12 +118,12 @@ class LabellingAttributesDisplay(Display):
 
         Returns
         -------
-        matplotlib Axes
+        The display itself; ``ax_`` has the Axes and ``figure_`` the figure.
         """
-        axes = super().plot(ax)
+        super().plot(ax)
         if ax is None:
             self.figure_.set_figheight(max(4.8, 1.8 + 0.3 * len(self.result.attributes)))
-        return axes
+        return self
 
     def _draw(self, ax: Any) -> None:
         result = self.result

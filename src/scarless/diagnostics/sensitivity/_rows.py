@@ -19,8 +19,9 @@ from scarless.metrics.predictions import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics import sharp_bounds
+from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import posterior
-from scarless.numerics.sharp_bounds import Box, Interval
+from scarless.numerics.sharp_bounds import Box
 
 ROUNDING = 1e-12  # by which f e of the user's own making may exceed e
 

@@ -365,7 +365,7 @@ class Sensitivity:
 
 def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> FloatVector:
     try:
-        factors = np.asarray(gammas, dtype=np.float64)
+        factors = np.asarray(gammas, dtype=np.float64) if np.asarray(gammas).dtype != bool else np.empty(0)
     except (TypeError, ValueError, OverflowError):
         factors = np.empty(0)
     if factors.ndim != n_dimensions or factors.size == 0 or not (factors >= 1).all():

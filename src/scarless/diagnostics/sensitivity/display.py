@@ -98,9 +98,7 @@ class SensitivityDisplay(Display):
             tipping = sensitivity.tipping_point(quantity, at_least=at_least, at_most=at_most, **options)
         if gammas is None:
             gammas = np.geomspace(1.0, _top(tipping), N_GAMMAS)
-        display = cls(sensitivity.curve(quantity, gammas=gammas, **options), tipping)
-        display.plot(ax)
-        return display
+        return cls(sensitivity.curve(quantity, gammas=gammas, **options), tipping).plot(ax)
 
     @classmethod
     def from_estimator(

@@ -12,7 +12,8 @@ from scipy import sparse
 from scarless.checks.options import shown
 from scarless.checks.vectors import FloatVector
 from scarless.diagnostics.sensitivity._rows import Rows, make_quantity
-from scarless.numerics.sharp_bounds import Box, Interval, rank_bounds
+from scarless.numerics.interval import Interval
+from scarless.numerics.sharp_bounds import Box, rank_bounds
 from scarless.outside.extras import need
 
 SHOWN_ROWS = 20

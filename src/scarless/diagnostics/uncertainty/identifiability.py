@@ -23,8 +23,9 @@ from scarless.diagnostics.uncertainty._directions import (
 )
 from scarless.models.uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
+from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
-from scarless.pair.inference import Interval, PairInference, quantile
+from scarless.pair.inference import PairInference, quantile
 from scarless.pair.rows import all_labelled
 
 Vector = NDArray[np.float64]

@@ -16,9 +16,10 @@ from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
+from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
-from scarless.pair.inference import Interval, PairInference, pair_inference, quantile
+from scarless.pair.inference import PairInference, pair_inference, quantile
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
@@ -119,8 +120,8 @@ class ClassPriorProfile:
         names = ("class_prior", "difference", "log_likelihood", "label_frequency")
         return pandas.DataFrame({name: getattr(self, name) for name in names})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the profile, as `ProfileDisplay` does, and return the Axes."""
+    def plot(self, ax: Any = None) -> "ProfileDisplay":
+        """Draw the profile as a `ProfileDisplay` and return that; its ``ax_`` has the Axes."""
         return ProfileDisplay(self).plot(ax)
 
     def __str__(self) -> str:
@@ -316,9 +317,7 @@ class ProfileDisplay(Display):
         -------
         ProfileDisplay
         """
-        display = cls(profile)
-        display.plot(ax)
-        return display
+        return cls(profile).plot(ax)
 
     @classmethod
     def from_estimator(

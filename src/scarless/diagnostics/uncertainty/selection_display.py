@@ -70,9 +70,7 @@ class SelectionPathDisplay(Display):
         if not hasattr(estimator, "fit") or not hasattr(estimator, "propensity_Cs"):
             raise TypeError(f"The path is that of a SAREMClassifierCV; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
-        display = cls(estimator.cv_results_, estimator.best_index_, members=estimator.selection_.members)
-        display.plot(ax)
-        return display
+        return cls(estimator.cv_results_, estimator.best_index_, members=estimator.selection_.members).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         results = self.cv_results

@@ -75,7 +75,7 @@ class KernelMean(LabelFrequencyEstimator):
         :math:`c = \Pr(s=1|y=1)`.
     class_prior_ : float
         :math:`\alpha = \Pr(y=1)` in the whole population.
-    label_frequency_interval_, class_prior_interval_ : tuple of two floats
+    label_frequency_interval_, class_prior_interval_ : Interval
         Where `n_resamples` is above 0. They measure noise, not the bias of the method.
     kernel_width_ : float
         In units of columns divided by their ranges.
