@@ -1,6 +1,6 @@
 """What operating systems do in ways of their own: locks on files, and how much memory a process took.
 
-The modules for it are not in every Python (`fcntl` and `resource` are not on Windows, `msvcrt` is nowhere else), so each
+The modules for it are not in every Python (no `fcntl` and `resource` on Windows, `msvcrt` nowhere else), so each
 is imported when it is needed, and there is an answer for where it is missing.
 """
 
