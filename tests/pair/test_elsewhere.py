@@ -9,7 +9,8 @@ from scipy.special import expit
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
-from scarless.models import _elsewhere, sar_em
+from scarless.models import sar_em
+from scarless.pair import elsewhere
 
 LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads higher"
 
@@ -138,7 +139,7 @@ def test_wide_models_and_unfinished_climbs_are_left_out(monkeypatch):
         unfinished = model(max_iter=2).fit(X, s)
     assert not unfinished.converged_
     assert unfinished.higher_basin_ is None
-    monkeypatch.setattr(_elsewhere, "WIDEST_MATRIX", 7)  # the models have 8 parameters
+    monkeypatch.setattr(elsewhere, "WIDEST_MATRIX", 7)  # the models have 8 parameters
     assert model().fit(X, s).higher_basin_ is None
 
 
