@@ -7,7 +7,7 @@ JOBS ?= 2
 # Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-random test-oldest fuzz format benchmark clean
+.PHONY: demo test test-random test-oldest test-dist fuzz format benchmark clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
 	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS)
+
+# Wheel and sdist, built and tried in an environment of their own; they stay in dist/.
+test-dist:
+	$(PYTHON) tools/try_dist.py
 
 # Hostile calls of every public name: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one and says all about it.
 N ?= 20000
@@ -58,4 +62,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

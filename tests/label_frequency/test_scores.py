@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, _scores
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, held_out_scores
 from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores, seeded_clone
 
 ESTIMATORS = [ElkanNoto, DEDPUL, BestBinEstimator]
@@ -147,7 +147,7 @@ class Watcher(Fixed):
 
 
 def test_default_boosting_of_few_rows_takes_one_thread(monkeypatch):
-    monkeypatch.setattr(_scores, "default_classifier", lambda X: Watcher())
+    monkeypatch.setattr(held_out_scores, "default_classifier", lambda X: Watcher())
     with threadpool_limits(limits=2, user_api="openmp"):
         DEDPUL().fit(X, S)
         assert Watcher.seen == {1}

@@ -1,7 +1,6 @@
 """Run an experiment: cells in worker processes, records to disk as they come."""
 
 import os
-import resource
 import threading
 import time
 import warnings
@@ -26,6 +25,7 @@ from scarless.experiments.scores import scores_of
 from scarless.experiments.spec import Cell, Spec
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.outside.files import naming
+from scarless.outside.machine import peak_memory
 
 DECIMALS = 10  # that are stored: the last bits may differ between processors
 
@@ -234,10 +234,11 @@ def _run_method(bench: Bench, method: str) -> tuple[Record, Record]:
         except Exception as error:  # a method that fails is a result; the rest goes on
             found = {"error": f"{type(error).__name__}: {error}"}
     seconds = time.perf_counter() - start + bench.borrowed_seconds - borrowed
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_memory()
     notes = sorted({str(warning.message).split(". ")[0] for warning in told})
     record = {**key, **found, **({"warnings": notes} if notes else {})}
-    return record, {**key, "seconds": round(seconds, 4), "peak_mb": round(peak)}
+    memory = {} if peak is None else {"peak_mb": round(peak)}
+    return record, {**key, "seconds": round(seconds, 4), **memory}
 
 
 def _round(value: float) -> float:

@@ -4,13 +4,12 @@ Two files: `records.jsonl` has what the experiment finds, the same bytes for the
 what differs from run to run: seconds, versions, the machine. A record counts as done when its line is complete.
 """
 
-import fcntl
 import json
 import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scarless.outside.files import naming, write_whole
+from scarless.outside.machine import lock
 
 Record = dict[str, Any]
 
@@ -60,9 +60,9 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / LOCK).open("w") as file:
+        with ExitStack() as held:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(lock(self.folder / LOCK))
             except OSError as error:
                 raise ValueError(
                     f"Another process is writing to {self.folder}. Wait for it, or use another folder."
@@ -118,7 +118,8 @@ def environment() -> dict[str, str]:
 
 def _append(path: Path, row: Record) -> None:
     line = (json.dumps(row, sort_keys=True) + "\n").encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    as_they_are = getattr(os, "O_BINARY", 0)  # Windows would put another byte before each end of a line
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | as_they_are, 0o644)
     try:
         # One call: a line is there as a whole, or as a beginning that is dropped later.
         with naming(path):

@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-_BETWEEN = ("scarless.", "sklearn.", "joblib.")
+_BETWEEN = ("scarless.", "sklearn.", "joblib.", "contextlib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -1,0 +1,37 @@
+"""What the files around the package say of it, and of each other."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("papers/*/*.md")])
+
+
+def test_the_citation_has_the_version_the_name_and_the_licence_of_the_package():
+    said = dict(re.findall(r'^(\w[\w-]*): "?([^"\n]+)"?$', (ROOT / "CITATION.cff").read_text(), flags=re.MULTILINE))
+    assert said["version"] == PROJECT["version"]
+    assert said["license"] == PROJECT["license"]
+    assert said["title"].startswith(f"{PROJECT['name']}: ")
+    assert f"## {PROJECT['version'].removesuffix('.dev0')} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_python_that_is_promised_is_one_that_installs():
+    promised = re.findall(r"Python :: 3\.(\d+)", " ".join(PROJECT["classifiers"]))
+    oldest = int(PROJECT["requires-python"].removeprefix(">=3."))
+    assert list(map(int, promised)) == list(range(oldest, oldest + len(promised)))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_pictures_within_the_repository_are_there(document):
+    links = re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    links += re.findall(r'src="([^"]+)"', document.read_text(encoding="utf-8"))
+    within = [link.split("#")[0] for link in links if "://" not in link and not link.startswith("#")]
+    assert [link for link in within if not (document.parent / link).exists()] == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1000
