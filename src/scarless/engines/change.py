@@ -4,14 +4,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.engines.units import Units
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 class ChangeOfUnits(NamedTuple):

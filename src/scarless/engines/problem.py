@@ -5,17 +5,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from scarless.engines.base import Engine
 from scarless.engines.blas import BLAS
 from scarless.engines.change import ChangeOfUnits
-from scarless.numerics.linear import Matrix
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.newton import NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
-
-Vector = NDArray[np.float64]
 
 # Above this many parameters the information matrix is not formed; products with it are.
 WIDEST_MATRIX = 1500

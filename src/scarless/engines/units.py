@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 # Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
 _FAR = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}

@@ -13,14 +13,12 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.experiments.protocol import Task
 from scarless.experiments.spec import Spec
 from scarless.label_frequency import KernelMean, TIcE
 from scarless.models import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from scarless.experiments.spec import Cell, Spec
 from scarless.labelling import GeometricMeanSAR, simulate_labels
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Matrix, Vector
 
 ROWS_FOR_CLUSTERS = 20_000
 

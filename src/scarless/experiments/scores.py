@@ -1,13 +1,11 @@
 """How far predictions are from the truth: one number each."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from scarless.experiments.methods import Fit
 from scarless.experiments.protocol import Task
-
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 BINS = 10
 

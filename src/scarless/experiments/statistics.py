@@ -6,13 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import REPRODUCE, need
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05

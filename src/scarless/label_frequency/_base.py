@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, get_tags
 
@@ -16,10 +16,9 @@ from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_random_stream
 from scarless.engines.blas import BLAS
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
-
-Vector = NDArray[np.float64]
 
 FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
 FEWEST_RESAMPLES = 20  # fewer say nothing of the tails

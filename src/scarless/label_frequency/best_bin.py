@@ -6,7 +6,8 @@ import numpy as np
 
 from scarless.checks.options import check_positive, check_share
 from scarless.label_frequency._base import Estimate
-from scarless.label_frequency.held_out_scores import ScoreEstimator, Vector
+from scarless.label_frequency.held_out_scores import ScoreEstimator
+from scarless.numerics.arrays import Vector
 from scarless.numerics.scores import best_bin, prior_of_all
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.label_frequency._base import Estimate
-from scarless.label_frequency.held_out_scores import PRECOMPUTED, PROBABILITY, ScoreEstimator, Vector
+from scarless.label_frequency.held_out_scores import PRECOMPUTED, PROBABILITY, ScoreEstimator
+from scarless.numerics.arrays import Vector
 from scarless.numerics.density_ratio import negative_share, smoothed_ratio
 from scarless.numerics.scores import prior_of_all
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from scarless.checks.options import check_choice
 from scarless.label_frequency._base import Estimate
-from scarless.label_frequency.held_out_scores import PROBABILITY, ScoreEstimator, Vector
+from scarless.label_frequency.held_out_scores import PROBABILITY, ScoreEstimator
+from scarless.numerics.arrays import Vector
 from scarless.numerics.scores import labelled_share_of_scores, largest_score, mean_labelled_score
 
 _VARIANTS = {"e1": mean_labelled_score, "e2": labelled_share_of_scores, "e3": largest_score}

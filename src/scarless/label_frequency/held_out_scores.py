@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -16,8 +15,7 @@ from threadpoolctl import threadpool_limits
 from scarless.checks.options import check_whole
 from scarless.checks.tables import take_rows
 from scarless.label_frequency._base import LabelFrequencyEstimator
-
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 MANY_ROWS = 10_000
 PRECOMPUTED = "precomputed"

@@ -5,7 +5,6 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -18,8 +17,7 @@ from scarless.label_frequency.dedpul import DEDPUL
 from scarless.label_frequency.elkan_noto import ElkanNoto
 from scarless.label_frequency.kernel_mean import KernelMean
 from scarless.label_frequency.tice import TIcE
-
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 # One seed for all: naming an estimator gives the same answer each time.
 _NAMED: dict[str, Callable[[], Any]] = {

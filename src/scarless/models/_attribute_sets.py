@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.options import shown
-
-Columns = NDArray[np.intp]
+from scarless.numerics.arrays import Columns
 
 WITHOUT = "all but the propensity attributes"
 

@@ -19,13 +19,12 @@ from scarless.checks.tables import check_table
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
 from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training, all_labelled
-
-Vector = NDArray[np.float64]
 
 _PREDICTED_ROWS = 8192  # that are turned into float64 at a time
 

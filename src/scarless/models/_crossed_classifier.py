@@ -9,6 +9,7 @@ from scipy.special import expit
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models._stack_summary import crossed_summary
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
@@ -24,8 +25,6 @@ from scarless.pair.crossed import (
 )
 from scarless.pair.folds import check_folds
 from scarless.pair.rows import Training
-
-Vector = NDArray[np.float64]
 
 
 class CrossedClassifier(PairClassifier):

@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
-
-Vector = NDArray[np.float64]
 
 _SMALLEST = 1e-290  # propensity whose inverse can be summed
 _SQUARED = 1e50  # share whose square can be summed

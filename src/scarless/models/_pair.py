@@ -10,6 +10,7 @@ from scarless.checks.attributes import check_attributes
 from scarless.engines.units import Units
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
 from scarless.models.uncertainty import InferenceMixin
+from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
@@ -17,8 +18,6 @@ from scarless.pair.fit import PairFit
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed_search import RelaxedPairFit
-
-Vector = NDArray[np.float64]
 
 
 def means_all(attributes: Any) -> bool:

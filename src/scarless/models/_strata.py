@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from scarless.checks.tables import take_rows
 from scarless.label_frequency.names import fit_label_frequency
+from scarless.numerics.arrays import Vector
 
-Vector = NDArray[np.float64]
 Codes = NDArray[np.int64]
 _NOT_A_VALUE = ("None", "nan", "NaT", "<NA>")  # how missing values look as text
 

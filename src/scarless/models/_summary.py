@@ -7,13 +7,11 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
-
-Vector = NDArray[np.float64]
 
 _LONGEST_NAME = 40
 _SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark

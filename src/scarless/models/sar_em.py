@@ -16,6 +16,7 @@ from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.models._pair import means_all
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -29,8 +30,6 @@ from scarless.pair.logistic import fit_targets, predict
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training, engine_of
 from scarless.pair.starts import check_starts, make_starts
-
-Vector = NDArray[np.float64]
 
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 

@@ -11,6 +11,7 @@ from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
 from scarless.models._pair import PairClassifier, means_all
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
@@ -22,8 +23,6 @@ from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
 from scarless.pair.rows import Training, engine_of
-
-Vector = NDArray[np.float64]
 
 # Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
 _PATH_TOL = 1e-8

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -16,6 +16,7 @@ from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models._stack_summary import MemberSummary, StackSummary
 from scarless.models.uncertainty import attribute_names
+from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
@@ -35,9 +36,6 @@ from scarless.pair.mixture import row_intervals
 from scarless.pair.propensities import logit_of
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
-
-Vector = NDArray[np.float64]
-Columns = NDArray[np.intp]
 
 
 class SARStackingClassifier(PairClassifier):

@@ -20,10 +20,9 @@ from scarless.labelling.attributes import columns_at
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
+from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training
-
-Vector = NDArray[np.float64]
 
 
 class Stratum(NamedTuple):

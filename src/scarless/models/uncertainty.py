@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_choice, check_share
 from scarless.checks.tables import check_table
 from scarless.models._summary import Block, Summary, collinear_remarks
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.inference import PairInference, quantile
 from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
-
-Vector = NDArray[np.float64]
 
 ONE_PROPENSITY = (
     "No propensity attributes are named, so every positive is as likely to be labelled as any other: this is SCAR, by "

@@ -14,11 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import pair_terms
 from scarless.numerics.linear import logits
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Share of a direction that must be left after the ones before it are taken out, to count as a direction of its own.
 INDEPENDENT = 1e-8

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from scarless.numerics import linear
-from scarless.numerics.linear import Matrix
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.objectives import Curvature, LogisticPair, Rows
-from scarless.numerics.sigmoid import Vector, sigmoid_pair
+from scarless.numerics.sigmoid import sigmoid_pair
 
 _HALVINGS = 30
 

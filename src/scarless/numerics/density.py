@@ -1,10 +1,9 @@
 """Density of one number per row, by kernels on a fine grid."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 CELLS = 64  # per bandwidth
 REACH = 8.0  # bandwidths: a Gaussian kernel has fallen to 1e-14 of its height there

@@ -9,13 +9,11 @@ from bisect import insort
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 from scipy.special import expit
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.density import gaussian_density
-
-Vector = NDArray[np.float64]
 
 LARGEST_RATIO = 50.0
 FACTOR_LABELLED, FACTOR_UNLABELLED = 0.1, 0.05  # bandwidth, in standard deviations

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, log_expit
 
-from scarless.numerics.sigmoid import Vector, sigmoid_pair, softplus
+from scarless.numerics.arrays import Vector
+from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 # Below this, 1 - f e has lost digits to underflow and q is taken from the logits instead.
 _UNDERFLOW = 1e-290

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.numerics.sigmoid import Vector
-
-Matrix = NDArray[np.float64]
+from scarless.numerics.arrays import Matrix, Vector
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
-from scarless.numerics.linear import Matrix
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.objectives import Curvature, Sums
-from scarless.numerics.sigmoid import Vector
 from scarless.numerics.truncated import truncated_step
 
 _NO_INFORMATION = 1e-280  # curvature: a step that is divided by less leaves the range of numbers

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.linear import Design, Matrix
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, Rows, Sums
-from scarless.numerics.sigmoid import Vector
 
 _STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
 

@@ -8,9 +8,8 @@ of the rows it was trained on.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 
 def mean_labelled_score(g: Vector, s: Vector) -> float:

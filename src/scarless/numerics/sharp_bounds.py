@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.risk import times
 
-Vector = NDArray[np.float64]
 _TINY = 1e-150  # products of two of these are still numbers with all their digits
 
 

@@ -1,9 +1,8 @@
 """The logistic function and its complement, without cancellation."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 
 def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Vector
 
 
 def least_squares_slope(series: Iterable[Vector]) -> Vector:

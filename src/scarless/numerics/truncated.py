@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Vector
 
 # Relative error of a product with the information.
 _ROUNDING = 1e-13

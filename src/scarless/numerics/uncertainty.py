@@ -23,8 +23,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.linear import Design, Matrix
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
 
 _NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
 

@@ -10,9 +10,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.numerics import likelihood
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Status, Trace
 from scarless.numerics.uncertainty import PairSums
@@ -34,7 +34,6 @@ __all__ = [
     "warn_if_exchangeable",
 ]
 
-Vector = NDArray[np.float64]
 
 # Two fits are one where their objectives agree to this (relative) and their means to that.
 _SAME_OBJECTIVE, _SAME_MEAN = 1e-6, 1e-3

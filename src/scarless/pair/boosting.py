@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import Pipeline
 
+from scarless.numerics.arrays import Vector
 from scarless.pair.learners import final_step
 
-Vector = NDArray[np.float64]
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
 
 ROUNDS = 5  # a stage: the propensity is fitted anew after so many

@@ -10,17 +10,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.numerics import likelihood
+from scarless.numerics.arrays import Vector
 from scarless.pair.boosting import Booster
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
 from scarless.pair.propensities import Propensity, judged, logit_of
 
-Vector = NDArray[np.float64]
 Tell = Callable[[str], None]
 
 _START_STAGES = 4  # of boosting labelled against unlabelled rows, where a propensity begins

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.penalty_path import Grid, HeldOut, Path
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _WIDE = 0.25  # span of class priors among the chosen that deserves a warning
 

@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.tables import check_numeric, take_columns, take_rows
+from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
@@ -21,9 +21,6 @@ from scarless.pair.problem import imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
-
-Vector = NDArray[np.float64]
-Columns = NDArray[np.intp]
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
 _SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable

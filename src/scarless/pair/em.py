@@ -5,13 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.slopes import least_squares_slope
 from scarless.pair.learners import Learner
-
-Vector = NDArray[np.float64]
 
 
 class EMStep(NamedTuple):

@@ -5,14 +5,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scarless.numerics.linear import Matrix
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.newton import Solution, Status, Trace
 from scarless.pair.logistic import balanced_start, predict, propensity_start
 from scarless.pair.problem import PairProblem
-
-Vector = NDArray[np.float64]
 
 
 class FitOptions(NamedTuple):

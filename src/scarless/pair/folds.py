@@ -11,9 +11,9 @@ from scarless.checks.kinds import plain_array
 from scarless.checks.options import check_whole, shown
 from scarless.checks.order import equal_rows
 from scarless.checks.vectors import check_random_stream
+from scarless.numerics.arrays import Vector
 from scarless.pair.rows import Training
 
-Vector = NDArray[np.float64]
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 

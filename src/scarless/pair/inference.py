@@ -10,15 +10,14 @@ from scipy.special import logit, ndtri
 
 from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import uncertainty
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
-from scarless.numerics.linear import Design, Matrix, logits
+from scarless.numerics.linear import Design, logits
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
 from scarless.pair.logistic import ridge_of
 from scarless.pair.problem import Audits, PairProblem, exchange, see_the_same
 from scarless.pair.rows import all_labelled
-
-Vector = NDArray[np.float64]
 
 # Relative error of the sums over rows that make the information matrix.
 _NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}

@@ -29,11 +29,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from sklearn.utils.validation import has_fit_parameter
 
 from scarless.checks.tables import check_numeric
+from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution
 from scarless.pair.logistic import fit_targets, predict
 from scarless.pair.rows import all_columns, engine_of
-
-Vector = NDArray[np.float64]
 
 
 class Learner(Protocol):

@@ -8,17 +8,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
-
-Vector = NDArray[np.float64]
-Columns = NDArray[np.intp]
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.cross_fit import Tell
 from scarless.pair.cross_validation import results_of, select
@@ -21,9 +21,6 @@ from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed import Relaxation, relax
 from scarless.pair.relaxed_search import held_out_logits, relax_candidates
 from scarless.pair.rows import Training, engine_of
-
-Vector = NDArray[np.float64]
-Columns = NDArray[np.intp]
 
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7

@@ -3,13 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.relaxed import Relaxation
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _ROWS = 1024  # whose mixtures are sorted at a time
 

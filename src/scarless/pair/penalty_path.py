@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from scarless.checks.tables import take_rows
 from scarless.numerics import likelihood
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 from scarless.pair.starts import the_papers_start
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 

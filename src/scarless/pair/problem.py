@@ -3,16 +3,14 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair
 from scarless.numerics.uncertainty import PairSums, pair_sums
 from scarless.pair.logistic import ridge_of
-
-Vector = NDArray[np.float64]
 
 
 class Audits(NamedTuple):

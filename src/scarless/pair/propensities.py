@@ -3,12 +3,12 @@
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.objectives import KnownPropensity
@@ -16,8 +16,6 @@ from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
 from scarless.pair.logistic import propensity_start, ridge_of
 from scarless.pair.problem import Audits
-
-Vector = NDArray[np.float64]
 
 _EDGE = 1e-6  # of probabilities whose logits are taken
 

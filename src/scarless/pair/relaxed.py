@@ -18,12 +18,11 @@ from scipy.special import xlog1py, xlogy
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_of
-
-Vector = NDArray[np.float64]
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised

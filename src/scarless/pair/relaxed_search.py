@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import Fold
@@ -12,8 +12,6 @@ from scarless.pair.penalty_path import FoldFits
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, relax, relax_roughly
 from scarless.pair.rows import Training
-
-Vector = NDArray[np.float64]
 
 
 class RelaxedPairFit(NamedTuple):

@@ -2,15 +2,12 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.engines import InMemoryEngine
 from scarless.engines.units import how_to_read
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design
-
-Vector = NDArray[np.float64]
 
 
 class Training(NamedTuple):

@@ -8,19 +8,16 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
+from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits, squared_sums
 from scarless.numerics.roots import find_root
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
 from scarless.pair.logistic import balanced_start, fit_targets, propensity_start
 from scarless.pair.problem import PairProblem
-
-Vector = NDArray[np.float64]
-Columns = NDArray[np.intp]
 
 KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
 SEVERAL = ("auto", "class_prior", "random")

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.scored import check_scored
 from scarless.checks.vectors import check_counts, check_propensity
+from scarless.numerics.arrays import Vector
 from scarless.numerics.calibration import (
     binned,
     calibration_error,
@@ -27,7 +28,6 @@ from scarless.numerics.calibration import (
 )
 from scarless.outside.extras import need
 
-Vector = NDArray[np.float64]
 STRATEGIES = ("quantile", "uniform")
 
 

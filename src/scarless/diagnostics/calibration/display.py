@@ -9,12 +9,12 @@ from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
     Calibration,
     Rows,
-    Vector,
     check_answers,
     class_calibration,
     label_calibration,
 )
 from scarless.metrics.predictions import answers_of
+from scarless.numerics.arrays import Vector
 
 
 class _ReliabilityDiagram(Display):

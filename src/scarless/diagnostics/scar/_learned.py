@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
@@ -21,13 +20,11 @@ from scarless.label_frequency.held_out_scores import (
     default_classifier,
     out_of_fold_scores,
 )
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
 FARTHEST = 8.0

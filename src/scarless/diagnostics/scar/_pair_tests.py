@@ -3,19 +3,16 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Inverse penalty on columns of unit variance: it moves no estimate that the data determine, and keeps a model of
 # separable rows finite.

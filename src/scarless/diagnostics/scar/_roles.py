@@ -12,11 +12,10 @@ from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
 from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns
 from scarless.outside.notices import warn_user
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 FEWEST_LABELLED = 20

@@ -14,11 +14,10 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
-
-Vector = NDArray[np.float64]
 
 COLUMNS = ("effect", "low", "high", "statistic", "p_value", "p_adjusted")
 UNITS = ("unit", "deviation")

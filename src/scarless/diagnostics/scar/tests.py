@@ -5,7 +5,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import chi2
 
@@ -14,6 +14,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,
@@ -21,9 +22,6 @@ from scarless.numerics.constant_propensity import (
     largest_distances,
     score_statistic,
 )
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
 MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
 from scarless.engines.problem import Pull
+from scarless.numerics.arrays import Vector
 from scarless.numerics.constrained import (
     LevelOptions,
     LevelSolution,
@@ -18,8 +18,6 @@ from scarless.numerics.constrained import (
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.uncertainty import PairSums, pair_sums
 from scarless.pair.inference import PairInference
-
-Vector = NDArray[np.float64]
 
 # All in logits of the class prior.
 _WIDEST = 0.5  # between a solution and the one that it starts from

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.numerics import uncertainty
-from scarless.numerics.linear import Matrix
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.uncertainty import Precision
 from scarless.pair.inference import PairInference
-
-Vector = NDArray[np.float64]
 
 CLASSIFIER, PROPENSITY = "classifier", "propensity model"
 SHOWN = 5  # directions of a kind

@@ -22,11 +22,10 @@ from scarless.checks.row_names import index_of
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-
-Vector = NDArray[np.float64]
 
 _NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
 _FEWEST = 20  # resamples; below, tails are guesses

@@ -6,7 +6,6 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from scarless.diagnostics.uncertainty._directions import (
@@ -23,12 +22,11 @@ from scarless.diagnostics.uncertainty._directions import (
 )
 from scarless.models.uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
 from scarless.pair.inference import PairInference, quantile
 from scarless.pair.rows import all_labelled
-
-Vector = NDArray[np.float64]
 
 _LEVEL = 0.95
 # Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,

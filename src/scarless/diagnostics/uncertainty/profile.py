@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from scarless.checks.options import check_share, shown
@@ -16,14 +16,13 @@ from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import PairInference, pair_inference, quantile
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
-
-Vector = NDArray[np.float64]
 
 _BETTER = 0.1  # log-likelihood by which a point of the profile beats the fit before it is called better
 _APART = 1e-3  # class priors that make two optima

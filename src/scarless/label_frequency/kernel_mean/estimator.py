@@ -12,10 +12,8 @@ from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.label_frequency.kernel_mean.hull import Hull, Nearest
 from scarless.label_frequency.kernel_mean.kernels import embedding_distance, gaussian_kernel, squared_distances
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.roots import find_root
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 WIDTHS = np.logspace(-1, 1, 5)  # times the median distance
 FIRST_STEP = 1.05  # in lambda, for the slope at the start

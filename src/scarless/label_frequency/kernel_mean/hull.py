@@ -23,9 +23,8 @@ from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from scarless.label_frequency.kernel_mean.interior import low_rank_factor, nearest_distribution
+from scarless.numerics.arrays import Matrix, Vector
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4

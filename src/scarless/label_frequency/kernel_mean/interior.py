@@ -10,12 +10,10 @@ method", SIAM Journal on Optimization 1992.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpstrf
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Matrix, Vector
 
 MAX_ITER = 60
 NOTHING = 1e-14  # a squared distance that counts as 0

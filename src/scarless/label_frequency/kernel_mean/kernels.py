@@ -3,11 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
+from scarless.numerics.arrays import Matrix, Vector
 
 _BLOCK_ROWS = 256
 

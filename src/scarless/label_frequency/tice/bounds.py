@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scarless.label_frequency.tice.codes import Integers, RangeTable
 from scarless.label_frequency.tice.trees import SubsetTrees
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Vector
 
 _AHEAD = 16  # nodes of each tree that are cut before the search asks for them
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Vector
 
 Integers = NDArray[np.intp]
 

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.checks.options import check_positive, check_share, check_whole
-from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator, Vector
+from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.label_frequency.tice.bounds import FoldBounds, label_frequency_bounds
 from scarless.label_frequency.tice.codes import MOST_RANGES, RangeTable, cut_into_ranges
+from scarless.numerics.arrays import Vector
 
 
 class BoundingSubset(NamedTuple):

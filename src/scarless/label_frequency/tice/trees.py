@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scarless.label_frequency.tice.bits import RowBits, Words
 from scarless.label_frequency.tice.codes import Integers, RangeTable
 from scarless.label_frequency.tice.counts import RangeBits, RangeCounts
-from scarless.numerics.sigmoid import Vector
+from scarless.numerics.arrays import Vector
 
 _FEWEST_FOR_SUBTRACTION = 256  # tree rows; below, counting them is as fast
 _BATCH_COUNTS = 1 << 19  # columns times nodes that are cut at a time: some 10 MB for each array of counts
