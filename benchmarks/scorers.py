@@ -88,7 +88,7 @@ def options_of(variant: str, score: str, class_prior: float) -> dict[str, Any]:
     options = dict(VARIANTS[variant])
     if variant == "normalised, known prior":
         options["class_prior"] = class_prior
-    if score == "recall":  # self-normalised as it stands
+    if score == "recall":  # normalised as it stands
         options = {key: value for key, value in options.items() if key == "max_weight"}
     return options
 

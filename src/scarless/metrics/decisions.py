@@ -119,7 +119,7 @@ def propensity_weighted_recall(
 
     .. math:: \frac{\sum_i w_i t_i d_i}{\sum_i w_i t_i}, \qquad t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
 
-    Top and bottom are unbiased, their ratio is consistent. It is self-normalised as it stands: a factor common to all
+    Top and bottom are unbiased, their ratio is consistent. It is normalised as it stands: a factor common to all
     targets cancels, so under SCAR it is the recall among labelled rows. NaN with a warning where no row is labelled.
 
     Parameters
