@@ -60,7 +60,7 @@ class Levels(NamedTuple):
 
         Imaginary audits do not count: they may say what to believe, not what to rule out.
         Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
-        not in the paper, a third makes nominal 95% cover 84% after a search (``benchmarks/README.md``).
+        not in the paper, a third makes nominal 95% cover 83% after a search (``benchmarks/README.md``).
         """
         return self._shares((self.log_density - self.imagined) / DOUBT)
 
