@@ -12,12 +12,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, get_tags
 from threadpoolctl import threadpool_limits
 
+from scarless.checks.pipelines import final_step
 from scarless.label_frequency._base import LabelFrequencyEstimator
 from scarless.label_frequency.names import (
     NAMES,
     as_label_frequency_estimator,
     fit_label_frequency,
-    last_step,
     narrow_tags,
 )
 
@@ -117,7 +117,7 @@ def test_the_clone_gets_labels_of_0_and_1_whatever_the_users_are():
     taken = as_label_frequency_estimator(given, "label_frequency")
     assert (taken.value, taken.pos_label) == (0.3, None)
     pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), given))
-    assert last_step(as_label_frequency_estimator(pipeline, "label_frequency")).pos_label is None
+    assert final_step(as_label_frequency_estimator(pipeline, "label_frequency")).pos_label is None
     assert given.pos_label == "yes"
 
 
@@ -141,8 +141,8 @@ def test_what_is_no_estimator(value, message):
 def test_the_last_step_of_a_pipeline_is_read():
     inner = Told(0.4)
     pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), inner))
-    assert last_step(pipeline) is inner
-    assert last_step(inner) is inner
+    assert final_step(pipeline) is inner
+    assert final_step(inner) is inner
     assert fit_label_frequency(pipeline, X, S) == 0.4
 
 

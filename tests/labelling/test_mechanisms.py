@@ -15,7 +15,6 @@ from scipy.special import expit
 
 from scarless.labelling import (
     SCAR,
-    CallableMechanism,
     GeometricMeanSAR,
     LogisticSAR,
     ProbabilisticGap,
@@ -31,10 +30,6 @@ all_signs = st.tuples(*[st.sampled_from([-1, 1])] * K)
 UNIT_RANGES = ((0.0, 1.0),) * K
 
 
-def module_function(X):
-    return np.full(len(X), 0.25)
-
-
 EVERY_MECHANISM = [
     SCAR(0.3),
     GeometricMeanSAR([0, 1], signs=[1, -1], ranges=[(0, 1), (0, 1)]),
@@ -42,7 +37,6 @@ EVERY_MECHANISM = [
     ProbabilisticGap(power=2.0),
     StratifiedSAR([0], {0.0: 0.2, 0.5: 0.3, 1.0: 0.4}),
     StepSAR(1, [0.5], [0.2, 0.6]),
-    CallableMechanism(module_function),
 ]
 
 

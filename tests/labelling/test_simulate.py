@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import PCG64, Generator, RandomState, SeedSequence, default_rng
 
-from scarless.labelling import SCAR, simulate_labels, simulate_many_labels
+from scarless.labelling import SCAR, simulate_labels
 
 classes = st.lists(st.integers(0, 1), min_size=1, max_size=40).map(np.array)
 seeds = st.integers(0, 2**64)
@@ -60,7 +60,8 @@ def test_labels_of_fixed_seeds_never_change():
     frozen = [1, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0]
     np.testing.assert_array_equal(simulate_labels(y, 0.5, random_state=0), frozen)
     many = [[1, 0, 1, 1, 0, 0, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1, 0, 0, 0, 1], [0, 1, 0, 0, 0, 0, 0, 1, 1, 0]]
-    np.testing.assert_array_equal(simulate_many_labels(y[:10], 0.5, 3, random_state=42), many)
+    children = SeedSequence(42).spawn(3)
+    np.testing.assert_array_equal([simulate_labels(y[:10], 0.5, random_state=child) for child in children], many)
 
 
 def test_the_stream_is_the_documented_one():
@@ -106,24 +107,13 @@ def test_a_seed_sequence_used_for_attributes_too_gives_independent_labels():
 
 def test_labellings_are_independent_of_each_other():
     n = 10_000
-    s = simulate_many_labels(np.ones(n), 0.5, 6, random_state=0)
+    s = [simulate_labels(np.ones(n), 0.5, random_state=child) for child in SeedSequence(0).spawn(6)]
     off_diagonal = np.corrcoef(s)[np.triu_indices(6, 1)]
     assert np.abs(off_diagonal).max() < 4.5 / np.sqrt(n)
 
 
-@given(classes, propensities, seeds)
-def test_labelling_j_can_be_repeated_alone(y, e, seed):
-    s = simulate_many_labels(y, e, 4, random_state=seed)
-    for j, child in enumerate(SeedSequence(seed).spawn(4)):
-        np.testing.assert_array_equal(s[j], simulate_labels(y, e, random_state=child))
-    np.testing.assert_array_equal(simulate_many_labels(y, e, 2, random_state=seed), s[:2])
-
-
 def test_a_seed_sequence_is_left_as_it_was():
     y, seed = np.ones(30), SeedSequence(3)
-    first = simulate_many_labels(y, 0.5, 2, random_state=seed)
-    np.testing.assert_array_equal(simulate_many_labels(y, 0.5, 2, random_state=seed), first)
-    np.testing.assert_array_equal(simulate_many_labels(y, 0.5, 2, random_state=3), first)
     np.testing.assert_array_equal(simulate_labels(y, 0.5, random_state=seed), simulate_labels(y, 0.5, random_state=3))
     assert seed.n_children_spawned == 0
 
@@ -135,17 +125,6 @@ def test_a_generator_moves_on(make):
     first, second = (simulate_labels(y, 0.5, random_state=stream) for _ in range(2))
     assert (first != second).any()
     np.testing.assert_array_equal(simulate_labels(y, 0.5, random_state=twin), first)
-    np.testing.assert_array_equal(
-        simulate_many_labels(y, 0.5, 2, random_state=make(8)),
-        simulate_many_labels(y, 0.5, 2, random_state=make(8)),
-    )
-
-
-def test_a_spawned_generator_repeats_its_labelling():
-    y = np.ones(50)
-    s = simulate_many_labels(y, 0.5, 3, random_state=default_rng(4))
-    for row, child in zip(s, default_rng(4).spawn(3), strict=True):
-        np.testing.assert_array_equal(row, simulate_labels(y, 0.5, random_state=child))
 
 
 def test_without_a_seed_labels_differ():
@@ -175,12 +154,6 @@ def test_a_mechanism_is_not_its_propensities():
         simulate_labels([0, 1], SCAR(0.5))
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.0, True, None])
-def test_number_of_labellings(n):
-    with pytest.raises(ValueError, match="n_labellings must be a whole number of at least 1; it is"):
-        simulate_many_labels([0, 1], 0.5, n)
-
-
 @pytest.mark.parametrize("seed", ["a", -1, 1.5, [1, "b"], object()])
 def test_what_is_no_seed_is_refused(seed):
     message = (
@@ -188,5 +161,3 @@ def test_what_is_no_seed_is_refused(seed):
     )
     with pytest.raises(ValueError, match=message):
         simulate_labels([1, 0], 0.5, random_state=seed)
-    with pytest.raises(ValueError, match=message):
-        simulate_many_labels([1, 0], 0.5, 2, random_state=seed)

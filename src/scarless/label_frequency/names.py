@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_numeric
 from scarless.label_frequency._base import possible_label_frequency
 from scarless.label_frequency.best_bin import BestBinEstimator
@@ -63,7 +64,7 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
             f"label_frequency_; got {value!r}. {advice}"
         )
     estimator = clone(value, safe=False)
-    last = last_step(estimator)
+    last = final_step(estimator)
     if hasattr(last, "get_params") and "pos_label" in last.get_params(deep=False):
         last.set_params(pos_label=None)
     return estimator
@@ -71,7 +72,7 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
 
 def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None) -> float:
     """Fit an estimator in place and return its label frequency, made possible where it is not."""
-    last = last_step(estimator)
+    last = final_step(estimator)
     kind = type(last).__name__
     options: dict[str, Any] = {}
     if sample_weight is not None:
@@ -95,11 +96,6 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
             f"scarless.label_frequency do: {error}."
         ) from error
     return possible_label_frequency(c, s if sample_weight is None else _copies(s, sample_weight), kind)
-
-
-def last_step(estimator: Any) -> Any:
-    """Return what stands at the end of a pipeline, or the estimator itself."""
-    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def narrow_tags(tags: Any, value: Any) -> None:

@@ -16,22 +16,18 @@ array([0.4, 0.8, 0.2, 0.4])
 """
 
 from scarless.labelling.base import Assumption, LabellingMechanism
-from scarless.labelling.conversion import CallableMechanism, as_mechanism
 from scarless.labelling.mechanisms import SCAR, GeometricMeanSAR, LogisticSAR, ProbabilisticGap
-from scarless.labelling.simulate import simulate_labels, simulate_many_labels
+from scarless.labelling.simulate import simulate_labels
 from scarless.labelling.strata import StepSAR, StratifiedSAR
 
 __all__ = [
     "SCAR",
     "Assumption",
-    "CallableMechanism",
     "GeometricMeanSAR",
     "LabellingMechanism",
     "LogisticSAR",
     "ProbabilisticGap",
     "StepSAR",
     "StratifiedSAR",
-    "as_mechanism",
     "simulate_labels",
-    "simulate_many_labels",
 ]

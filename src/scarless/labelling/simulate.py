@@ -61,69 +61,11 @@ def simulate_labels(y: ArrayLike, propensity: ArrayLike, *, random_state: Any = 
     return (positive & (u < e)).astype(np.int64)
 
 
-def simulate_many_labels(
-    y: ArrayLike, propensity: ArrayLike, n_labellings: int, *, random_state: Any = None
-) -> NDArray[np.int64]:
-    r"""Draw several independent labellings of the same rows.
-
-    .. math:: s_{ji} = y_i \, [u_{ji} < e_i], \qquad u_{ji} \sim U[0, 1)
-
-    Labelling `j` has the seed ``SeedSequence(seed).spawn(n)[j]``. It does not depend on how many are drawn,
-    and `simulate_labels` repeats it alone. Right when labels are drawn independently given class and
-    propensity.
-
-    Parameters
-    ----------
-    y, propensity
-        As for `simulate_labels`.
-    n_labellings : int
-        How many labellings to draw, at least 1.
-    random_state : int, SeedSequence, Generator, RandomState or None
-        A ``SeedSequence`` is not changed: it gives the same labellings each time. A ``Generator`` is spawned
-        from.
-
-    Returns
-    -------
-    s : array of int, shape (n_labellings, n_rows)
-        One labelling per row.
-
-    References
-    ----------
-    Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from
-    Positive and Unlabeled Data", ECML-PKDD 2019; its experiments have five labellings of each split.
-
-    Examples
-    --------
-    >>> y = np.ones(8)
-    >>> s = simulate_many_labels(y, 0.5, 5, random_state=7)
-    >>> s.shape
-    (5, 8)
-    >>> third = np.random.SeedSequence(7).spawn(5)[2]
-    >>> bool((s[2] == simulate_labels(y, 0.5, random_state=third)).all())
-    True
-    """
-    n = _check_n_labellings(n_labellings)
-    return np.stack([simulate_labels(y, propensity, random_state=child) for child in _spawn(random_state, n)])
-
-
-def _check_n_labellings(n_labellings: int) -> int:
-    if not isinstance(n_labellings, int | np.integer) or isinstance(n_labellings, bool) or n_labellings < 1:
-        raise ValueError(f"n_labellings must be a whole number of at least 1; it is {n_labellings!r}.")
-    return int(n_labellings)
-
-
 def _label_generator(random_state: Any) -> Generator:
     if isinstance(random_state, Generator | BitGenerator | RandomState):
         return check_random_stream(random_state)
     seed = _as_seed(random_state)
     return Generator(np.random.PCG64(_with_key(seed, (*seed.spawn_key, _LABEL_STREAM))))
-
-
-def _spawn(random_state: Any, n: int) -> list[Any]:
-    if isinstance(random_state, Generator | BitGenerator | RandomState):
-        return check_random_stream(random_state).spawn(n)
-    seed = _as_seed(random_state)
-    return _with_key(seed, seed.spawn_key).spawn(n)
 
 
 def _as_seed(random_state: Any) -> SeedSequence:

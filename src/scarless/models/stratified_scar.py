@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.options import check_choice, check_whole
+from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_foreign_table, check_table, take_columns, take_rows
 from scarless.label_frequency.names import (
     NAMES,
     as_label_frequency_estimator,
-    last_step,
     narrow_tags,
 )
 from scarless.labelling.attributes import columns_at
@@ -303,7 +303,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
 
     def _warn_of_estimates(self, estimates: Estimates, n_strata: int) -> None:
         """Tell in a line or two what the estimator said in all of its fits."""
-        kind = type(last_step(estimates.estimator)).__name__
+        kind = type(final_step(estimates.estimator)).__name__
         if estimates.failures:
             stratum, message = next(iter(estimates.failures.items()))
             warn_user(

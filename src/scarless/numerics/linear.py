@@ -13,6 +13,8 @@ from scipy import sparse
 
 from scarless.numerics.arrays import Matrix, Vector
 
+_NO_INFORMATION = 1e-280  # curvature: what is divided by less leaves the range of numbers
+
 
 @dataclass(frozen=True)
 class Design:
@@ -116,6 +118,13 @@ def exact_gram(X: Any, weight: Vector) -> Matrix:
     Quadratic forms of it are sums of squares that may cancel; float32 would leave nothing of some.
     """
     return gram([(X if X.dtype == np.float64 else X.astype(np.float64), np.sqrt(weight))])
+
+
+def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
+    """Return a matrix scaled to a unit diagonal, and the scale of each row and column; nothing is left as it is."""
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
+    return matrix * scale[:, None] * scale, scale
 
 
 def squared_sums(X: Any, weight: Vector) -> Vector:

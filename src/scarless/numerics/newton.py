@@ -14,10 +14,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import unit_diagonal
 from scarless.numerics.objectives import Curvature, Sums
 from scarless.numerics.truncated import truncated_step
-
-_NO_INFORMATION = 1e-280  # curvature: a step that is divided by less leaves the range of numbers
 
 
 class Status(Enum):
@@ -149,7 +148,7 @@ def solve_positive(matrix: Matrix, right: Vector) -> Vector:
 
     The matrix is first scaled to a unit diagonal, so columns of very different units do no harm.
     """
-    scaled, scale = _unit_diagonal(matrix)
+    scaled, scale = unit_diagonal(matrix)
     for ridge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
         factor = _cholesky(scaled, ridge)
         if factor is not None:
@@ -162,7 +161,7 @@ def downhill_of_saddle(curvature: Matrix, *, noise: float) -> Vector | None:
 
     Where the gradient is zero, that is a saddle's way out; Newton's method, which stops there, does not see it.
     """
-    scaled, scale = _unit_diagonal(curvature)
+    scaled, scale = unit_diagonal(curvature)
     if _cholesky(scaled, 0.0) is not None or not np.isfinite(scaled).all():
         return None
     values, vectors = eigh(scaled, subset_by_index=[0, 0])
@@ -239,7 +238,7 @@ class _Search:
 
     def _is_definite(self, now: Sums) -> bool:
         """Whether the damped matrix is positive definite."""
-        return _cholesky(_unit_diagonal(now.curvature + np.diag(self.damping * self.information))[0], 0.0) is not None
+        return _cholesky(unit_diagonal(now.curvature + np.diag(self.damping * self.information))[0], 0.0) is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
@@ -330,12 +329,6 @@ def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
     if not np.isfinite(rise) or rise <= 0:
         return 0.1
     return float(np.clip(share * gain / rise, 0.1, 0.5))
-
-
-def _unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
-    diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
-    return matrix * scale[:, None] * scale, scale
 
 
 def _cholesky(scaled: Matrix, ridge: float) -> tuple[Matrix, bool] | None:

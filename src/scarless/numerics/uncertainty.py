@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from scarless.numerics import likelihood, linear
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.linear import Design
+from scarless.numerics.linear import Design, unit_diagonal
 
 _NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
 
@@ -163,7 +163,7 @@ def precision(matrix: Matrix, *, noise: float) -> Precision:
     >>> apart.errors(np.eye(2))
     array([0.5, 2. ])
     """
-    scaled, scale = _unit_diagonal(matrix)
+    scaled, scale = unit_diagonal(matrix)
     values, vectors = np.linalg.eigh(scaled)
     return Precision(values, vectors, scale, _eigenvalue_noise(matrix, noise))
 
@@ -191,18 +191,12 @@ def is_semi_definite(matrix: Matrix, *, noise: float) -> bool:
 
 
 def _eigenvalues_exceed(matrix: Matrix, bound: float) -> bool:
-    scaled, _ = _unit_diagonal(matrix)
+    scaled, _ = unit_diagonal(matrix)
     try:
         np.linalg.cholesky(scaled - bound * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
-    diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    return matrix * scale[:, None] * scale, scale
 
 
 def _eigenvalue_noise(matrix: Matrix, noise: float) -> float:

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import Pipeline
 
+from scarless.checks.pipelines import final_step
 from scarless.numerics.arrays import Vector
-from scarless.pair.learners import final_step
 
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_numeric, take_columns, take_rows
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
@@ -15,7 +16,7 @@ from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.pair.folds import Fold
-from scarless.pair.learners import as_learner, final_step, refuse_gaps
+from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
 from scarless.pair.problem import imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity

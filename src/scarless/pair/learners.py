@@ -28,7 +28,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 from sklearn.utils.validation import has_fit_parameter
 
-from scarless.checks.tables import check_numeric
+from scarless.checks.pipelines import final_step
+from scarless.checks.tables import check_numeric, take_rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution
 from scarless.pair.logistic import fit_targets, predict
@@ -246,11 +247,6 @@ def with_final_step(estimator: Any, final: Any) -> Any:
     return copy.set_params(**{name: with_final_step(last, final)})
 
 
-def final_step(estimator: Any) -> Any:
-    """Return the classifier at the end of a pipeline, or the estimator itself."""
-    return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
-
-
 def fit_weighted(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> None:
     """Fit with row weights, which a pipeline gets under the name of its last step.
 
@@ -289,8 +285,3 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
             "variances have become negative. Use method='likelihood', whose weights never are."
         )
     return p
-
-
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return rows of an array, a sparse matrix or a data frame, as the same kind of table."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
