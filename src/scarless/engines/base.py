@@ -56,6 +56,6 @@ class Engine(Protocol):
         """Return an engine over the same X with other values per row; X is shared, not copied."""
         ...
 
-    def every(self, step: int) -> "Engine":
-        """Return an engine over every `step`-th row, with the values of these rows."""
+    def every(self, step: int, first: int = 0) -> "Engine":
+        """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
         ...

@@ -92,10 +92,10 @@ class InMemoryEngine:
         engine._converted, engine._sparse_blocks = self._converted, self._sparse_blocks
         return engine
 
-    def every(self, step: int) -> "InMemoryEngine":
-        """Return an engine over every `step`-th row, with the values of these rows."""
-        rows = {name: values[::step] for name, values in self.rows.items()}
-        engine = InMemoryEngine(self.X[::step], rows, n_threads=self.n_threads, reading=self.reading)
+    def every(self, step: int, first: int = 0) -> "InMemoryEngine":
+        """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
+        rows = {name: values[first::step] for name, values in self.rows.items()}
+        engine = InMemoryEngine(self.X[first::step], rows, n_threads=self.n_threads, reading=self.reading)
         engine._converted = self._converted
         return engine
 

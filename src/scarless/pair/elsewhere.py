@@ -36,7 +36,7 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
     for a few steps on all rows. It is told only if a fit from several starts would have taken it (see `choose`).
     Models wider than a matrix are not looked at, nor is a climb that did not end.
     """
-    part = _part_of(problem)
+    part = problem.part(max(_ROWS, int(_LABELS / problem.labelled_share)))
     if problem.n_parameters > WIDEST_MATRIX or not found.basin.converged or not 0.0 < part.labelled_share < 1.0:
         return None
     paper = Start(_PAPER, found.basin.parameters)
@@ -50,12 +50,6 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
         climbs = climb_all(problem, [paper, rival], tol=_ROUGH, max_iter=_STEPS_ON_ALL)
     taken = climbs[choose(problem, climbs).basin].basin
     return taken if taken.objective < found.basin.objective - _HIGHER and _are_apart(taken, found.basin) else None
-
-
-def _part_of(problem: PairProblem) -> PairProblem:
-    """Return the problem on a part of the rows that weigh as much as all, so that penalties count as they do there."""
-    part = problem.thinned(max(_ROWS, int(_LABELS / problem.labelled_share)))
-    return part._replace(w=part.w * (problem.weight / part.weight)) if part.weight > 0 else problem
 
 
 def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None:

@@ -109,8 +109,20 @@ class PairProblem(NamedTuple):
 
     def thinned(self, n_rows: int) -> "PairProblem":
         """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
+        return self._every(max(1, self.s.size // n_rows))
+
+    def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
+        """Return the problem on about `n_rows` rows that weigh as much as all: penalties count as they do there.
+
+        Parts with another `first` have other rows, as long as there are enough.
+        """
         step = max(1, self.s.size // n_rows)
-        return self._replace(engine=self.engine.every(step), s=self.s[::step], w=self.w[::step])
+        part = self._every(step, first % step)
+        return part._replace(w=part.w * (self.weight / part.weight)) if part.weight > 0 else self
+
+    def _every(self, step: int, first: int = 0) -> "PairProblem":
+        s, w = self.s[first::step], self.w[first::step]
+        return self._replace(engine=self.engine.every(step, first), s=s, w=w)
 
 
 def see_the_same(f: Design, e: Design) -> bool:
