@@ -19,7 +19,7 @@ from benchmarks.fuzz.options import choice_of
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
 
-MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".data")
+MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".datasets")
 # What calls return, types and the version: nobody makes these by hand. Their methods are called on what comes back.
 NOT_CALLED = {
     "__version__",
