@@ -29,10 +29,7 @@ class Found(NamedTuple):
 
 
 def chance_of_error(n_rows: int) -> float:
-    r"""Return :math:`\delta = \max(0.025, \frac{1}{1 + 0.004\,n})`, the chance that one bound is too high.
-
-    Few rows would give no bound worth having at a small chance of error.
-    """
+    r"""Return :math:`\delta = \max(0.025, \frac{1}{1 + 0.004\,n})`: few rows would give no bound at a small chance."""
     return max(0.025, 1.0 / (1.0 + 0.004 * n_rows))
 
 
@@ -48,15 +45,8 @@ def lower_bound(n_rows: int, n_labelled: Any, variance: float) -> Any:
 
     The one-sided inequality of Chebyshev (Cantelli): the share of labelled rows among `T` positives has the variance
     :math:`\sigma^2 = c(1-c)/T` and exceeds its mean by :math:`\varepsilon` with a probability of at most
-    :math:`\frac{\sigma^2}{\sigma^2 + \varepsilon^2}`. With negatives among them it is stochastically smaller.
-
-    Holds under SCAR for a subset chosen without a look at these rows, and for one such subset at a time: the maximum
-    over many is no bound of that confidence. The true `c` in the variance is not known; an earlier estimate stands in.
-
-    Examples
-    --------
-    >>> lower_bound(100, 60, bound_variance(0.5, 0.2))
-    0.5
+    :math:`\frac{\sigma^2}{\sigma^2 + \varepsilon^2}`. With negatives among them it is stochastically smaller. Holds
+    under SCAR for a subset chosen without a look at these rows, one at a time, and for the true `c` in the variance.
     """
     return n_labelled / n_rows - sqrt(variance / n_rows)
 
@@ -74,16 +64,13 @@ def label_frequency_bounds(
 ) -> list[list[Found]]:
     """Return the best bounds of all folds' trees, for every iteration.
 
-    The first iteration takes 1/2 for the label frequency in the variance of the bound, every further one the mean
-    bound of the one before. `folds` has the number of each row's fold; none is empty, and there are two or more. The
-    options are those of :class:`scarless.label_frequency.TIcE`.
+    The first takes 1/2 for `c` in the variance, every further one the mean bound of the one before. `folds` has the
+    number of each row's fold, two or more, none empty; the options are those of :class:`TIcE`.
     """
     codes = cache(table.codes)
     deltas = [chance_of_error(n) if delta is None else delta for n in (folds.size - np.bincount(folds)).tolist()]
-    trees = [
-        SubsetTree(table, codes, s == 1, folds == fold, bound_variance(0.5, d), max_bepp)
-        for fold, d in enumerate(deltas)
-    ]
+    largest = enumerate(bound_variance(0.5, d) for d in deltas)
+    trees = [SubsetTree(table, codes, s == 1, folds == fold, v, max_bepp) for fold, v in largest]
     c, found = 0.5, []
     for _ in range(n_iterations):
         variances = [bound_variance(c, d) for d in deltas]
@@ -124,10 +111,8 @@ def search(tree: SubsetTree, variance: float, max_splits: int, min_rows: int) ->
             tree.cut(cut)
         n_splits += bool(whole.parts)
         for part in whole.parts or ():
-            if part.n_rows >= min_rows:
-                of_part = lower_bound(part.n_rows, part.n_labelled, variance)
-                if of_part > bound:
-                    bound, best = of_part, part
+            if part.n_rows >= min_rows and (of_part := lower_bound(part.n_rows, part.n_labelled, variance)) > bound:
+                bound, best = of_part, part
             if may_be_cut(part):
                 heappush(queue, entry(part))
     return Found(bound, best, n_splits)

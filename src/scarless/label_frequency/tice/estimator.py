@@ -41,18 +41,15 @@ class TIcE(LabelFrequencyEstimator):
     n_folds : int, default=5
         Number of trees; each is grown on one fold of the rows.
     n_iterations : int, default=2
-        The first takes 1/2 for the label frequency in the variance of the bound, each further one the estimate of the
-        one before.
+        The first takes 1/2 for :math:`c_0`, each further one the estimate of the one before.
     max_splits : int, default=500
         Most nodes that are cut in one tree.
     min_rows : int, default=10
         Subsets with fewer rows give no bound; subsets with no more rows in the tree's own fold are not cut.
     max_bepp : float, default=5
-        A node is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges. A
-        larger value prefers larger subsets.
+        A node is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges.
     delta : float, optional
-        The chance that the bound of one subset is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))` with `n` the
-        number of rows outside the fold.
+        The chance that one bound is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))`, `n` rows outside the fold.
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
     level : float, default=0.95
@@ -64,11 +61,9 @@ class TIcE(LabelFrequencyEstimator):
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`, what the original method estimates: the mean of the last row of `fold_estimates_`, and
-        at least the share of labelled rows.
+        :math:`c = \Pr(s=1|y=1)`: the mean of the last row of `fold_estimates_`, at least the share of labelled rows.
     class_prior_ : float
-        :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
-        (the single-training-set scenario).
+        :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population.
     label_frequency_interval_, class_prior_interval_ : pair of floats
         Where `n_resamples` is above 0. They show noise, not bias; half a table gives lower bounds than a whole one.
     fold_estimates_ : array of shape (n_iterations, n_folds)
@@ -76,9 +71,8 @@ class TIcE(LabelFrequencyEstimator):
     n_splits_ : array of shape (n_iterations, n_folds)
         Number of nodes cut. Where it is `max_splits`, the search was not finished.
     subsets_ : list of BoundingSubset
-        Per fold, the subset that gave the bound of the last iteration: ``ranges`` of its attributes (by name where `X`
-        has names), ``n_rows``, ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is right, nearly all its
-        rows are positive: a look at some of them is a test.
+        Per fold, what gave the last bound: ``ranges`` of attributes (by name where `X` has names), ``n_rows``,
+        ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is right, nearly all its rows are positive.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
@@ -165,6 +159,6 @@ class TIcE(LabelFrequencyEstimator):
         return Estimate(prior, {"fold_estimates": bounds, "n_splits": n_splits, "subsets": subsets})
 
     def _describe(self, table: RangeTable, found: Found) -> BoundingSubset:
-        names = getattr(self, "feature_names_in_", None)
-        ranges = {j if names is None else names[j]: table.limits(j, code) for j, code in found.subset.path}
+        names = getattr(self, "feature_names_in_", range(table.low.size))
+        ranges = {names[j]: table.limits(j, code) for j, code in found.subset.path}
         return BoundingSubset(ranges, found.subset.n_rows, found.subset.n_labelled, found.bound)
