@@ -6,7 +6,7 @@ import numpy as np
 
 from scarless.checks.options import check_positive, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
-from scarless.label_frequency.tice.bounds import FoldBounds, label_frequency_bounds
+from scarless.label_frequency.tice.bounds import Found, label_frequency_bounds
 from scarless.label_frequency.tice.codes import MOST_RANGES, RangeTable, cut_into_ranges
 from scarless.numerics.arrays import Vector
 
@@ -28,14 +28,11 @@ class TIcE(LabelFrequencyEstimator):
 
     .. math:: c \ge \frac{L}{T} - \sqrt{\frac{c_0 (1-c_0)(1-\delta)}{\delta\, T}}
 
-    with probability :math:`1-\delta`, where :math:`c_0` is an earlier estimate. A tree is grown towards subsets with
-    many labelled rows; the best bound of its subsets is the estimate. It is near `c` where some subset, describable by
-    ranges of a few attributes, is nearly all positive and has thousands of rows; else it is too low, and the class
-    prior too high. Fast, on large tables and sparse ones too.
-
-    The tree of each fold is grown on that fold alone, and its subsets are judged by all other rows. (In copies of the
-    published code that go around, the rows that judge a subset are cut from those that chose it, which makes the
-    bounds too high.)
+    with probability :math:`1-\delta`, where :math:`c_0` is an earlier estimate. The tree of each fold is grown on that
+    fold alone, towards subsets with many labelled rows, which are judged by all other rows; the best bound is the
+    estimate. It is near `c` where some subset, describable by ranges of a few attributes, is nearly all positive and
+    has thousands of rows; else it is too low, and the class prior too high. Fast, on large and sparse tables too.
+    (Copies of the published code go around where rows that chose a subset also judge it: their bounds are too high.)
 
     Parameters
     ----------
@@ -45,18 +42,15 @@ class TIcE(LabelFrequencyEstimator):
     n_folds : int, default=5
         Number of trees; each is grown on one fold of the rows.
     n_iterations : int, default=2
-        The first takes 1/2 for the label frequency in the variance of the bound, each further one the estimate of the
-        one before.
+        The first takes 1/2 for :math:`c_0`, each further one the estimate of the one before.
     max_splits : int, default=500
         Most nodes that are cut in one tree.
     min_rows : int, default=10
         Subsets with fewer rows give no bound; subsets with no more rows in the tree's own fold are not cut.
     max_bepp : float, default=5
-        A node is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges. A
-        larger value prefers larger subsets.
+        A node is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges.
     delta : float, optional
-        The chance that the bound of one subset is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))` with `n` the
-        number of rows outside the fold.
+        The chance that one bound is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))`, `n` rows outside the fold.
     n_resamples : int, default=0
         0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
     level : float, default=0.95
@@ -68,11 +62,9 @@ class TIcE(LabelFrequencyEstimator):
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`, what the original method estimates: the mean of the last row of `fold_estimates_`, and
-        at least the share of labelled rows.
+        :math:`c = \Pr(s=1|y=1)`: the mean of the last row of `fold_estimates_`, at least the share of labelled rows.
     class_prior_ : float
-        :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
-        (the single-training-set scenario).
+        :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population.
     label_frequency_interval_, class_prior_interval_ : pair of floats
         Where `n_resamples` is above 0. They show noise, not bias; half a table gives lower bounds than a whole one.
     fold_estimates_ : array of shape (n_iterations, n_folds)
@@ -80,9 +72,8 @@ class TIcE(LabelFrequencyEstimator):
     n_splits_ : array of shape (n_iterations, n_folds)
         Number of nodes cut. Where it is `max_splits`, the search was not finished.
     subsets_ : list of BoundingSubset
-        Per fold, the subset that gave the bound of the last iteration: ``ranges`` of its attributes (by name where `X`
-        has names), ``n_rows``, ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is right, nearly all its
-        rows are positive: a look at some of them is a test.
+        Per fold, what gave the last bound: ``ranges`` of attributes (by name where `X` has names), ``n_rows``,
+        ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is right, nearly all its rows are positive.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
@@ -141,9 +132,8 @@ class TIcE(LabelFrequencyEstimator):
                 f"n_ranges must be at most {MOST_RANGES}; got {self.n_ranges}. Fewer, fuller ranges do better."
             )
         check_whole(self.n_folds, "n_folds", at_least=2)
-        check_whole(self.n_iterations, "n_iterations", at_least=1)
-        check_whole(self.max_splits, "max_splits", at_least=1)
-        check_whole(self.min_rows, "min_rows", at_least=1)
+        for name in ("n_iterations", "max_splits", "min_rows"):
+            check_whole(getattr(self, name), name, at_least=1)
         check_positive(self.max_bepp, "max_bepp")
         if self.delta is not None:
             check_share(self.delta, "delta")
@@ -159,29 +149,17 @@ class TIcE(LabelFrequencyEstimator):
         return cut_into_ranges(X, self.n_ranges), s
 
     def _estimate(self, sample: RangeTable, s: Vector, rng: np.random.Generator) -> Estimate:
-        found = label_frequency_bounds(
-            sample,
-            s,
-            rng.permutation(s.size) % self.n_folds,
-            n_iterations=self.n_iterations,
-            max_splits=self.max_splits,
-            min_rows=self.min_rows,
-            max_bepp=self.max_bepp,
-            delta=self.delta,
-        )
+        names = ("n_iterations", "max_splits", "min_rows", "max_bepp", "delta")
+        options = {name: getattr(self, name) for name in names}
+        found = label_frequency_bounds(sample, s, rng.permutation(s.size) % self.n_folds, **options)
+        bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
+        subsets = [self._describe(sample, fold) for fold in found[-1]]
         share = float(s.mean())
-        c = max(float(found.bounds[-1].mean()), share)
+        c = max(float(bounds[-1].mean()), share)
         prior = share / c if c > 0 else 1.0  # a half-sample may be without labelled rows
-        subsets = self._describe(sample, found)
-        return Estimate(prior, {"fold_estimates": found.bounds, "n_splits": found.n_splits, "subsets": subsets})
+        return Estimate(prior, {"fold_estimates": bounds, "n_splits": n_splits, "subsets": subsets})
 
-    def _describe(self, table: RangeTable, found: FoldBounds) -> list[BoundingSubset]:
-        names = getattr(self, "feature_names_in_", None)
-        described = []
-        for subset, bound in zip(found.subsets, found.bounds[-1].tolist(), strict=True):
-            ranges = {}
-            for rank, code in subset.path:
-                j, low, high = table.limits(rank, code)
-                ranges[j if names is None else names[j]] = (low, high)
-            described.append(BoundingSubset(ranges, subset.n_rows, subset.n_labelled, bound))
-        return described
+    def _describe(self, table: RangeTable, found: Found) -> BoundingSubset:
+        names = getattr(self, "feature_names_in_", range(table.low.size))
+        ranges = {names[j]: table.limits(j, code) for j, code in found.subset.path}
+        return BoundingSubset(ranges, found.subset.n_rows, found.subset.n_labelled, found.bound)
