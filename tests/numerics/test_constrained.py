@@ -39,6 +39,9 @@ class Problem:
     def reach(self, direction):
         return self.pair.reach(self.X, self.rows, direction)[0]
 
+    def grams(self):
+        return None
+
     def product(self, beta, direction):
         raise NotImplementedError
 

@@ -20,6 +20,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, Rows, Sums
 
+_FEW = 32  # sparse columns of a block that are quicker dense
 _STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
 
 
@@ -123,7 +124,9 @@ class RelaxedPair:
     def _standardised(self, X: Any) -> Any:
         Z = self.e.take(X)
         if sparse.issparse(Z):
-            return Z.multiply(1.0 / self.unit).tocsr()
+            if Z.shape[1] > _FEW:
+                return Z.multiply(1.0 / self.unit).tocsr()
+            Z = Z.toarray()
         return (np.asarray(Z, dtype=np.float64) - self.shift) / self.unit
 
 
