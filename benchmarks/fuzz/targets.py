@@ -130,7 +130,7 @@ def estimator(caller: Caller, name: str, cls: type) -> None:
     caller.trial.do(f"repr({name})", lambda: (repr(model), str(model)))
     for attribute in ("class_prior_", "label_frequency_", "standard_error_", "interval_"):
         caller.trial.do(f"{name}.{attribute}", lambda attribute=attribute: getattr(model, attribute, None))
-    for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m))]:
+    for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m, None))]:
         if not isinstance(getattr(model, method), type) and not method.endswith("_"):
             with contextlib.suppress(Ended):  # the next method is asked all the same
                 answer = caller.call(f"{name}.{method}", getattr(model, method))
