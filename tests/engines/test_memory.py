@@ -207,6 +207,8 @@ def test_every_so_many_rows_with_their_values():
     X, rows = _data()
     thin = InMemoryEngine(X, rows, n_threads=2).every(3)
     np.testing.assert_array_equal(thin.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[::3])
+    later = InMemoryEngine(X, rows, n_threads=2).every(3, 2)
+    np.testing.assert_array_equal(later.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[2::3])
 
 
 def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():

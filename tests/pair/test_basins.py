@@ -8,7 +8,9 @@ from scipy.special import expit
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import downhill_of_saddle
+from scarless.pair import starts
 from scarless.pair.basins import climb_all
+from scarless.pair.fit import paper_start
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 from scarless.pair.starts import (
@@ -117,6 +119,35 @@ def test_scouts_look_at_a_part_of_the_rows_and_at_no_wide_models(simulated):
     np.testing.assert_array_equal(thin.engine.collect(lambda X, rows: X[:, 0]), pu.X[::2, 0])
     wide = pu._replace(X=np.hstack([pu.X] * 100))
     assert scouted_starts(problem_of(wide, range(400), [2])) == []
+
+
+def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
+    pu = simulated(n=2500)
+    problem = problem_of(pu, [0, 1], [2])
+    parts = [problem.part(500, first=first) for first in (0, 1, 5)]
+    assert all(part.weight == pytest.approx(problem.weight) for part in parts)
+    np.testing.assert_array_equal(parts[1].s, pu.s[1::5])
+    np.testing.assert_array_equal(parts[1].engine.collect(lambda X, rows: X[:, 0]), pu.X[1::5, 0])
+    np.testing.assert_array_equal(parts[0].s, parts[2].s)  # there are five of them
+
+
+def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, monkeypatch):
+    pu = simulated(n=6000)
+    problem = problem_of(pu, [0, 1, 2], [2, 3])
+    whole = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
+    monkeypatch.setattr(starts, "_MANY_ROWS", 5000)
+    monkeypatch.setattr(starts, "_PART_ROWS", 1500)
+    monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.2)
+    ahead = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
+    assert ahead.n_iter_ < whole.n_iter_
+    assert ahead.basins_[0].starts == ("paper",)
+    assert ahead.basins_[0].objective == pytest.approx(whole.basins_[0].objective, abs=2e-6)  # tol is 1e-10 a row
+    np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
+    far = starts.the_papers_start(problem).parameters
+    monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
+    alone = starts.the_papers_start(problem).parameters
+    np.testing.assert_array_equal(alone, paper_start(problem))
+    assert np.abs(far - alone).max() > 0.1
 
 
 def test_one_start_is_the_papers_and_says_so(pu):
