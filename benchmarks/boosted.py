@@ -121,9 +121,10 @@ def table() -> None:
         ]
         best = np.array([run[keys[0]]["mse_f"] for run in runs])
         plain = np.array([run[keys[2]]["mse_f"] for run in runs])
+        ratio = f"{best.mean() / supervised:.2f}" if supervised > 1e-3 else "–"  # it makes no errors
         bias = np.mean([run[keys[0]]["mean_e"] - run["true_mean_e"] for run in runs])
         print(
-            f"| {name} | {len(runs)} | {supervised:.3f} | {' | '.join(cells)} | {best.mean() / supervised:.2f} | "
+            f"| {name} | {len(runs)} | {supervised:.3f} | {' | '.join(cells)} | {ratio} | "
             f"{bias:+.2f} | {(best <= plain).sum()} of {len(runs)} |"
         )
 
