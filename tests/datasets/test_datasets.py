@@ -373,3 +373,8 @@ def test_a_frame_needs_pandas(monkeypatch):
 def test_bundled_is_a_yes_or_a_no():
     with pytest.raises(ValueError, match="bundled must be True or False"):
         dataset_names(bundled=np.array([0.5, 0.5]))
+
+
+def test_a_seed_below_zero():
+    with pytest.raises(ValueError, match="random_state must be None, a whole number of at least 0"):
+        load_simulated(random_state=-1)

@@ -119,7 +119,7 @@ def load_simulated(n_rows: int = 2000, n_attributes: int = 10, *, random_state: 
 
 
 def _stream(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return np.random.default_rng(np.random.SeedSequence(int(random_state), spawn_key=(_SIMULATED_STREAM,)))
     return check_random_stream(random_state)
 

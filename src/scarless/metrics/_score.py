@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.checks.vectors import FloatVector, check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
 from scarless.metrics._weighting import Weighting, check_options, targets
 from scarless.metrics.risk import effective_sample_size
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 
@@ -196,7 +196,7 @@ def _freedom(squares: FloatVector) -> float:
 
 
 def _quantile(freedom: float, level: float) -> float:
-    return float(ndtri((1 + float(level)) / 2) if math.isinf(freedom) else stdtrit(freedom, (1 + float(level)) / 2))
+    return quantile(float(level)) if math.isinf(freedom) else -float(stdtrit(freedom, (1 - float(level)) / 2))
 
 
 def student_interval(value: float, error: float, freedom: float, level: float, *, logarithmic: bool = False) -> Answer:

@@ -19,7 +19,7 @@ from scarless.metrics._rows import check_fraction, check_judged_predictions, is_
 from scarless.metrics._score import Score
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.costs import Cost
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.risk import weighted_cost
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
@@ -134,7 +134,7 @@ def risk_interval(
     else:
         _check_some_label(labels, method)
         if method == "normal":
-            half = float(ndtri((1 + level) / 2)) * error
+            half = quantile(level) * error
             interval = Interval(estimate - half, estimate + half)
         else:
             interval = _bca(costs, weight, level, n_resamples, random_state)
@@ -216,7 +216,7 @@ def _bca(costs: FloatVector, weight: FloatVector, level: float, n_resamples: int
     below = np.count_nonzero(means < estimate) + 0.5 * np.count_nonzero(means == estimate)
     bias = ndtri((below + 0.5) / (n_resamples + 1))  # never infinite
     acceleration = float(((centred / scale) ** 3).sum()) / 6.0
-    shifted = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+    shifted = bias + np.array([-quantile(level), quantile(level)])
     # Beyond its pole the formula would turn around; its limit there is the extreme sample.
     slowed = np.maximum(1.0 - acceleration * shifted, np.finfo(float).tiny ** 0.5)
     low, high = np.quantile(means, ndtr(bias + shifted / slowed))

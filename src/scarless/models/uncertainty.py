@@ -11,9 +11,9 @@ from scarless.checks.options import check_choice, check_share
 from scarless.checks.tables import check_table
 from scarless.models._summary import Block, Summary, collinear_remarks
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
-from scarless.pair.inference import PairInference, quantile
+from scarless.pair.inference import PairInference
 from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
 

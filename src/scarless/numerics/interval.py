@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from scipy.special import ndtri
+
 
 class Interval(NamedTuple):
     """The ends of an interval of one number: ``low, high = interval``.
@@ -17,3 +19,14 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def quantile(level: float) -> float:
+    """Return how many standard errors an interval reaches to each side; finite also for the level nearest to 1.
+
+    Examples
+    --------
+    >>> round(quantile(0.95), 6), round(quantile(0.9999999999999999), 6)
+    (1.959964, 8.292362)
+    """
+    return -float(ndtri((1.0 - level) / 2.0))

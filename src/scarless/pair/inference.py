@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit, ndtri
+from scipy.special import logit
 
 from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
@@ -199,8 +199,3 @@ def pair_inference(
 def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:
     """Return the penalty's weight on the square of each parameter of both models."""
     return np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])
-
-
-def quantile(level: float) -> float:
-    """Return how many standard errors an interval reaches to each side."""
-    return float(ndtri((1.0 + level) / 2.0))

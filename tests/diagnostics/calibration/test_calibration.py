@@ -445,3 +445,11 @@ def test_wrong_rows_are_told():
         class_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=[1, 1, 1, -1])
     with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         label_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=np.zeros(4))
+
+
+def test_the_level_nearest_to_one_has_ends():
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    found = label_calibration((rng.random(300) < 0.5 * p).astype(int), p, propensity=0.5, level=np.nextafter(1.0, 0.0))
+    assert np.isfinite(found.low).all()
+    assert np.isfinite(found.high).all()

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.scored import check_scored
@@ -26,6 +25,7 @@ from scarless.numerics.calibration import (
     equal_widths,
     score_interval,
 )
+from scarless.numerics.interval import quantile
 from scarless.outside.extras import need
 
 STRATEGIES = ("quantile", "uniform")
@@ -222,7 +222,7 @@ def _calibration(
     most = check_whole(n_bins, "n_bins", at_least=1)
     bins = equal_counts(f, most, w) if by_counts else equal_widths(f, most)
     rows = binned(f, e, s, bins, w)
-    low, high = score_interval(rows, float(ndtri((1.0 + check_share(level, "level")) / 2.0)))
+    low, high = score_interval(rows, quantile(check_share(level, "level")))
     error, expected = calibration_error(rows)
     test = chi_square(f, e, s, bins, w)
     return Calibration(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from scipy.stats import chi2
 
 from scarless.checks.options import check_choice, check_share
@@ -16,6 +15,7 @@ from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
+from scarless.numerics.interval import quantile
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 
@@ -263,7 +263,7 @@ def _table(
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
     p = chi2.sf(statistic, 1)
-    half = ndtri(0.5 + 0.5 * level) * error
+    half = quantile(level) * error
     order = np.argsort(-statistic, kind="stable")  # NaN is sorted last
     names = roles.names + roles.left_out
     return LabellingAttributes(

@@ -23,9 +23,9 @@ from scarless.diagnostics.uncertainty._directions import (
 from scarless.models.uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
-from scarless.pair.inference import PairInference, quantile
+from scarless.pair.inference import PairInference
 from scarless.pair.rows import all_labelled
 
 _LEVEL = 0.95

@@ -17,10 +17,10 @@ from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
-from scarless.pair.inference import PairInference, pair_inference, quantile
+from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
