@@ -27,6 +27,6 @@ def quantile(level: float) -> float:
     Examples
     --------
     >>> round(quantile(0.95), 6), round(quantile(0.9999999999999999), 6)
-    (1.959964, 8.292362)
+    (1.959964, 8.292361)
     """
     return -float(ndtri((1.0 - level) / 2.0))
