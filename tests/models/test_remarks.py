@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import identifiability_report
 from scarless.numerics.uncertainty import collinear_columns
 
@@ -121,3 +121,12 @@ def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
         assert eval(repr(kind()), {kind.__name__: kind}).get_params() == kind().get_params()
         assert repr(clone(kind(**names))) == repr(kind(**names))
     assert "SCAR" not in repr(make_pipeline(StandardScaler(), SAREMClassifier()))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", [SAREMClassifier, SAREMClassifierCV, SARStackingClassifier])
+def test_a_handful_of_labels_is_told_of(pu, kind):
+    rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
+    told = "Only 6 labelled rows: from so few"
+    assert told in " ".join(str(kind(propensity_attributes=[2]).fit(pu.X[rows], pu.s[rows]).summary()).split())
+    assert "from so few" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())

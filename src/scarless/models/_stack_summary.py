@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from scarless.checks.options import check_share
+from scarless.models._summary import few_labels_remarks
 from scarless.models.uncertainty import ONE_PROPENSITY, attribute_names
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
@@ -146,7 +147,7 @@ def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
     columns = model._e_columns
     names = [*attribute_names(model)[columns], "intercept"] if found.e.size == columns.size + 1 else ["intercept"]
     remarks = ["The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."]
-    remarks += found.levels.remarks()
+    remarks += [*found.levels.remarks(), *few_labels_remarks(model._labelled)]
     if columns.size == 0:
         remarks.append(ONE_PROPENSITY)
     return StackSummary(

@@ -16,6 +16,8 @@ from scarless.outside.extras import need
 _LONGEST_NAME = 40
 _SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
 
+_FEW_LABELS = 10  # below, held-out logits are hardly more than noise
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -182,6 +184,22 @@ class Summary:
             f"<div><h4>{escape(self.title)}</h4><table>{facts}</table>"
             f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
         )
+
+
+def few_labels_remarks(labelled: float) -> list[str]:
+    """Say that intervals from a handful of labels are too short.
+
+    Examples
+    --------
+    >>> few_labels_remarks(4.0)[0][:23], few_labels_remarks(40.0)
+    ('Only 4 labelled rows: f', [])
+    """
+    if labelled >= _FEW_LABELS:
+        return []
+    return [
+        f"Only {_count(labelled)} labelled rows: from so few, intervals of class prior and label frequency are often "
+        "far too short, and neither number should be relied on."
+    ]
 
 
 def collinear_remarks(of_models: dict[tuple[str, ...], list[str]], *, penalised: bool) -> list[str]:

@@ -15,6 +15,7 @@ from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models._stack_summary import MemberSummary, StackSummary
+from scarless.models._summary import few_labels_remarks
 from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.interval import Interval
@@ -349,8 +350,7 @@ class SARStackingClassifier(PairClassifier):
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _remarks(self) -> list[str]:
-        remarks = self.relaxation_.levels.remarks()
-        remarks = []
+        remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
         if self._only_sparse:
             remarks.append(
                 "X was sparse, which boosting cannot read: of the default members only the logistic model was fitted. "

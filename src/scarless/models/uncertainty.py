@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
 from scarless.checks.tables import check_table
-from scarless.models._summary import Block, Summary, collinear_remarks
+from scarless.models._summary import Block, Summary, collinear_remarks, few_labels_remarks
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
@@ -219,6 +219,7 @@ class InferenceMixin:
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
         remarks = [remark for levels in self._levels[:1] for remark in levels.remarks()]
+        remarks += few_labels_remarks(float(self._known_inference().sums.labelled))
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)
         if self._known_inference().exchangeable:
