@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.checks.attributes import check_attributes, levels_of, nearest_name
+from scarless.checks.attributes import check_attributes
+from scarless.checks.raw_names import nearest_name
 
 NAMES = ["age", "visits", "income", "region"]
 
