@@ -160,13 +160,13 @@ def _check_entry(value: Any, parameter: str) -> Any:
     )
 
 
-def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[Any, ...]:
-    """Return a mask; one that pandas has names for is told by these, in whatever order they are."""
+def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[bool, ...] | frozenset[str]:
+    """Return a mask; where pandas has names for its values, in whatever order, the set of those that are chosen."""
     labels = [] if index is None or callable(index) else list(index)
     if not any(values):
         raise ValueError(_nothing(parameter))
     if labels and all(isinstance(label, str) for label in labels):
-        return tuple(label for label, value in zip(labels, values, strict=True) if value)
+        return frozenset(label for label, value in zip(labels, values, strict=True) if value)
     return tuple(bool(value) for value in values)
 
 

@@ -41,7 +41,11 @@ class Family(NamedTuple):
 
 
 class SeveralAttributes(ValueError):
-    """Columns that begin with a raw name, and seem to come from more than one attribute."""
+    """Columns that begin with a raw name, and seem to come from more than one attribute: one group for each."""
+
+    def __init__(self, groups: list[list[int]], names: Sequence[Any], longer: str = "") -> None:
+        self.groups = groups
+        super().__init__(_several([[names[j] for j in group] for group in groups], longer))
 
 
 def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozenset()) -> Family | None:
@@ -77,7 +81,7 @@ def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozens
     if not found:
         return None
     if len(found) > 1:
-        raise SeveralAttributes(_several([[names[j] for j, _ in members] for members in found.values()]))
+        raise SeveralAttributes([[j for j, _ in members] for members in found.values()], names)
     ((_, separator), members), *_ = found.items()
     family = Family(name, [j for j, _ in members], [level for _, level in members], separator)
     _refuse_longer_names(family, names)
@@ -114,13 +118,13 @@ def _longer_names(level: str, separator: str) -> Iterator[str]:
 def _refuse_longer_names(family: Family, names: Sequence[Any]) -> None:
     beginnings = [list(_longer_names(level, family.separator)) for level in family.levels]
     shared = Counter(beginning for each in beginnings for beginning in each)
-    groups: dict[str, list[Any]] = {}
+    groups: dict[str, list[int]] = {}
     for j, each in zip(family.columns, beginnings, strict=True):
         longer = next((beginning for beginning in each if shared[beginning] > 1), "")
-        groups.setdefault(longer, []).append(names[j])
+        groups.setdefault(longer, []).append(j)
     longer = next((each for each in groups if each), "")
     if longer:
-        raise SeveralAttributes(_several(list(groups.values()), f"{family.name}{family.separator}{longer}"))
+        raise SeveralAttributes(list(groups.values()), names, f"{family.name}{family.separator}{longer}")
 
 
 def _several(groups: list[list[Any]], longer: str = "") -> str:
@@ -196,10 +200,10 @@ def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
     words = {str(word).lower(): word for word in (*_beginnings(names), *names)}
     for near in get_close_matches(str(name).lower(), words, n=6):
         word = words[near]
-        family = _family_around(word, names, X)
-        if family is not None:
-            columns = quoted([names[j] for j in family.columns])
-            return f"Did you mean {family.name!r} (its columns {columns})?"
+        raw, columns = _attribute_of(word, names, X)
+        if columns:
+            listed = quoted([names[j] for j in columns])
+            return f"Did you mean {raw!r} (its columns {listed})?" if raw else f"Did you mean all of {listed}?"
         if word in names:
             return f"Did you mean {word!r}?"
     return f"Its columns are {quoted(names)}."
@@ -214,25 +218,28 @@ def _beginnings(names: Sequence[Any]) -> list[str]:
     return [beginning for beginning, times in count.items() if times > 1 and beginning]
 
 
-def _family_around(word: Any, names: Sequence[Any], X: Any) -> Family | None:
-    """Return the attribute that a word names, or that a column of that name is a level of."""
+def _attribute_of(word: Any, names: Sequence[Any], X: Any) -> tuple[str, list[int]]:
+    """Return the attribute that a word names, or that a column of that name is a level of; no columns: neither.
+
+    Columns without a name are levels of an attribute whose name would be taken for that of others too.
+    """
     if word not in names:
-        return _unless_several(word, names)
-    known = [str(word)[start:] for start in _starts(str(word))]
-    raw = [each[: match.start()] for each in known for match in _SEPARATOR.finditer(each)]
-    for beginning in sorted(raw, key=len, reverse=True):
-        family = _unless_several(beginning, names)
-        if (
-            family is not None
-            and len(family.columns) > 1
-            and (X is None or _most_and_fewest(X, family.columns)[0] <= 1)
-        ):
-            return family
-    return None
+        groups = _groups_of(word, names)
+        return word, groups[0] if len(groups) == 1 else []
+    place = list(names).index(word)
+    bare = [str(word)[start:] for start in _starts(str(word))]
+    for raw in sorted((each[: m.start()] for each in bare for m in _SEPARATOR.finditer(each)), key=len, reverse=True):
+        groups = [] if raw in names else _groups_of(raw, names)
+        group = next((group for group in groups if place in group), [])
+        if len(group) > 1 and (X is None or _most_and_fewest(X, group)[0] <= 1):
+            return raw if len(groups) == 1 else "", group
+    return "", []
 
 
-def _unless_several(name: str, names: Sequence[Any]) -> Family | None:
+def _groups_of(name: str, names: Sequence[Any]) -> list[list[int]]:
+    """Return the columns that begin with a raw name, one group for each attribute that they seem to come from."""
     try:
-        return None if name in names else find_family(name, names)
-    except SeveralAttributes:
-        return None
+        family = find_family(name, names)
+    except SeveralAttributes as error:
+        return error.groups if len(error.groups) > 1 else []
+    return [] if family is None else [family.columns]

@@ -84,7 +84,8 @@ class GeometricMeanSAR(LabellingMechanism):
         The range of propensities, ``0 < low < high <= 1``.
     signs : sequence of +1 and -1, optional
         One per column, in the order of `attributes`, the columns of an encoded attribute in the table's order; -1
-        means that the column lowers the propensity. All +1 by default.
+        means that the column lowers the propensity. All +1 by default. Levels of one attribute, all of them there and
+        of one sign, together change nothing: exactly one is 1.
     ranges : sequence of (minimum, maximum), optional
         The scale of each column, in the same order. By default those of the X that `propensity` is given, so that the
         same row may have another propensity in another X: use `fitted` where training and test rows shall share one
