@@ -1,7 +1,7 @@
 """Tables of attributes -> checked arrays: dense or CSR, float32 or float64, finite, names kept."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -12,14 +12,14 @@ from scarless.checks.kinds import refuse_masked, refuse_unread
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
-_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
 
 
-def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool, values: bool = True) -> Any:
     """Return `X` (and `y`, where given) as arrays that the numerics can use, or a clear error.
 
     Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
-    stays CSR, a memory map stays one.
+    stays CSR, a memory map stays one. Without `values` only the kind of table is checked, and no number looked at.
     """
     _refuse_odd(X)
     _refuse_text(X)
@@ -33,14 +33,15 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
         X = validate_data(estimator, X, **options)
     else:
         X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
-    _check_finite(X, getattr(estimator, "feature_names_in_", None))
+    if values:
+        _check_finite(X, getattr(estimator, "feature_names_in_", None))
     return X if y is None else (X, y)
 
 
 def check_numeric(X: Any) -> Any:
     """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
     _refuse_odd(X)
-    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in _LARGEST:
+    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in LARGEST:
         return X
     _refuse_text(X)
     names = getattr(X, "columns", None)
@@ -136,7 +137,7 @@ def _is_text(column: Any, kind: str) -> bool:
 def _check_finite(X: Any, names: Any) -> None:
     """Raise with row and column of the first value that is missing, infinite or beyond use."""
     data = X.data.reshape(-1, 1) if sparse.issparse(X) else X
-    largest = _LARGEST[np.dtype(X.dtype)]
+    largest = LARGEST[np.dtype(X.dtype)]
     for start in range(0, data.shape[0], _CHUNK_ROWS):
         chunk = data[start : start + _CHUNK_ROWS]
         if chunk.size == 0 or max(chunk.max(), -chunk.min()) <= largest:  # False for NaN
@@ -152,6 +153,11 @@ def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) 
         value = float(X.data[entry])
     else:
         value = float(X[row, column])
+    refuse_value(value, row, column, names, largest, X.dtype)
+
+
+def refuse_value(value: float, row: int, column: int, names: Any, largest: float, dtype: Any) -> NoReturn:
+    """Raise for a number that no model can use, and say where it is."""
     where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})")
     if np.isnan(value):
         raise ValueError(
@@ -161,7 +167,7 @@ def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) 
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
     raise ValueError(
-        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {X.dtype}. "
+        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {dtype}. "
         "Scale the columns, e.g. with sklearn.preprocessing.StandardScaler."
     )
 

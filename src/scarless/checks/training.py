@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from scarless.checks.labels import FloatVector, LabelCoding, check_labels, check_observed, warn_of_leak
+from scarless.checks.labels import FloatVector, LabelCoding, check_labels, check_observed, need_labels, warn_of_leak
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, check_table
 
@@ -20,11 +20,7 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
 
     Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None. "
-            "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
-        )
+    need_labels(y, type(estimator).__name__)
     observed = check_observed(y)
     if inner is None:
         table, labels = check_table(estimator, X, observed, reset=True)

@@ -4,7 +4,7 @@ Every check returns a clean float64 vector or raises a ``ValueError`` that says 
 what came, and what to do.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ FloatVector = NDArray[np.float64]
 
 # Beyond these, sums over rows, of squares too, leave the range of a float64.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-_LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
 
 
 def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
@@ -124,10 +124,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     weight = check_vector(sample_weight, "sample_weight", n_rows=n_rows)
     bad = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
     if bad.size:
-        raise ValueError(
-            f"sample_weight must be finite and at least 0; {bad.size} of {weight.size} values are not "
-            f"(first: sample_weight[{bad[0]}] = {weight[bad[0]]:g})."
-        )
+        refuse_weight(bad.size, weight.size, int(bad[0]), float(weight[bad[0]]))
     if not weight.any():
         raise ValueError("sample_weight is zero for every row; at least one row must count.")
     largest = float(weight.max())
@@ -149,13 +146,26 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     """
     weight = check_weight(sample_weight, n_rows=n_rows)
     largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
+    refuse_extreme_counts(largest)
+    return np.where(weight < LOST * largest, 0.0, weight)
+
+
+def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float) -> NoReturn:
+    """Raise for weights that are negative, infinite or missing."""
+    raise ValueError(
+        f"sample_weight must be finite and at least 0; {n_bad} of {n_rows} values are not "
+        f"(first: sample_weight[{first}] = {value:g})."
+    )
+
+
+def refuse_extreme_counts(largest: float) -> None:
+    """Raise where the largest weight is one whose sums leave the range of numbers."""
     if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
             f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
             "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
         )
-    return np.where(weight < _LOST * largest, 0.0, weight)
 
 
 def check_random_stream(random_state: Any) -> np.random.Generator:

@@ -10,7 +10,7 @@ where `z` are the propensity attributes, standardised, and `v` is what else is k
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -130,17 +130,32 @@ class RelaxedPair:
         return (np.asarray(Z, dtype=np.float64) - self.shift) / self.unit
 
 
-def centre_of(u: Vector, w: Vector) -> float:
-    r"""Return the mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least.
+class CentreSums(NamedTuple):
+    """Sums over rows for the centre of held-out logits."""
+
+    products: Any
+    weight: Any
+    total: Any
+    everything: Any
+
+    @property
+    def centre(self) -> float:
+        """The mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least."""
+        return float(self.products / self.weight if self.weight > 0 else self.total / self.everything)
+
+
+def centre_sums(X: Any, rows: Rows) -> CentreSums:
+    """Return the sums for the centre of the logits ``u``.
 
     Examples
     --------
-    >>> round(centre_of(np.array([-1.0, 1.0, 600.0]), np.ones(3)), 12)
+    >>> round(centre_sums(None, {"u": np.array([-1.0, 1.0, 600.0]), "w": np.ones(3)}).centre, 12)
     0.0
     """
+    u, w = rows["u"], rows["w"]
     half = np.exp(-0.5 * np.abs(u))
     weight = w * (half / (1.0 + half**2)) ** 2
-    return float(weight @ u) / float(weight.sum()) if weight.any() else float(w @ u) / float(w.sum())
+    return CentreSums(weight @ u, weight.sum(), w @ u, w.sum())
 
 
 def _isolate(matrix: Matrix, i: int) -> None:

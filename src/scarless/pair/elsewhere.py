@@ -42,7 +42,7 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
     paper = Start(_PAPER, found.basin.parameters)
     with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
         climbs = climb_all(part, [paper, all_positive_start(part)], tol=_ROUGH, max_iter=_STEPS)
-    times = problem.s.size / part.s.size
+    times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
         rival = _rival(part, climbs, times)
         if rival is None:

@@ -180,7 +180,7 @@ def pair_inference(
     already. Otherwise, and where
     it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
     """
-    engine, f, e = problem.rows, problem.f, problem.e
+    engine, f, e = problem.engine, problem.f, problem.e
     sums = problem.sums(beta_f, beta_e) if sums is None else sums
     noise, expected = _NOISE[np.dtype(engine.dtype)], False
     if problem.n_parameters > WIDEST_MATRIX:
@@ -192,7 +192,7 @@ def pair_inference(
             information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
             if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
                 information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
-    n_rows, penalties = int(np.count_nonzero(problem.w)), (problem.C, problem.propensity_C)
+    n_rows, penalties = int(problem.totals.n_rows), (problem.C, problem.propensity_C)
     return PairInference(f, e, beta_f, beta_e, *penalties, n_rows, sums, information, expected, noise, problem.audits)
 
 

@@ -97,14 +97,16 @@ class LogisticLearner:
         if self.beta is None:
             refuse_gaps(X.data if sparse.issparse(X) else X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
-        self.solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
+        engine = engine_of(X, t=t, w=w)
+        self.solution = fit_targets(engine, all_columns(engine), start=self.beta, **options)
         self.beta = self.solution.parameters
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
         X = check_numeric(X)
         assert self.beta is not None
-        p = predict(engine_of(X), all_columns(X), self.beta)
+        engine = engine_of(X)
+        p = predict(engine, all_columns(engine), self.beta)
         refuse_gaps(p)
         return p
 
