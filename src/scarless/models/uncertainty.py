@@ -271,8 +271,8 @@ def known_inference(model: Any) -> PairInference:
     if inference is None:
         raise ValueError(
             f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
-            "models at its maximum (classifier=None, propensity_model=None, solver='newton', refit=False). For other "
-            "fits use scarless.diagnostics.bootstrap_intervals."
+            "models at its maximum (estimator=None, propensity_estimator=None, solver='newton', refit=False). For "
+            "other fits use scarless.diagnostics.bootstrap_intervals."
         )
     inference.needed_information()
     return inference

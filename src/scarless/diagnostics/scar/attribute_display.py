@@ -71,7 +71,7 @@ class LabellingAttributesDisplay(Display):
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
         per: str = "deviation",
-        classifier: Any = None,
+        estimator: Any = None,
         n_folds: int = 5,
         level: float = 0.95,
         random_state: Any = None,
@@ -84,7 +84,7 @@ class LabellingAttributesDisplay(Display):
 
         Parameters
         ----------
-        X, s, propensity_attributes, classification_attributes, classifier, n_folds, level, random_state, pos_label
+        X, s, propensity_attributes, classification_attributes, estimator, n_folds, level, random_state, pos_label
             As in `labelling_attributes`.
         per : {"unit", "deviation"}, default="deviation"
             As in `labelling_attributes`, where the default is "unit".
@@ -100,7 +100,7 @@ class LabellingAttributesDisplay(Display):
             propensity_attributes=propensity_attributes,
             classification_attributes=classification_attributes,
             per=per,
-            classifier=classifier,
+            estimator=estimator,
             n_folds=n_folds,
             level=level,
             random_state=random_state,

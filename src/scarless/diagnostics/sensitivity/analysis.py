@@ -129,7 +129,7 @@ class Sensitivity:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        estimator: Any,
         X: Any,
         s: ArrayLike | None = None,
         *,
@@ -140,7 +140,7 @@ class Sensitivity:
 
         Parameters
         ----------
-        model : fitted classifier
+        estimator : fitted classifier
             One with ``predict_propensity`` (`SAREMClassifier`, `SCARClassifier`, `StratifiedSCARClassifier`), or a
             `PropensityWeightedClassifier`.
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
@@ -159,7 +159,7 @@ class Sensitivity:
         index = index_of(X)
         for name, values in (("s", s), ("propensity", propensity)):
             check_row_order(values, name, index)
-        f, e, coding = fitted_values(model, X, propensity)
+        f, e, coding = fitted_values(estimator, X, propensity)
         labels = None if s is None else coding.encode(s, "s")
         made = cls(f * e, e, s=labels, sample_weight=sample_weight, row_names=index)
         made._rows = replace(made._rows, coding=coding)
