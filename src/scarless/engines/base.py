@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.engines.units import Units
+from scarless.numerics.arrays import Vector
 
-Rows = dict[str, NDArray[np.float64]]
+Rows = dict[str, Vector]
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
 
@@ -48,11 +48,11 @@ class Engine(Protocol):
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
         ...
 
-    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
+    def collect(self, row_function: Callable[..., Vector], *parameters: Any) -> Vector:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
         ...
 
-    def with_rows(self, **columns: NDArray[np.float64]) -> "Engine":
+    def with_rows(self, **columns: Vector) -> "Engine":
         """Return an engine over the same X with other values per row; X is shared, not copied."""
         ...
 

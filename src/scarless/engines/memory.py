@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.engines.base import Rows, Sums
 from scarless.engines.blas import BLAS
 from scarless.engines.units import Reading, Units
+from scarless.numerics.arrays import Vector
 
 # A block of this many numbers stays in a core's cache together with its scaled copy.
 _BLOCK_NUMBERS = 131_072
@@ -84,7 +84,7 @@ class InMemoryEngine:
         engine.reading, engine._converted = self.reading._replace(units=None), self.units
         return engine
 
-    def with_rows(self, **columns: NDArray[np.float64]) -> "InMemoryEngine":
+    def with_rows(self, **columns: Vector) -> "InMemoryEngine":
         """Return an engine over the same X with other values per row."""
         engine = InMemoryEngine(
             self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads, reading=self.reading
@@ -108,10 +108,10 @@ class InMemoryEngine:
 
         return _add_up(self._map(lane_sum, self._lanes()))
 
-    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
+    def collect(self, row_function: Callable[..., Vector], *parameters: Any) -> Vector:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
 
-        def lane_values(blocks: list[slice]) -> NDArray[np.float64]:
+        def lane_values(blocks: list[slice]) -> Vector:
             return np.concatenate([row_function(*self._block(block), *parameters) for block in blocks])
 
         return np.concatenate(list(self._map(lane_values, self._lanes())))

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models._stack_summary import crossed_summary
+from scarless.models.stack_summary import crossed_summary
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design

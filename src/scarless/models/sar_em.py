@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.models._pair import means_all
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
@@ -14,7 +13,7 @@ from scarless.diagnostics.calibration.curves import (
     label_calibration,
 )
 from scarless.metrics.predictions import answers_of
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 
 
 class _ReliabilityDiagram(Display):

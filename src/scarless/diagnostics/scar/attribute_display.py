@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import UNIT_WORDS, LabellingAttributes, labelling_attributes
+from scarless.numerics.arrays import ArrayLike
 
 
 class LabellingAttributesDisplay(Display):

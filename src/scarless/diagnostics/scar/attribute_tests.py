@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from scarless.checks.options import check_choice, check_share
@@ -13,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
 from scarless.outside.extras import need

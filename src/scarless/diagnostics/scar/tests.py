@@ -5,7 +5,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import chi2
 
@@ -14,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,

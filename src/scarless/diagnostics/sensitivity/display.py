@@ -4,12 +4,12 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import shown
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.sensitivity.results import SensitivityCurve, TippingPoint
+from scarless.numerics.arrays import ArrayLike
 
 N_GAMMAS = 61
 TOP = 10.0  # of the axis, where no conclusion asks for more

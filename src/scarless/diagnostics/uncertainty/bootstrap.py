@@ -10,7 +10,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
@@ -22,7 +21,7 @@ from scarless.checks.row_names import index_of
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
@@ -74,7 +73,7 @@ class BootstrapIntervals:
     n_not_converged: int
     errors: dict[str, int]
     intervals: dict[str, BootstrapInterval]
-    samples: dict[str, NDArray[np.float64]]
+    samples: dict[str, Vector]
     attributes: tuple[str, ...]
     rows: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.diagnostics.uncertainty._directions import (
+from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     NAMED,
     PROPENSITY,

@@ -6,7 +6,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from scarless.checks.options import check_share, shown
@@ -16,7 +15,7 @@ from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
