@@ -72,7 +72,7 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
         scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, 5, np.random.default_rng(seed))
         methods = estimators(seed, "precomputed")
         for method in missing:
-            table = scores[:, None] if hasattr(methods[method], "classifier") else X
+            table = scores[:, None] if hasattr(methods[method], "estimator") else X
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # estimates at the edge of what is possible
                 seconds, found = timed(lambda e=methods[method], table=table, s=s: e.fit(table, s))

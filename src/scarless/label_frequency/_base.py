@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, get_tags
 
@@ -16,7 +15,7 @@ from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_random_stream
 from scarless.engines.blas import BLAS
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
 

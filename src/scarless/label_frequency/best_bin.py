@@ -24,7 +24,7 @@ class BestBinEstimator(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`.
         "precomputed": `X` is one column of out-of-fold scores, any numbers, higher for rows that are more likely
         labelled. None: for a dense table ``HistGradientBoostingClassifier`` (``learning_rate=0.05,
@@ -82,7 +82,7 @@ class BestBinEstimator(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         delta: float = 0.1,
         gamma: float = 0.01,
@@ -92,7 +92,7 @@ class BestBinEstimator(ScoreEstimator):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.delta = delta
         self.gamma = gamma
         self.n_folds = n_folds

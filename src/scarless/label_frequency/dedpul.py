@@ -26,7 +26,7 @@ class DEDPUL(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`, as
         log-odds. "precomputed": `X` is one column of out-of-fold scores, higher for rows that are more likely
         labelled; read as probabilities if all lie in [0, 1], else as log-odds. None: for a dense table
@@ -78,7 +78,7 @@ class DEDPUL(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         n_folds: int = 5,
         n_resamples: int = 0,
@@ -86,7 +86,7 @@ class DEDPUL(ScoreEstimator):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.n_folds = n_folds
         self.n_resamples = n_resamples
         self.level = level

@@ -29,7 +29,7 @@ class ElkanNoto(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows. It needs `predict_proba`, and should be calibrated.
         "precomputed": `X` is one column of probabilities of being labelled, out of fold. None: for a dense table
         ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
@@ -76,7 +76,7 @@ class ElkanNoto(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         variant: str = "e1",
         n_folds: int = 5,
@@ -85,7 +85,7 @@ class ElkanNoto(ScoreEstimator):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.variant = variant
         self.n_folds = n_folds
         self.n_resamples = n_resamples

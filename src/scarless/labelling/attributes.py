@@ -8,12 +8,12 @@ from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scarless.checks.attributes import nearest_name, warn_of_numbered_columns
 from scarless.checks.kinds import refuse_masked, refuse_unread
-from scarless.checks.vectors import FloatVector, check_vector
+from scarless.checks.vectors import check_vector
+from scarless.numerics.arrays import Array, Vector
 
 Attribute: TypeAlias = str | int
 
@@ -93,7 +93,7 @@ def _shape_of_lists(X: Any) -> tuple[int, ...]:
         raise ValueError(f"X must be a table with rows of equal length; NumPy can make none of it: {error}.") from error
 
 
-def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
+def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[Array]:
     """Return each attribute's values as they are, numbers or not.
 
     A string is a column name, an integer a position, as in scikit-learn's ``ColumnTransformer``.
@@ -108,7 +108,7 @@ def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[A
     return columns
 
 
-def columns_at(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
+def columns_at(X: Any, attributes: Sequence[Attribute]) -> list[Array]:
     """Return each attribute's values, where it is known that numbers are positions.
 
     Examples
@@ -127,7 +127,7 @@ def columns_at(X: Any, attributes: Sequence[Attribute]) -> list[NDArray[Any]]:
     return list(table[:, _check_positions(attributes, table.shape[1])].T)
 
 
-def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> NDArray[np.float64]:
+def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> Vector:
     """Return the attributes as a float64 matrix, one column each; every value must be a finite number.
 
     Examples
@@ -142,7 +142,7 @@ def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> NDArray[np.floa
     )
 
 
-def _check_finite(values: NDArray[Any], name: str) -> FloatVector:
+def _check_finite(values: Array, name: str) -> Vector:
     vector = check_vector(values, name)
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
@@ -173,7 +173,7 @@ def _check_position(position: int, n_columns: int) -> int:
     return position
 
 
-def _frame_column(X: Any, attribute: Attribute) -> NDArray[Any]:
+def _frame_column(X: Any, attribute: Attribute) -> Array:
     names = list(X.columns)
     name: Any = attribute
     if not isinstance(attribute, str):

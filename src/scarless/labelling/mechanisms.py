@@ -5,10 +5,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.options import check_flag, shown
-from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
 from scarless.labelling.base import (
     Assumption,
@@ -19,6 +17,7 @@ from scarless.labelling.base import (
     require_class_probability,
 )
 from scarless.labelling.formulas import gap_share, geometric_mean, logistic, power_curve
+from scarless.numerics.arrays import Vector
 
 Range = tuple[float, float]
 
@@ -54,7 +53,7 @@ class SCAR(LabellingMechanism):
         """``"SCAR"``."""
         return "SCAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> float:
+    def _propensity(self, X: Any, p: Vector | None) -> float:
         return self.label_frequency
 
 
@@ -134,7 +133,7 @@ class GeometricMeanSAR(LabellingMechanism):
         """Return a copy whose `ranges` are the minima and maxima of `X`, in place of any that it had."""
         return replace(self, ranges=_find_ranges(attribute_matrix(X, self.attributes), self.attributes))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         values = attribute_matrix(X, self.attributes)
         ranges = _find_ranges(values, self.attributes) if self.ranges is None else self.ranges
         bottom, top = np.asarray(ranges).T
@@ -200,7 +199,7 @@ class LogisticSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         values = attribute_matrix(X, self.attributes)
         return logistic(self.intercept + values @ np.asarray(self.coefficients), self.low, self.high)
 
@@ -275,7 +274,7 @@ class ProbabilisticGap(LabellingMechanism):
         """``"SNAR"``."""
         return "SNAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 
@@ -322,7 +321,7 @@ def _check_ranges(ranges: Sequence[Range], attributes: Sequence[Attribute]) -> t
     return tuple(checked)
 
 
-def _find_ranges(values: NDArray[np.float64], attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+def _find_ranges(values: Vector, attributes: Sequence[Attribute]) -> tuple[Range, ...]:
     if not len(values):
         raise ValueError("X has no rows to take the attributes' minima and maxima from; give ranges=.")
     found = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
@@ -335,7 +334,7 @@ def _find_ranges(values: NDArray[np.float64], attributes: Sequence[Attribute]) -
     return found
 
 
-def _check_inside(values: NDArray[np.float64], ranges: Sequence[Range], attributes: Sequence[Attribute]) -> None:
+def _check_inside(values: Vector, ranges: Sequence[Range], attributes: Sequence[Attribute]) -> None:
     for attribute, column, (bottom, top) in zip(attributes, values.T, ranges, strict=True):
         bad = np.flatnonzero((column < bottom) | (column > top))
         if bad.size:

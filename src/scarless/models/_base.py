@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,7 +18,7 @@ from scarless.checks.tables import check_table
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
@@ -66,7 +65,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             warn_if_scored_by_labels(self)
         return self._coding.columns(self._class_probability(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the more probable class of each row.
 
         Parameters

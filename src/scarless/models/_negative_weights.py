@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.pipelines import final_step
 from scarless.models._implied_prior import implied_prior, shares
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Array, Vector
 from scarless.outside.notices import warn_user
 from scarless.pair.learners import CopiesLearner, Learner, TreeLearner, fit_weighted
 
@@ -87,7 +87,7 @@ def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
     return place, y, weight
 
 
-def _probe(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
+def _probe(estimator: Any, X: Any, y: Array, weight: Vector) -> Vector:
     model = clone(estimator)
     known = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in _FREE.items() if name in known})

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +15,7 @@ from scarless.checks.vectors import check_propensity
 from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
 from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.pair.em import em_known_propensity

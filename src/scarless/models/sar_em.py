@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
 from scarless.models._pair import means_all
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -49,12 +49,12 @@ class SAREMClassifier(CrossedClassifier):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier, optional
+    estimator : scikit-learn classifier, optional
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
         cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
         XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
         number of rounds as a limit; all others are fitted by expectation maximisation.
-    propensity_model : scikit-learn classifier, optional
+    propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
         Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant, which
@@ -73,7 +73,7 @@ class SAREMClassifier(CrossedClassifier):
         it, and with the published code's version, which drops rows of negative weight: splice 0.123, 0.148, 0.183;
         breast cancer 0.045, 0.065, 0.103; image segmentation 0.074, 0.074, 0.125; mushroom 0.096, 0.095, 0.123.
     cross_fit : int, splitter, list of pairs or None, default=5
-        With a `classifier` of your own: folds. A classifier that has seen a row's label reproduces it, EM then finds
+        With a `estimator` of your own: folds. A classifier that has seen a row's label reproduces it, EM then finds
         that every positive is labelled, and its start is its answer; so each row's class is judged by models that were
         fitted without its fold. A number: each fold has the same share of labelled rows, and equal rows are in one
         fold; for groups, ``list(GroupKFold().split(X, s, groups))``. Predictions are the mean of the folds' models.
@@ -129,18 +129,18 @@ class SAREMClassifier(CrossedClassifier):
     classes_ : array of shape (2,)
         The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
-        The logistic classifier; 0 for columns that it does not see. Absent where `classifier` is given.
+        The logistic classifier; 0 for columns that it does not see. Absent where `estimator` is given.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
-        The logistic propensity model. Absent where `propensity_model` is given.
-    classifiers_ : list
+        The logistic propensity model. Absent where `propensity_estimator` is given.
+    estimators_ : list
         Of a cross-fit: one fitted model for each fold.
     relaxation_ : Relaxation
         Of a relaxed cross-fit: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior
         is.
     feature_importances_ : array
         Of a cross-fit whose models have them: their mean over folds, with sum 1.
-    classifier_, propensity_model_ : fitted estimators
-        Without cross-fit, where `classifier` and `propensity_model` are given. Trees and forests by Gini's index and
+    estimator_, propensity_estimator_ : fitted estimators
+        Without cross-fit, where `estimator` and `propensity_estimator` are given. Trees and forests by Gini's index and
         LightGBM fit posteriors as real-valued targets; these are then the regressors that do so.
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
@@ -208,8 +208,8 @@ class SAREMClassifier(CrossedClassifier):
 
     def __init__(
         self,
-        classifier: Any = None,
-        propensity_model: Any = None,
+        estimator: Any = None,
+        propensity_estimator: Any = None,
         *,
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
@@ -231,8 +231,8 @@ class SAREMClassifier(CrossedClassifier):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.classifier = classifier
-        self.propensity_model = propensity_model
+        self.estimator = estimator
+        self.propensity_estimator = propensity_estimator
         self.propensity_attributes = propensity_attributes
         self.classification_attributes = classification_attributes
         self.solver = solver
@@ -274,7 +274,7 @@ class SAREMClassifier(CrossedClassifier):
         training = self._check_training(X, y, sample_weight)
         self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
         self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        if type(self.classifier) is type(self.propensity_model) and not means_all(self.propensity_attributes):
+        if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
             f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
             warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
         self._crossed = None
@@ -328,11 +328,11 @@ class SAREMClassifier(CrossedClassifier):
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
-        return self.propensity_model if self.classifier is None else self.classifier
+        return self.propensity_estimator if self.estimator is None else self.estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.propensity_attributes is not None and self.propensity_model is None:
+        if self.propensity_attributes is not None and self.propensity_estimator is None:
             tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
@@ -343,18 +343,18 @@ class SAREMClassifier(CrossedClassifier):
         check_positive(self.slope_tol, "slope_tol")
         if not isinstance(self.window, int | np.integer) or self.window < 2:
             raise ValueError(f"window must be a whole number of at least 2, to have a slope; got {self.window!r}.")
-        if self.propensity_model is not None and self.propensity_attributes is None:
+        if self.propensity_estimator is not None and self.propensity_attributes is None:
             raise ValueError(
-                "propensity_model is given but propensity_attributes is not, which means a constant propensity. "
+                "propensity_estimator is given but propensity_attributes is not, which means a constant propensity. "
                 "Name the attributes that the labelling depends on, or use slice(None) for all."
             )
-        for name in ("classifier", "propensity_model"):
+        for name in ("estimator", "propensity_estimator"):
             if getattr(self, name) is not None:
                 check_weighted_classifier(getattr(self, name), name)
-        logistic = self.classifier is None and self.propensity_model is None
+        logistic = self.estimator is None and self.propensity_estimator is None
         if solver == "newton" and not logistic:
             raise ValueError(
-                "solver='newton' is for two logistic models; with a classifier or propensity_model of your own "
+                "solver='newton' is for two logistic models; with an estimator or propensity_estimator of your own "
                 "use solver='em' or 'auto'."
             )
         self._check_cross_fit()
@@ -429,12 +429,12 @@ class SAREMClassifier(CrossedClassifier):
     def _fit_em(self, training: Training) -> None:
         X, s, w = training
         tol = 1e-4 if self.tol is None else self.tol
-        f = as_learner(self.classifier, name="classifier", C=self.C)
+        f = as_learner(self.estimator, name="estimator", C=self.C)
         if self.refit:
             refuse_unless_negative_weights(f)
         e: Learner = ConstantLearner()
         if self._e_columns.size:
-            e = as_learner(self.propensity_model, name="propensity_model", C=self.propensity_C)
+            e = as_learner(self.propensity_estimator, name="propensity_estimator", C=self.propensity_C)
         X_f, X_e = self._seen_by(f, X, self._f_columns), self._seen_by(e, X, self._e_columns)
         result = em(
             X_f,
@@ -467,8 +467,8 @@ class SAREMClassifier(CrossedClassifier):
         # A table that a model of the user's reads may hold text: then only the learners know how to read it.
         self._f_learner, self._e_learner = (None, None) if self._inner() is None else (f, e)
         self._inference = None
-        self._store_learner(f, self._f_columns, "", "classifier_")
-        self._store_learner(e, self._e_columns, "propensity_", "propensity_model_")
+        self._store_learner(f, self._f_columns, "", "estimator_")
+        self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
         self.n_iter_ = len(result.history) - 1
         self.converged_ = result.converged
         self.history_ = {

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,10 +13,10 @@ from scarless.checks.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models._stack_summary import MemberSummary, StackSummary
-from scarless.models._summary import few_labels_remarks
+from scarless.models.stack_summary import MemberSummary, StackSummary
+from scarless.models.summary import few_labels_remarks
 from scarless.models.uncertainty import attribute_names
-from scarless.numerics.arrays import Columns, Vector
+from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar

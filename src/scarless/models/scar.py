@@ -4,7 +4,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from scarless.checks.options import check_choice
@@ -12,7 +11,7 @@ from scarless.label_frequency.names import as_label_frequency_estimator, fit_lab
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged
 from scarless.models.propensity_weighted import KnownPropensityClassifier
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem

@@ -147,7 +147,7 @@ def _propensity(
 ) -> LearnedPropensity | LogisticPropensity:
     (X, s, w), held = training, held_out(training.weight, folds)
     if model is not None:
-        learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
+        learners = [as_learner(model, name="propensity_estimator", C=options.propensity_C) for _ in folds]
         return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
     engine, design = engine_of(numeric_columns(X, columns), s=s, w=held), Design.of(np.arange(columns.size))
     audits = imagine_audits(engine, design, options.audits, exchangeable=exchangeable)
@@ -171,7 +171,7 @@ def _classifier(
         return boost(
             make, X, s, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
         )
-    learners = [as_learner(classifier, name="classifier", C=options.C) for _ in folds]
+    learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
         learners,
         X,

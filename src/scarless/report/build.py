@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from scarless.report.answers import Answer, answers
 from scarless.report.corrections import Corrections, corrections
@@ -41,32 +41,32 @@ class Report:
     score_tables: tuple[tuple[str, Table], ...]
     corrections: Corrections
     deviations: Pairs
-    time_note: str = (
+    time_note: ClassVar[str] = (
         "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods "
         "need, such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time "
         "that the experiment took."
     )
-    answers_note: str = (
+    answers_note: ClassVar[str] = (
         "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
         "interval over the runs of a dataset, paired by split and labelling, leaves out zero. Gains are positive where "
         "the first method is better. Ranks and tests take the mean of a dataset's runs as one observation. A condition "
         "is a setting (what the classifier sees) and k (how many attributes drive the labelling)."
     )
-    interval_note: str = (
+    interval_note: ClassVar[str] = (
         "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows: "
         "the intervals describe the spread of this protocol and are too narrow for new data."
     )
-    ranks_note: str = (
+    ranks_note: ClassVar[str] = (
         "Each dataset ranks the methods by their mean over its runs. The Friedman test asks whether average ranks "
         "differ at all, the Nemenyi test which of them. Ranked are the four methods of the paper that see labels only, "
         "as corrected and as published."
     )
-    corrections_note: str = (
+    corrections_note: ClassVar[str] = (
         "The code published with the paper drops rows of negative weight, returns the share of labelled rows for TIcE, "
         "and takes KM2's class prior for the label frequency. Each corrected row is set against what that code "
         "computes; gains are positive where the correction helps."
     )
-    footer: str = (
+    footer: ClassVar[str] = (
         "Beside this page: results.csv has a row per dataset, setting, k and method; records.csv one per run; figures/ "
         "the figures as SVG files. `scarless report` makes this page again from records.jsonl."
     )

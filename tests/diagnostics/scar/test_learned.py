@@ -26,12 +26,12 @@ def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
     return Roles(make(X), Z, np.isin(np.arange(n_tested), shared), s, names, ())
 
 
-def columns(roles, seed=0, classifier=None):
-    return class_columns(roles, classifier=classifier, n_folds=FOLDS, rng=np.random.default_rng(seed))
+def columns(roles, seed=0, estimator=None):
+    return class_columns(roles, estimator=estimator, n_folds=FOLDS, rng=np.random.default_rng(seed))
 
 
 def scores_of(X, s):
-    return class_scores(X, s, classifier=None, n_folds=FOLDS, rng=np.random.default_rng(0))
+    return class_scores(X, s, estimator=None, n_folds=FOLDS, rng=np.random.default_rng(0))
 
 
 def expected_of(X, Z, seed=0):
@@ -114,19 +114,19 @@ class TestColumns:
         np.testing.assert_allclose(D[:, -1], standardised(roles.Z)[:, 1])
         rng = np.random.default_rng(0)
         X = standardised(roles.X_class)
-        scores = class_scores(X, roles.s, classifier=None, n_folds=FOLDS, rng=rng)
+        scores = class_scores(X, roles.s, estimator=None, n_folds=FOLDS, rng=rng)
         expected = expected_attributes(X, roles.Z, n_folds=FOLDS, rng=rng)
         np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected])))
 
     def test_a_classifier_of_the_users_takes_the_place_of_both(self):
         roles = make_roles()
-        own = columns(roles, classifier=LogisticRegression())
+        own = columns(roles, estimator=LogisticRegression())
         assert own.shape == (N, 2 + 2)
 
     def test_the_logistic_form_is_the_columns_themselves(self):
         roles = make_roles(shared=(0,))
         np.testing.assert_allclose(
-            columns(roles, classifier="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]))
+            columns(roles, estimator="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]))
         )
 
     def test_seeds_repeat_and_differ(self):
@@ -149,7 +149,7 @@ class TestColumns:
         roles = make_roles()
         message = f"n_folds={n_folds}, but there are {roles.s.sum():.0f} labelled and .* Use at most n_folds="
         with pytest.raises(ValueError, match=message):
-            class_columns(roles, classifier=None, n_folds=n_folds, rng=np.random.default_rng(0))
+            class_columns(roles, estimator=None, n_folds=n_folds, rng=np.random.default_rng(0))
 
 
 def test_standardised_columns():

@@ -31,30 +31,30 @@ FARTHEST = 8.0
 LOGISTIC = "logistic"
 
 
-def check_learning(classifier: Any, n_folds: int, user: str) -> None:
+def check_learning(estimator: Any, n_folds: int, user: str) -> None:
     """Check the parameters that say how to learn."""
     check_whole(n_folds, "n_folds", at_least=2)
-    if classifier is None or (isinstance(classifier, str) and classifier == LOGISTIC):
+    if estimator is None or (isinstance(estimator, str) and estimator == LOGISTIC):
         return
-    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"classifier must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {classifier!r}."
+            f"estimator must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {estimator!r}."
         )
-    check_scorer(classifier, (PROBABILITY,), user)
+    check_scorer(estimator, (PROBABILITY,), user)
 
 
-def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_columns(roles: Roles, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return the columns of the logistic `f`, of unit variance.
 
     What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
     the attributes that class and labelling share.
     """
     X = standardised(roles.X_class)
-    if classifier == LOGISTIC or X.shape[1] == 0:
+    if estimator == LOGISTIC or X.shape[1] == 0:
         D = X.toarray() if sparse.issparse(X) else X
     else:
         _check_folds(n_folds, roles.s)
-        scores = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
+        scores = class_scores(X, roles.s, estimator=estimator, n_folds=n_folds, rng=rng)
         D = np.column_stack([scores, expected_attributes(X, roles.Z, n_folds=n_folds, rng=rng)])
     return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64)))
 
@@ -66,14 +66,14 @@ def standardised(X: Any) -> Any:
     return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)
 
 
-def class_scores(X: Any, s: Vector, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_scores(X: Any, s: Vector, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return scores of every row, each by models that have not seen the row's fold.
 
     The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
     propensity. No learner is best everywhere: boosting and forests find what is not linear, forests do better on many
     weak columns, such as words, and the logistic model on few rows.
     """
-    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if classifier is None else [classifier]
+    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(FARTHEST))
     with _one_thread(X):
         chances = [out_of_fold_scores(model, PROBABILITY, X, s, n_folds, rng) for model in chosen]

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from scarless.checks.options import check_choice, check_share
@@ -13,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
 from scarless.outside.extras import need
@@ -167,7 +167,7 @@ def labelling_attributes(
     propensity_attributes: Any = None,
     classification_attributes: Any = None,
     per: str = "unit",
-    classifier: Any = None,
+    estimator: Any = None,
     n_folds: int = 5,
     level: float = 0.95,
     random_state: Any = None,
@@ -196,7 +196,7 @@ def labelling_attributes(
         Columns that the class may depend on. None: those that are not propensity attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
-    classifier, n_folds, random_state, pos_label
+    estimator, n_folds, random_state, pos_label
         As in `scar_test`.
     level : float, default=0.95
         Of each interval by itself.
@@ -232,7 +232,7 @@ def labelling_attributes(
     """
     check_choice(per, "per", UNITS)
     check_share(level, "level")
-    check_learning(classifier, n_folds, "labelling_attributes")
+    check_learning(estimator, n_folds, "labelling_attributes")
     rng = check_random_stream(random_state)
     roles = check_roles(
         X,
@@ -243,7 +243,7 @@ def labelling_attributes(
         user="labelling_attributes",
     )
     deviation = roles.Z.std(axis=0)
-    D = class_columns(roles, classifier=classifier, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
     fit = compare(D, (roles.Z - roles.Z.mean(axis=0)) / deviation, roles.s)
     k = len(roles.names)
     effect = fit.alternative[-k - 1 : -1]

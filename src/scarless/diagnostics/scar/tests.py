@@ -5,7 +5,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import chi2
 
@@ -14,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,
@@ -115,7 +114,7 @@ def scar_test(
     propensity_attributes: Any = None,
     classification_attributes: Any = None,
     method: str = "score",
-    classifier: Any = None,
+    estimator: Any = None,
     n_folds: int = 5,
     n_simulations: int = 999,
     random_state: Any = None,
@@ -135,7 +134,7 @@ def scar_test(
     :math:`g` is what models that have not seen a row's fold say of it: how likely it is labelled, by gradient boosting
     and by a forest; how likely it is positive, by a logistic model with constant propensity; and which :math:`x_e` to
     expect, by a forest, so that :math:`x_e` cannot stand in for what the others miss of :math:`x_f`. So `f` need not be
-    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``classifier="logistic"`` :math:`g`
+    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``estimator="logistic"`` :math:`g`
     is :math:`x_f` itself: the textbook test, right only if the class follows a logistic model.
 
     ``"score"``
@@ -166,7 +165,7 @@ def scar_test(
         logistic effect in `f` and in `e`; then only that form tells the two apart, and a warning says so.
     method : {"score", "likelihood-ratio", "wald", "kolmogorov-smirnov"}, default="score"
         See above.
-    classifier : scikit-learn classifier or "logistic", optional
+    estimator : scikit-learn classifier or "logistic", optional
         What learns from the classification attributes who is labelled, by `predict_proba`. None: two of them,
         ``ExtraTreesClassifier`` and, for a dense table, ``HistGradientBoostingClassifier``
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
@@ -215,7 +214,7 @@ def scar_test(
     depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
     """
     check_choice(method, "method", METHODS)
-    check_learning(classifier, n_folds, "scar_test")
+    check_learning(estimator, n_folds, "scar_test")
     check_whole(n_simulations, "n_simulations", at_least=19)
     rng = check_random_stream(random_state)
     roles = check_roles(
@@ -226,7 +225,7 @@ def scar_test(
         pos_label=pos_label,
         user="scar_test",
     )
-    D = class_columns(roles, classifier=classifier, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
     if method == "kolmogorov-smirnov":
         found = by_simulation(D, roles.Z, roles.s, n_simulations, rng)
     elif method == "score":
@@ -237,7 +236,7 @@ def scar_test(
         *found[:3],
         method=method,
         attributes=roles.names,
-        hypothesis=_in_words(roles, classifier),
+        hypothesis=_in_words(roles, estimator),
         label_frequency=found.label_frequency,
         n_rows=roles.s.size,
         n_labelled=int(roles.s.sum()),
@@ -289,11 +288,11 @@ def by_simulation(D: Matrix, Z: Matrix, s: Vector, n_simulations: int, rng: np.r
     return Found(statistic / float(s.sum()), None, (1 + larger) / (1 + n_simulations), float(expit(null.v)))
 
 
-def _in_words(roles: Roles, classifier: Any) -> str:
+def _in_words(roles: Roles, estimator: Any) -> str:
     alone = [name for name in roles.names if name not in roles.shared_names]
     forms = []
     if roles.X_class.shape[1]:
-        forms.append("logistic in the classification attributes" if classifier == LOGISTIC else "learned out of fold")
+        forms.append("logistic in the classification attributes" if estimator == LOGISTIC else "learned out of fold")
     if roles.shared_names:
         forms.append(f"logistic in {listed(roles.shared_names)}")
     return (

@@ -10,7 +10,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
@@ -22,7 +21,7 @@ from scarless.checks.row_names import index_of
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
@@ -74,7 +73,7 @@ class BootstrapIntervals:
     n_not_converged: int
     errors: dict[str, int]
     intervals: dict[str, BootstrapInterval]
-    samples: dict[str, NDArray[np.float64]]
+    samples: dict[str, Vector]
     attributes: tuple[str, ...]
     rows: tuple[str, ...] = ()
 
@@ -136,7 +135,7 @@ class BootstrapIntervals:
 
 
 def bootstrap_intervals(
-    model: Any,
+    estimator: Any,
     X: Any,
     s: ArrayLike,
     *,
@@ -167,7 +166,7 @@ def bootstrap_intervals(
 
     Parameters
     ----------
-    model : fitted classifier
+    estimator : fitted classifier
         Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
@@ -219,22 +218,22 @@ def bootstrap_intervals(
     >>> [round(end, 1) for end in found.class_prior]  # the true one is 0.5
     [0.5, 0.4, 0.5]
     """
-    check_is_fitted(model)
+    check_is_fitted(estimator)
     check_whole(n_resamples, "n_resamples", at_least=_FEWEST)
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
-    refuse_wrapped(model)
-    if not has_fit_parameter(model, "sample_weight"):
+    refuse_wrapped(estimator)
+    if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "
-            f"{type(model).__name__}.fit does not take."
+            f"{type(estimator).__name__}.fit does not take."
         )
     weight, params = _check_rows(X, s, sample_weight, fit_params)
-    estimates = _answers(model, rows)
+    estimates = _answers(estimator, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
         fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
+            delayed(_refit)(estimator, X, s, weight, rows, params, int(seed)) for seed in seeds
         )
         outcomes = []
         for outcome in fits:
@@ -252,7 +251,7 @@ def bootstrap_intervals(
         errors=dict(Counter(outcome.error for outcome in outcomes if outcome.error)),
         intervals={name: _interval(value, samples[name], level, method) for name, value in estimates.items()},
         samples=samples,
-        attributes=tuple(attribute_names(model)),
+        attributes=tuple(attribute_names(estimator)),
         rows=_row_names(rows, len(np.atleast_1d(estimates.get("f", [])))),
     )
 
