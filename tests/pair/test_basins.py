@@ -12,7 +12,7 @@ from scarless.pair import starts
 from scarless.pair.basins import climb_all
 from scarless.pair.fit import paper_start
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
+from scarless.pair.rows import engine_of, in_memory
 from scarless.pair.starts import (
     Start,
     all_labelled_start,
@@ -43,7 +43,7 @@ def fit_table(case, X, s):
 def problem_of(pu, f_columns, e_columns):
     X, s = np.asarray(pu.X), pu.s.astype(float)
     f, e = Design.of(np.array(f_columns)), Design.of(np.array(e_columns))
-    return PairProblem(engine_of(X), s, np.ones(s.size), f, e)
+    return PairProblem.of(engine_of(X, s=s, w=np.ones(s.size)), f, e)
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.97])
@@ -115,7 +115,7 @@ def test_scouts_are_optima_best_first_and_the_same_every_time(pu):
 def test_scouts_look_at_a_part_of_the_rows_and_at_no_wide_models(simulated):
     pu = simulated(n=2500)
     thin = problem_of(pu, [0, 1], [2]).thinned(1000)
-    np.testing.assert_array_equal(thin.s, pu.s[::2])
+    np.testing.assert_array_equal(in_memory(thin.engine, "s"), pu.s[::2])
     np.testing.assert_array_equal(thin.engine.collect(lambda X, rows: X[:, 0]), pu.X[::2, 0])
     wide = pu._replace(X=np.hstack([pu.X] * 100))
     assert scouted_starts(problem_of(wide, range(400), [2])) == []
@@ -126,9 +126,9 @@ def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
     problem = problem_of(pu, [0, 1], [2])
     parts = [problem.part(500, first=first) for first in (0, 1, 5)]
     assert all(part.weight == pytest.approx(problem.weight) for part in parts)
-    np.testing.assert_array_equal(parts[1].s, pu.s[1::5])
+    np.testing.assert_array_equal(in_memory(parts[1].engine, "s"), pu.s[1::5])
     np.testing.assert_array_equal(parts[1].engine.collect(lambda X, rows: X[:, 0]), pu.X[1::5, 0])
-    np.testing.assert_array_equal(parts[0].s, parts[2].s)  # there are five of them
+    np.testing.assert_array_equal(*(in_memory(part.engine, "s") for part in parts[::2]))  # there are five of them
 
 
 def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, monkeypatch):
@@ -285,7 +285,9 @@ def small_problem(seed, *, same=False):
 def best_of_any(X, s, options, rng, n_starts=20):
     """Return the lowest objective from starts with coefficients and intercepts of all sizes."""
     f, e = (Design.of(options[name]) for name in ("classification_attributes", "propensity_attributes"))
-    problem = PairProblem(engine_of(X), s.astype(float), np.ones(s.size), f, e, options["C"], options["propensity_C"])
+    problem = PairProblem.of(
+        engine_of(X, s=s.astype(float), w=np.ones(s.size)), f, e, options["C"], options["propensity_C"]
+    )
     starts = [
         Start(str(i), rng.normal(size=problem.n_parameters) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)
     ]

@@ -1,4 +1,4 @@
-"""Rows that an engine holds -> checked labels and weights: totals in one pass, and a second look only at what is wrong."""
+"""Rows that an engine holds -> checked labels and weights: totals in one pass; what is wrong is looked up after."""
 
 from typing import Any, NamedTuple
 
@@ -41,33 +41,57 @@ class LabelledRows(NamedTuple):
     totals: RowTotals
 
 
-def check_labelled_rows(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None, coding: LabelCoding | None = None
-) -> LabelledRows:
-    """Check what a fit gets, wherever its rows live. With a `coding` they are the rows of an earlier fit, seen again.
+def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None) -> LabelledRows:
+    """Check what a fit gets, wherever its rows live.
 
-    Sets, or checks, ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
     """
-    engine = _opened(estimator, X, y, sample_weight, reset=coding is None)
-    names = getattr(estimator, "feature_names_in_", None)
-    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
-    _refuse_bad_values(engine, facts, names)
-    if facts.missing_labels > 0:
-        first = engine.total(_block_first, _missing_labels)[0]
-        refuse_missing("y", int(facts.missing_labels), engine.n_rows, first.row)
-    coding = check_labels(facts.labels.values, pos_label=pos_label) if coding is None else coding
-    coding.refuse_unknown(facts.labels.values)
-    largest = _largest_weight(engine, facts)
-    engine = engine.read_as(how_to_read(engine)).derive(_coded, coding, largest, keep=True)
-    totals = row_totals(engine)
-    for value, kind in ((totals.labelled, "labelled"), (totals.unlabelled, "unlabelled")):
+    engine = _opened(estimator, X, y, sample_weight)
+    names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
+    coding = check_labels(facts.labels.values, pos_label=pos_label)
+    rows = _labelled(engine, coding, facts)
+    for value, kind in ((rows.totals.labelled, "labelled"), (rows.totals.unlabelled, "unlabelled")):
         if not value > 0:
             raise ValueError(
                 f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
                 "learn from."
             )
-    _warn_of_leak(engine, names)
-    return LabelledRows(engine, coding, totals)
+    _warn_of_leak(rows.engine, names)
+    return rows
+
+
+def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> LabelledRows:
+    """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
+    coding: LabelCoding = estimator._coding
+    if has_own_engine(X):
+        engine = open_rows(X, s, sample_weight)
+        _compare_columns(estimator, engine)
+    else:
+        table = check_table(estimator, X, reset=False, values=False)
+        labels = check_vector(coding.encode(s, "s"), "s", n_rows=table.shape[0])
+        weight = sample_weight
+        if sample_weight is not None:
+            weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
+        engine, coding = open_rows(table, labels, weight), LabelCoding(np.array([0.0, 1.0]), 1)
+    facts = _checked_facts(estimator, engine, "s")
+    coding.refuse_unknown(facts.labels.values)
+    return _labelled(engine, coding, facts)
+
+
+def _checked_facts(estimator: Any, engine: Engine, name: str) -> "_Facts":
+    """Return what one pass tells of all rows, or raise."""
+    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
+    _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
+    if facts.missing_labels > 0:
+        (first,) = engine.total(_block_first, _missing_labels)
+        refuse_missing(name, int(facts.missing_labels), engine.n_rows, first.row)
+    return facts
+
+
+def _labelled(engine: Engine, coding: LabelCoding, facts: "_Facts") -> LabelledRows:
+    largest = _largest_weight(engine, facts)
+    engine = engine.read_as(how_to_read(engine)).derive(_coded, coding, largest, keep=True)
+    return LabelledRows(engine, coding, row_totals(engine))
 
 
 def check_rows(estimator: Any, X: Any) -> Engine:
@@ -96,18 +120,15 @@ def refuse_own_engine(X: Any, what: str) -> None:
         )
 
 
-def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Engine:
+def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     if has_own_engine(X):
         engine = open_rows(X, y, sample_weight)
-        if reset:
-            estimator.n_features_in_ = engine.n_columns
-            if (names := getattr(engine, "names", None)) is not None:
-                estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        else:
-            _compare_columns(estimator, engine)
+        estimator.n_features_in_ = engine.n_columns
+        if (names := getattr(engine, "names", None)) is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
         return engine
     need_labels(y, type(estimator).__name__)
-    table, labels = check_table(estimator, X, check_observed(y), reset=reset, values=False)
+    table, labels = check_table(estimator, X, check_observed(y), reset=True, values=False)
     warn_of_row_order(X, y=y)
     weight = sample_weight
     if sample_weight is not None:
@@ -159,7 +180,7 @@ def _refuse_bad_values(engine: Engine, facts: _Facts, names: Any) -> None:
     if facts.bad_values > 0:
         largest = LARGEST[np.dtype(engine.dtype)]
         (first,) = engine.total(_block_first, _bad_values, largest)
-        refuse_value(first.found[1], first.row, first.found[0], names, largest, engine.dtype)
+        refuse_value(first.found[1], int(first.row or 0), first.found[0], names, largest, engine.dtype)
 
 
 def _largest_weight(engine: Engine, facts: _Facts) -> float:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -132,8 +131,8 @@ class InMemoryEngine:
 
     def _but(self, **changes: Any) -> "InMemoryEngine":
         """Return an engine over the same table, with some of its parts changed."""
-        engine = copy(self)
-        vars(engine).update(changes)
+        engine = object.__new__(InMemoryEngine)
+        vars(engine).update({**vars(self), **changes})
         return engine
 
     def _kept(self) -> "InMemoryEngine":

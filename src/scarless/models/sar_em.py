@@ -10,11 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
+from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
 from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
+from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
@@ -26,9 +27,9 @@ from scarless.pair.em import EMStep, em
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.pair.logistic import fit_targets, predict
+from scarless.pair.logistic import fit_targets, with_probability
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import Training, engine_of
+from scarless.pair.rows import Training
 from scarless.pair.starts import check_starts, make_starts
 
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
@@ -271,20 +272,27 @@ class SAREMClassifier(CrossedClassifier):
         self
         """
         solver = self._check_parameters()
+        if solver == "newton":
+            self._fit_on(self._check_rows(X, y, sample_weight), X)
+            return self
         training = self._check_training(X, y, sample_weight)
+        self._choose_columns(X)
+        if solver == "cross-fit":
+            self._fit_crossed(training)
+        else:
+            self._fit_em(training)
+        return self
+
+    def _choose_columns(self, X: Any) -> None:
         self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
         self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
             f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
             warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
         self._crossed = None
-        if solver == "newton":
-            self._fit_newton(training)
-        elif solver == "cross-fit":
-            self._fit_crossed(training)
-        else:
-            self._fit_em(training)
-        return self
+
+    def _lives_in_engine(self) -> bool:
+        return self._check_parameters() == "newton"
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
@@ -380,19 +388,19 @@ class SAREMClassifier(CrossedClassifier):
                 f"over rows; give one between {_NEAREST_PRIOR:g} and 1 - {_NEAREST_PRIOR:g}."
             )
 
-    def _fit_newton(self, training: Training) -> None:
-        X, s, w = training
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        self._choose_columns(X)
         tol = 1e-10 if self.tol is None else self.tol
-        engine = engine_of(X)
         f, e = Design.of(self._f_columns), Design.of(self._e_columns)
-        problem = PairProblem(engine, s, w, f, e, self.C, self.propensity_C).with_audits(self._audits(0.0))
+        problem = PairProblem(rows.engine, rows.totals, f, e, self.C, self.propensity_C)
+        problem = problem.with_audits(self._audits(0.0))
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         progress = _print_climb if self.verbose else None
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
         _, fit, sums = climbs[self.selection_.basin]
-        warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
+        warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=problem.weight, tol=tol)
         self._look_elsewhere(problem, climbs[self.selection_.basin])
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
@@ -420,10 +428,9 @@ class SAREMClassifier(CrossedClassifier):
         return [*([told] if told else []), *super()._remarks()]
 
     def _refit_classifier(self, problem: PairProblem, fit: PairFit, tol: float) -> Vector:
-        engine, s, w = problem.engine, problem.s, problem.w
-        share = possible_shares(s, predict(engine, problem.e, fit.e), w)
-        solution = fit_targets(engine, problem.f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
-        warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
+        engine = with_shares(with_probability(problem.engine, problem.e, fit.e, "e"))
+        solution = fit_targets(engine, problem.f, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
+        warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=problem.weight, tol=tol)
         return solution.parameters
 
     def _fit_em(self, training: Training) -> None:
@@ -476,7 +483,7 @@ class SAREMClassifier(CrossedClassifier):
             "slope": np.array([step.slope for step in result.history]),
         }
         log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
-        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), w)
+        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), float(w.sum()))
 
     def _store_learner(self, learner: Learner, columns: NDArray[np.intp], prefix: str, name: str) -> None:
         if isinstance(learner, LogisticLearner) and learner.beta is not None:

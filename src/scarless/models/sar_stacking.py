@@ -258,11 +258,12 @@ class SARStackingClassifier(PairClassifier):
         X, s, w = training
         held = held_out(w, folds)
         u = logit_of(np.mean([member.f for member in self.members_], axis=0))
-        engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
+        engine = engine_of(numeric_columns(X, self._e_columns), s=s, w=held, u=u)
         hold = None
         if self._e_columns.size == self.n_features_in_:
             hold = np.mean([member.relaxation.e for member in self.members_], axis=0)
-        found = relax(engine, design, u, s, held, audits=self.imaginary_audits, hold=hold)
+        design = Design.of(np.arange(self._e_columns.size))
+        found = relax(engine, design, audits=self.imaginary_audits, hold=hold)
         self.relaxation_ = found
         self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)

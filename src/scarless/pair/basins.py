@@ -243,7 +243,9 @@ def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
 
 def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
     """Return how far two pairs' probabilities are apart, as they are and with those of one exchanged."""
-    (p_f, p_e), (q_f, q_e) = ([expit(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other))
+    (p_f, p_e), (q_f, q_e) = (
+        [expit(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
+    )
     w = rows["w"]
     return w @ ((p_f - q_f) ** 2 + (p_e - q_e) ** 2), w @ ((p_e - q_f) ** 2 + (p_f - q_e) ** 2)
 

@@ -129,8 +129,9 @@ class Relaxation:
 def relax(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
     """Estimate scale and level of held-out logits ``u``, and the propensity, together. Rows of weight 0 do not count.
 
-    The rows have ``u``, ``s``, ``w``, and ``v`` where something is known of the propensity's logit already. `audits` imaginary positives, half of them
-    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen.
+    The rows have ``u``, ``s``, ``w``, and ``v`` where something is known of the propensity's logit already. `audits`
+    imaginary positives, half of them labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before
+    the labels are seen.
 
     `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
     was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity

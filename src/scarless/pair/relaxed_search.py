@@ -29,9 +29,7 @@ def held_out_rows(fits: list[FoldFits], folded: FoldedRows, candidate: int) -> E
     return folded.judged_by([fit.f[:, candidate] for fit in fits])
 
 
-def relax_candidates(
-    fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, audits: float
-) -> list[FoldFits]:
+def relax_candidates(fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, audits: float) -> list[FoldFits]:
     """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
     relaxed = [FoldFits(fit.f.copy(), fit.e.copy(), fit.converged) for fit in fits]
     n_columns = problem.engine.n_columns

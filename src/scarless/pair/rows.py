@@ -2,7 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from scarless.engines import Engine, attach, open_rows
+import numpy as np
+
+from scarless.checks.labels import LabelCoding
+from scarless.checks.rows import LabelledRows, row_totals
+from scarless.engines import Engine, Rows, attach, open_rows
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design
@@ -25,6 +29,21 @@ def engine_of(X: Any, **rows: Vector) -> Engine:
     """Return the engine for a checked table in memory, with values per row."""
     engine = open_rows(X)
     return attach(engine.read_as(how_to_read(engine)), **rows)
+
+
+def labelled_rows(training: Training, coding: LabelCoding) -> LabelledRows:
+    """Return checked rows in memory as rows of an engine."""
+    engine = engine_of(training.X, s=training.s, w=training.weight)
+    return LabelledRows(engine, coding, row_totals(engine))
+
+
+def in_memory(engine: Engine, name: str) -> Vector:
+    """Return one of the values per row as a vector: for what needs them in memory."""
+    return np.asarray(engine.collect(_named, name))
+
+
+def _named(X: Any, rows: Rows, name: str) -> Vector:
+    return np.asarray(rows[name])
 
 
 def all_labelled(label_frequency: float) -> bool:

@@ -59,7 +59,7 @@ def test_the_interval_ends_at_the_cut(profile):
 
 def test_every_point_satisfies_the_first_order_conditions(model, data):
     X, s = data
-    path = _class_prior_path.ProfilePath(model._inference, engine_of(X).with_rows(s=s.astype(float), w=np.ones(len(s))))
+    path = _class_prior_path.ProfilePath(model._inference, engine_of(X, s=s.astype(float), w=np.ones(len(s))))
     path.walk(-1, 2.0)
     path.walk(1, 2.0)
     assert len(path.points) > 8

@@ -114,7 +114,8 @@ def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) 
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(s, s.astype(np.int64)):
-        problem = PairProblem(engine_of(X[others]), s[others], np.ones(others.size), f, constant)
+        engine = engine_of(X[others], s=s[others], w=np.ones(others.size))
+        problem = PairProblem.of(engine, f, constant)
         fit = fit_pair(problem, None, FitOptions(1e-8))
         scores[fold] = X[fold] @ fit.f[:-1] + fit.f[-1]
     return scores

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.options import check_share, shown
-from scarless.checks.tables import check_table
-from scarless.checks.vectors import check_counts, check_vector
+from scarless.checks.rows import RowTotals, check_rows_again
+from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
@@ -21,7 +21,6 @@ from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 
 _BETTER = 0.1  # log-likelihood by which a point of the profile beats the fit before it is called better
 _APART = 1e-3  # class priors that make two optima
@@ -192,14 +191,11 @@ def profile_class_prior(
     inference = known_inference(estimator)
     _refuse_relaxed(estimator)
     wanted = None if grid is None else _check_grid(grid)
-    X = check_table(estimator, X, reset=False)
-    labels = check_vector(estimator._coding.encode(s, "s"), "s", n_rows=X.shape[0])
-    weight = check_counts(sample_weight, n_rows=X.shape[0])
-    engine = engine_of(X).with_rows(s=labels, w=weight)
+    engine, _, totals = check_rows_again(estimator, X, s, sample_weight)
     path = ProfilePath(inference, engine)
     _check_same_fit(inference, path)
     profile = _along(path, wanted, level, path.fit.value)
-    others = [ProfilePath(other, engine) for other in _other_optima(estimator, engine, labels, weight)]
+    others = [ProfilePath(other, engine) for other in _other_optima(estimator, engine, totals)]
     likely = [other for other in others if other.fit.value - path.fit.value < profile.cut]
     return replace(profile, elsewhere=[_along(other, wanted, level, path.fit.value) for other in likely])
 
@@ -223,10 +219,10 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
     )
 
 
-def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[PairInference]:
+def _other_optima(model: Any, engine: Engine, totals: RowTotals) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    problem = PairProblem(engine, s, w, own.f, own.e, own.C, own.propensity_C, own.audits)
+    problem = PairProblem(engine, totals, own.f, own.e, own.C, own.propensity_C, own.audits)
     starts = [basin.parameters for basin in getattr(model, "basins_", [])]
     higher = getattr(model, "higher_basin_", None)
     basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
