@@ -50,12 +50,7 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
     coding = check_labels(facts.labels.values, pos_label=pos_label)
     rows = _labelled(engine, coding, facts)
-    for value, kind in ((rows.totals.labelled, "labelled"), (rows.totals.unlabelled, "unlabelled")):
-        if not value > 0:
-            raise ValueError(
-                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
-                "learn from."
-            )
+    refuse_one_class(rows.totals)
     _warn_of_leak(rows.engine, names)
     return rows
 
@@ -109,6 +104,16 @@ def check_rows(estimator: Any, X: Any) -> Engine:
 def row_totals(engine: Engine) -> RowTotals:
     """Return the sums over rows with labels and weights."""
     return RowTotals(*(float(each) for each in engine.total(_block_totals)))
+
+
+def refuse_one_class(totals: RowTotals) -> None:
+    """Raise where no labelled row, or no unlabelled one, has weight."""
+    for value, kind in ((totals.labelled, "labelled"), (totals.unlabelled, "unlabelled")):
+        if not value > 0:
+            raise ValueError(
+                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
+                "learn from."
+            )
 
 
 def refuse_own_engine(X: Any, what: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -163,17 +163,6 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what every fit stores last
-
-
-def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
-    """Return a clone of a fitted model, fitted to the same rows with other weights: none of them is copied."""
-    again = clone(model)
-    again._looks_elsewhere = False  # the fit itself has looked
-    for name in ("n_features_in_", "feature_names_in_", "classes_", "_coding", "_reader"):
-        if hasattr(model, name):
-            setattr(again, name, getattr(model, name))
-    again._fit_on(rows, X)
-    return again
 
 
 class LogisticMixin:
