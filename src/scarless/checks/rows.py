@@ -116,15 +116,6 @@ def refuse_one_class(totals: RowTotals) -> None:
             )
 
 
-def refuse_own_engine(X: Any, what: str) -> None:
-    """Raise where rows that live elsewhere are given to what needs them in memory."""
-    if has_own_engine(X):
-        raise ValueError(
-            f"{what} needs all rows in memory, and X is a {type(X).__name__}, whose rows are elsewhere. Take a sample "
-            "of them as an array or data frame; two logistic models (SAREMClassifier, SAREMClassifierCV) do without."
-        )
-
-
 def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     if has_own_engine(X):
         engine = open_rows(X, y, sample_weight)

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
-from scarless.checks.kinds import refuse_masked, refuse_unread
+from scarless.checks.kinds import refuse_masked, refuse_own_engine, refuse_unread
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
@@ -21,6 +21,7 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool, values: b
     Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
     stays CSR, a memory map stays one. Without `values` only the kind of table is checked, and no number looked at.
     """
+    refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
     _refuse_text(X)
     options: dict[str, Any] = {
@@ -56,6 +57,7 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
     A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
     may hold NaN where the inner estimator says that it copes.
     """
+    refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -10,11 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_unread
+from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows, refuse_own_engine
+from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
+from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
-from scarless.checks.rows import LabelledRows, refuse_own_engine
+from scarless.checks.rows import LabelledRows
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged

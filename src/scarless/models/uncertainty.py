@@ -7,7 +7,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
-from scarless.checks.tables import check_table
+from scarless.checks.rows import check_rows
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
@@ -213,7 +213,7 @@ class InferenceMixin:
     def _row_intervals(self, X: Any, level: float, *, propensity: bool) -> Vector:
         inference = self._known_inference()
         level = check_share(level, "level")
-        return inference.row_intervals(check_table(self, X, reset=False), level, propensity=propensity)
+        return inference.row_intervals(check_rows(self, X), level, propensity=propensity)
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""

@@ -1,7 +1,7 @@
 """How often each row is drawn in a resample: a Poisson count from the row's number and a seed, and from nothing else.
 
-Drawing a fixed number of rows needs all rows at once. With independent Poisson counts each block draws its own, whatever
-blocks there are, and a resample is a weight per row.
+Drawing a fixed number of rows needs all rows at once. With independent Poisson counts each block draws its own,
+whatever blocks there are, and a resample is a weight per row.
 """
 
 from typing import Any

@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from scarless.checks.kinds import refuse_unread
+from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.row_names import index_of
-from scarless.checks.rows import LabelledRows, check_rows_again, refuse_one_class, refuse_own_engine, row_totals
+from scarless.checks.rows import LabelledRows, check_rows_again, refuse_one_class, row_totals
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
@@ -156,8 +156,8 @@ def bootstrap_intervals(
     r"""Fit a classifier again and again to resampled rows, and see how its answers spread.
 
     Each resample draws every row a Poisson number of times, once on average, and hands the counts to `fit` as weights:
-    the table is never copied. So many rows as there are come out on average, and not exactly. With :math:`q_p` the quantile `p` of the resampled values and
-    :math:`\hat\theta` the fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
+    the table is never copied. With :math:`q_p` the quantile `p` of the resampled values and :math:`\hat\theta` the
+    fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
 
     - ``"percentile"``: :math:`q_t` and :math:`q_{1-t}`; stays within 0 and 1 for probabilities;
     - ``"basic"``: :math:`2\hat\theta - q_{1-t}` and :math:`2\hat\theta - q_t`; takes off a bias that fits to resamples
@@ -204,8 +204,8 @@ def bootstrap_intervals(
     References
     ----------
     Chamandy, Muralidharan, Najmi and Naidu (2012), "Estimating Uncertainty for Massive Data Streams", for Poisson
-    counts. Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapters 12 and 13. Davison and Hinkley (1997),
-    "Bootstrap Methods and their Application", chapter 5.
+    counts. Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapters 12 and 13. Davison and Hinkley
+    (1997), "Bootstrap Methods and their Application", chapter 5.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def _job(
         for name, values in {"s": s, **params}.items():
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
                 raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
-    if model._lives_in_engine() and not params:
+    if not params and getattr(model, "_lives_in_engine", bool)():
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
         return _InEngine(model, X, rows)
