@@ -216,7 +216,7 @@ def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
 def test_rows_are_taken_in_blocks(data, model, monkeypatch):
     """A row's interval is its own, but for rounding: a product of matrices may add up in another order in a block."""
     whole = model.predict_proba_interval(data[0])
-    monkeypatch.setattr(_inference, "_ROWS", 7)
+    monkeypatch.setattr("scarless.engines.memory._default_block_rows", lambda X: 7)
     np.testing.assert_allclose(model.predict_proba_interval(data[0]), whole, rtol=1e-13)
 
 

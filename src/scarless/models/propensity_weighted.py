@@ -49,8 +49,12 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
         if self.estimator is None:
             return self._check_rows(X, y, sample_weight)
-        check_weighted_classifier(self.estimator, "estimator")
         return self._check_training(X, y, sample_weight)
+
+    def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        if self.estimator is not None:
+            check_weighted_classifier(self.estimator, "estimator")
+        return super()._check_training(X, y, sample_weight)
 
     def _fit_known(self, read: LabelledRows | Training, e: float | Vector, method: str) -> None:
         """Fit with known propensities, one for each row or one for all."""

@@ -202,18 +202,18 @@ classes_, n_features_in_, feature_names_in_
         -------
         self
         """
-        self._check_parameters()
-        self._fit_on(self._check_rows(X, y, sample_weight), X)
+        grid = self._check_parameters()
+        self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
         return self
 
     def _lives_in_engine(self) -> bool:
         return True
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
-        grid, e_columns = (
-            self._check_parameters(),
-            self._columns(X, self.propensity_attributes, "propensity_attributes"),
-        )
+        self._fit_grid(rows, X, self._check_parameters())
+
+    def _fit_grid(self, rows: LabelledRows, X: Any, grid: Grid) -> None:
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = check_attribute_sets(
             self.attribute_sets,
             e_columns,
