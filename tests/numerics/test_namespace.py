@@ -5,7 +5,7 @@ from typing import NamedTuple
 import array_api_strict as strict
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
@@ -22,6 +22,7 @@ from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # the latter refuses to mix with the former
 EPS = {np.float64: 1e-12, np.float32: 1e-5}
+FEW = settings(max_examples=20)  # each is many comparisons
 # A slice and a view; a choice of columns; all columns, which is the block itself.
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
 OBJECTIVES = {
@@ -86,9 +87,11 @@ def both(case, dtype):
     return (X, case.rows), (elsewhere(X), {name: elsewhere(values) for name, values in case.rows.items()})
 
 
-def size_of(case):
-    """What sums over rows may be as large as, and so what their rounding is measured by."""
-    largest = 1.0 + max(np.abs(case.X).max(), np.abs(case.rows["u"]).max())
+def size_of(case, objective=None):
+    """What sums over rows may be as large as where nothing cancels."""
+    largest = 1.0 + np.abs(case.X).max()
+    if isinstance(objective, RelaxedPair):  # it has the logits as a column
+        largest += np.e * np.abs(case.rows["u"]).max()
     return len(case.X) * largest**2 * (1.0 + np.abs(case.direction).max())
 
 
@@ -96,7 +99,7 @@ def assert_same(found, expected, *, eps, size):
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one.shape == np.shape(other)
-        assert_allclose(back(one), other, rtol=eps, atol=eps * size)
+        assert_allclose(back(one), other, rtol=eps, atol=0.01 * eps * size)
 
 
 def moderate_slope(objective, beta):
@@ -125,26 +128,28 @@ def test_helpers_stay_with_their_block():
 
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("curvature", Curvature)
+@FEW
 @given(case=cases())
 @example(case=far_out())
-def test_sums_are_those_of_numpy(name, curvature, dtype, case):
+def test_sums_are_those_of_numpy(name, dtype, case):
     objective = OBJECTIVES[name]
     beta = moderate_slope(objective, case.beta[: objective.n_parameters])
     here, there = both(case, dtype)
-    expected = objective.sums(*here, beta, curvature)
-    assert_same(objective.sums(*there, beta, curvature), expected, eps=EPS[dtype], size=size_of(case))
+    for curvature in Curvature:
+        expected = objective.sums(*here, beta, curvature)
+        assert_same(objective.sums(*there, beta, curvature), expected, eps=EPS[dtype], size=size_of(case, objective))
 
 
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", OBJECTIVES)
+@FEW
 @given(case=cases())
 @example(case=far_out())
 def test_products_reach_and_grams_are_those_of_numpy(name, dtype, case):
     objective = OBJECTIVES[name]
     beta, direction = case.beta[: objective.n_parameters], case.direction[: objective.n_parameters]
     (X, rows), (X_there, rows_there) = both(case, dtype)
-    close = {"eps": EPS[dtype], "size": size_of(case)}
+    close = {"eps": EPS[dtype], "size": size_of(case, objective)}
     for curvature in (Curvature.EXPECTED, Curvature.OBSERVED):
         of_rows = objective.row_curvature(X, rows, moderate_slope(objective, beta), curvature)
         found = objective.row_curvature(X_there, rows_there, moderate_slope(objective, beta), curvature)
@@ -156,17 +161,19 @@ def test_products_reach_and_grams_are_those_of_numpy(name, dtype, case):
 
 
 @pytest.mark.parametrize("dtype", EPS)
-@pytest.mark.parametrize("curvature", Curvature)
+@FEW
 @given(case=cases())
 @example(case=far_out())
-def test_the_pair_with_its_positives_is_that_of_numpy(curvature, dtype, case):
+def test_the_pair_with_its_positives_is_that_of_numpy(dtype, case):
     objective = PairWithPositives(OBJECTIVES["pair"])
     here, there = both(case, dtype)
-    expected = objective.sums(*here, case.beta, curvature)
-    assert_same(objective.sums(*there, case.beta, curvature), expected, eps=EPS[dtype], size=size_of(case))
+    for curvature in Curvature:
+        expected = objective.sums(*here, case.beta, curvature)
+        assert_same(objective.sums(*there, case.beta, curvature), expected, eps=EPS[dtype], size=size_of(case))
 
 
 @pytest.mark.parametrize("dtype", EPS)
+@FEW
 @given(case=cases())
 @example(case=far_out())
 def test_what_a_fitted_pair_says_is_what_it_says_in_numpy(dtype, case):
@@ -191,7 +198,7 @@ def test_rows_agree_one_by_one_however_small(u, v):
         assert_same([likelihood.log_likelihood(elsewhere(u), elsewhere(v), s_there, terms_there)], [expected], **close)
         assert_same(likelihood.score(s_there, terms_there), likelihood.score(s, terms), **close)
         information = likelihood.observed_information(s, terms)
-        assert_same(likelihood.observed_information(s_there, terms_there), information, eps=1e-12, size=1e-3)
+        assert_same(likelihood.observed_information(s_there, terms_there), information, eps=1e-12, size=1e-2)
 
 
 @given(z=arrays(np.float64, 5, elements=LOGIT))
