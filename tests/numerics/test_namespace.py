@@ -78,7 +78,7 @@ def back(values):
     """Return what is elsewhere as a numpy array; fails on whatever did not stay there."""
     assert values.device == AWAY
     assert values.dtype == strict.float64
-    return np.asarray(values.to_device(HOME))
+    return np.asarray(strict.asarray(values, device=HOME))
 
 
 def both(case, dtype):
