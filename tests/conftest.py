@@ -4,6 +4,10 @@
 """
 
 import os
+
+# SciPy reads it once, when it is imported: only then do scikit-learn's checks of array API dispatch run.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 from typing import NamedTuple
 
 import numpy as np
