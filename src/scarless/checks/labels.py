@@ -9,14 +9,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.options import shown
+from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
-
-FloatVector = NDArray[np.float64]
 
 _LARGEST_LABEL = 2.0**63
 
 
-def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
+def warn_of_leak(X: Any, s: Vector, names: Any) -> None:
     """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
     if not isinstance(X, np.ndarray) or s.size < 20 or X.dtype.kind not in "fiub":
         return
@@ -27,7 +26,7 @@ def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
         _warn_if_equal(X[:, column], s, int(column), names)
 
 
-def _warn_if_equal(values: Any, labels: FloatVector, column: int, names: Any) -> None:
+def _warn_if_equal(values: Any, labels: Vector, column: int, names: Any) -> None:
     if np.array_equal(values, labels):
         name = f"{column}" if names is None else f"{names[column]!r}"
         warn_user(
@@ -43,7 +42,7 @@ class LabelCoding:
     classes: NDArray[Any]
     positive: int  # index into classes
 
-    def encode(self, y: Any, name: str = "y") -> FloatVector:
+    def encode(self, y: Any, name: str = "y") -> Vector:
         """Return 1.0 for labelled, 0.0 for unlabelled rows, as a vector; `name` is what errors call it."""
         y = np.asarray(check_observed(y, name)).reshape(-1)
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
@@ -55,7 +54,7 @@ class LabelCoding:
         """Return the value of the positive class where `positive`, else the other one."""
         return np.where(positive, self.classes[self.positive], self.classes[1 - self.positive])
 
-    def columns(self, p: FloatVector) -> FloatVector:
+    def columns(self, p: Vector) -> Vector:
         """Return the probabilities of both classes, in the order of `classes`."""
         pair = (1.0 - p, p) if self.positive == 1 else (p, 1.0 - p)
         return np.column_stack(pair)

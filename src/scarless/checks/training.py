@@ -2,16 +2,17 @@
 
 from typing import Any, NamedTuple
 
-from scarless.checks.labels import FloatVector, LabelCoding, check_labels, check_observed, warn_of_leak
+from scarless.checks.labels import LabelCoding, check_labels, check_observed, warn_of_leak
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, check_table
+from scarless.numerics.arrays import Vector
 
 
 class LabelledTable(NamedTuple):
     """Checked attributes, the observed labels as 0 and 1, and what they looked like."""
 
     X: Any
-    s: FloatVector
+    s: Vector
     coding: LabelCoding
 
 

@@ -7,18 +7,17 @@ what came, and what to do.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from scarless.checks.kinds import refuse_odd_vector
-
-FloatVector = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 # Beyond these, sums over rows, of squares too, leave the range of a float64.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
 _LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
 
 
-def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
     """Return `values` as a float64 vector, of length `n_rows` where that is given.
 
     A column of shape ``(n, 1)`` is flattened; a scalar is repeated when `n_rows` is known.
@@ -46,7 +45,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     return vector
 
 
-def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> FloatVector:
+def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> Vector:
     """Return propensities as float64 in (0, 1], or say which value is not.
 
     Examples
@@ -69,7 +68,7 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     return e
 
 
-def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> FloatVector:
+def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> Vector:
     """Return probabilities as float64 in [0, 1], or say which value is not.
 
     Examples
@@ -87,7 +86,7 @@ def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name
     return p
 
 
-def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
     """Return a 0/1 vector from 0/1, -1/+1 or boolean values.
 
     Examples
@@ -107,7 +106,7 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
     raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {some}.")
 
 
-def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
 
     Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
@@ -136,7 +135,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
 
 
-def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     """Return row weights that say how often each row counts, as every `fit` takes them.
 
     Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and

@@ -13,7 +13,8 @@ from scipy.sparse import issparse
 
 from scarless.checks.attributes import nearest_name, warn_of_numbered_columns
 from scarless.checks.kinds import refuse_masked, refuse_unread
-from scarless.checks.vectors import FloatVector, check_vector
+from scarless.checks.vectors import check_vector
+from scarless.numerics.arrays import Vector
 
 Attribute: TypeAlias = str | int
 
@@ -142,7 +143,7 @@ def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> NDArray[np.floa
     )
 
 
-def _check_finite(values: NDArray[Any], name: str) -> FloatVector:
+def _check_finite(values: NDArray[Any], name: str) -> Vector:
     vector = check_vector(values, name)
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:

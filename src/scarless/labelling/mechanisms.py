@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.options import check_flag, shown
-from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
 from scarless.labelling.base import (
     Assumption,
@@ -19,6 +18,7 @@ from scarless.labelling.base import (
     require_class_probability,
 )
 from scarless.labelling.formulas import gap_share, geometric_mean, logistic, power_curve
+from scarless.numerics.arrays import Vector
 
 Range = tuple[float, float]
 
@@ -54,7 +54,7 @@ class SCAR(LabellingMechanism):
         """``"SCAR"``."""
         return "SCAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> float:
+    def _propensity(self, X: Any, p: Vector | None) -> float:
         return self.label_frequency
 
 
@@ -134,7 +134,7 @@ class GeometricMeanSAR(LabellingMechanism):
         """Return a copy whose `ranges` are the minima and maxima of `X`, in place of any that it had."""
         return replace(self, ranges=_find_ranges(attribute_matrix(X, self.attributes), self.attributes))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         values = attribute_matrix(X, self.attributes)
         ranges = _find_ranges(values, self.attributes) if self.ranges is None else self.ranges
         bottom, top = np.asarray(ranges).T
@@ -200,7 +200,7 @@ class LogisticSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         values = attribute_matrix(X, self.attributes)
         return logistic(self.intercept + values @ np.asarray(self.coefficients), self.low, self.high)
 
@@ -275,7 +275,7 @@ class ProbabilisticGap(LabellingMechanism):
         """``"SNAR"``."""
         return "SNAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 

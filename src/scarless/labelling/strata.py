@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import (
     Attribute,
     attribute_columns,
@@ -17,6 +16,7 @@ from scarless.labelling.attributes import (
     describe,
 )
 from scarless.labelling.base import Assumption, LabellingMechanism, check_number, check_one_propensity
+from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
 
@@ -63,7 +63,7 @@ class StratifiedSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         columns = [values.tolist() for values in attribute_columns(X, self.attributes)]
         for attribute, column in zip(self.attributes, columns, strict=True):
             _check_nothing_missing(column, describe(attribute))
@@ -131,7 +131,7 @@ class StepSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         x = attribute_matrix(X, [self.attribute])[:, 0]
         step = np.searchsorted(np.asarray(self.thresholds, dtype=np.float64), x, side="right")
         return np.asarray(self.propensities)[step]

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
-from scarless.numerics.objectives import Curvature, Rows, Sums
+from scarless.numerics.objectives import Curvature, Sums
 
 _FEW = 32  # sparse columns of a block that are quicker dense
 _STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from scarless.checks.tables import take_rows
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 from scarless.pair.starts import the_papers_start
-
-Rows = NDArray[np.intp]
 
 
 class Grid(NamedTuple):
@@ -96,7 +94,7 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     return fit
 
 
-def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:
+def fits_without(paths: list[Path], grid: Grid, X: Any, train: Integers, *, tol: float, max_iter: int) -> FoldFits:
     """Walk every path on some rows, from the paper's start there: nothing of the other rows is known."""
     engine, n_columns, size = engine_of(take_rows(X, train)), X.shape[1], len(grid.pairs())
     f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
@@ -111,7 +109,7 @@ def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: flo
     return FoldFits(f, e, converged)
 
 
-def held_out_sums(fits: FoldFits, X: Any, s: Vector, w: Vector, test: Rows) -> HeldOut:
+def held_out_sums(fits: FoldFits, X: Any, s: Vector, w: Vector, test: Integers) -> HeldOut:
     """Sum up the log-likelihoods of rows that the fits have not seen."""
     engine = engine_of(take_rows(X, test)).with_rows(s=s[test], w=w[test])
     return HeldOut(*engine.total(_block_held_out, fits.f, fits.e))

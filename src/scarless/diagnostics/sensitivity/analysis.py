@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
 from scarless.checks.row_names import check_row_order, index_of
-from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_propensity, check_weight
+from scarless.checks.vectors import check_indicator, check_probability, check_propensity, check_weight
 from scarless.diagnostics.sensitivity._row_names import check_names
 from scarless.diagnostics.sensitivity._rows import Rows, check_explained, fitted_values, make_quantity
 from scarless.diagnostics.sensitivity.results import SensitivityBounds, SensitivityCurve, TippingPoint
+from scarless.numerics.arrays import Vector
 from scarless.numerics.sharp_bounds import (
     Box,
     class_probability_box,
@@ -306,7 +307,7 @@ class Sensitivity:
         side = "at least" if is_floor else "at most"
         return TippingPoint(gamma, asked.label, side, threshold, fitted, limit)
 
-    def decision_gammas(self, threshold: float | ArrayLike = 0.5) -> FloatVector:
+    def decision_gammas(self, threshold: float | ArrayLike = 0.5) -> Vector:
         r"""Return, for each row, the smallest factor that can carry its probability across a threshold.
 
         .. math:: \frac{f(1-e)}{t - fe} \text{ where } f > t, \qquad \frac{t - fe}{f(1-e)} \text{ where } f \le t
@@ -363,7 +364,7 @@ class Sensitivity:
             )
 
 
-def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> FloatVector:
+def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> Vector:
     try:
         factors = np.asarray(gammas, dtype=np.float64) if np.asarray(gammas).dtype != bool else np.empty(0)
     except (TypeError, ValueError, OverflowError):

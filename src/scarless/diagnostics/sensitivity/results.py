@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from scarless.checks.options import shown
-from scarless.checks.vectors import FloatVector
 from scarless.diagnostics.sensitivity._rows import Rows, make_quantity
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.sharp_bounds import Box, rank_bounds
 from scarless.outside.extras import need
@@ -236,8 +236,8 @@ class RankBounds:
     """
 
     rows: list[Any]
-    low: FloatVector
-    high: FloatVector
+    low: Vector
+    high: Vector
     best: NDArray[np.intp]
     worst: NDArray[np.intp]
 
@@ -316,9 +316,9 @@ class SensitivityCurve:
     """
 
     quantity: str
-    gammas: FloatVector
-    low: FloatVector
-    high: FloatVector
+    gammas: Vector
+    low: Vector
+    high: Vector
     estimate: float
 
     def to_frame(self) -> Any:
