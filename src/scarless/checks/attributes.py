@@ -6,15 +6,13 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.options import shown
+from scarless.numerics.arrays import Columns
 from scarless.outside.notices import warn_user
 
-Indices = NDArray[np.intp]
 
-
-def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Indices:
+def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
     """Return the indices of the columns that `attributes` selects, in the order given.
 
     Parameters
@@ -114,7 +112,7 @@ def levels_of(name: Any, names: Sequence[Any]) -> list[str]:
     return [str(known) for known in names if wanted.match(str(known))]
 
 
-def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Indices:
+def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Columns:
     scalar = isinstance(attributes, str) or not np.iterable(attributes)
     values = [attributes] if scalar else list(attributes)
     if values and all(isinstance(value, bool | np.bool_) for value in values):

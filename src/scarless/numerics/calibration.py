@@ -9,12 +9,11 @@ independent labels.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from scarless.numerics.arrays import Vector
 
-Bins = NDArray[np.intp]
+Bins = Integers
 
 
 class BinnedRows(NamedTuple):

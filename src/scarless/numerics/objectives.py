@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import block, concat, namespace_of, zeros
 from scarless.numerics.sigmoid import sigmoid_pair
-
-Rows = dict[str, Vector]
 
 
 class Curvature(Enum):

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of, zeros
 from scarless.numerics.objectives import Curvature, Rows, Sums

@@ -12,11 +12,9 @@ from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
 from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns
 from scarless.outside.notices import warn_user
-
-Indices = NDArray[np.intp]
 
 FEWEST_LABELLED = 20
 FEWEST_PER_ATTRIBUTE = 10  # labelled rows for each attribute that is tested
@@ -60,7 +58,7 @@ def check_roles(
     names = getattr(reader, "feature_names_in_", None)
     n_columns = table.shape[1]
 
-    def select(attributes: Any, parameter: str) -> Indices:
+    def select(attributes: Any, parameter: str) -> Columns:
         return check_attributes(attributes, X, n_columns=n_columns, names=names, parameter=parameter)
 
     if propensity_attributes is None and classification_attributes is None:

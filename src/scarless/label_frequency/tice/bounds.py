@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.label_frequency.tice.codes import Integers, RangeTable
+from scarless.label_frequency.tice.codes import RangeTable
 from scarless.label_frequency.tice.tree import Subset, SubsetTree
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector
 
 _AHEAD = 64  # most subsets that are cut before the search asks for them, together with one that it asks for
 

@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scarless.label_frequency.tice.codes import Codes, Integers, RangeTable
-
-Mask = NDArray[np.bool_]
+from scarless.label_frequency.tice.codes import Codes, RangeTable
+from scarless.numerics.arrays import Integers, Mask
 
 
 @dataclass(slots=True, eq=False)
