@@ -6,12 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike
 
     Array = NDArray[Any]
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
     Columns = NDArray[np.intp]
+    Integers = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
+    Rows = Mapping[str, Any]
 else:
 
     class ShortName:
@@ -43,5 +48,8 @@ else:
     Vector = ShortName("Vector")  # a number for each row, or for each parameter
     Matrix = ShortName("Matrix")
     Columns = ShortName("Columns")  # positions of columns
+    Integers = ShortName("Integers")  # a whole number for each row: its place, its bin, its fold
+    Mask = ShortName("Mask")  # yes or no for each row
+    Rows = ShortName("Rows")  # values per row of a block, by name
 
-__all__ = ["Array", "ArrayLike", "Columns", "Matrix", "Vector"]
+__all__ = ["Array", "ArrayLike", "Columns", "Integers", "Mask", "Matrix", "Rows", "Vector"]

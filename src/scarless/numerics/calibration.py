@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector
 
 Bins = Integers
 

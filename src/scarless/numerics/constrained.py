@@ -19,9 +19,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from scarless.numerics import linear
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.namespace import concat, namespace_of, zeros
-from scarless.numerics.objectives import Curvature, LogisticPair, Rows
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.sigmoid import sigmoid_pair
 
 _HALVINGS = 30

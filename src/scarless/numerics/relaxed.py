@@ -19,7 +19,7 @@ from scarless.numerics import likelihood, linear
 from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of, zeros
-from scarless.numerics.objectives import Curvature, Rows, Sums
+from scarless.numerics.objectives import Curvature, Sums
 
 _FEW = 32  # sparse columns of a block that are quicker dense
 _STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scarless.engines import Engine, Rows
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Integers, Matrix, Vector
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
