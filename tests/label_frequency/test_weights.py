@@ -1,7 +1,7 @@
 """Weights are counts: 2 is the row twice, 0 is no row; where folds are drawn, all copies of a row lie together."""
 
 from collections import Counter
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
@@ -45,20 +45,26 @@ FOLDS = [
     (DEDPUL(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0), X),
     (BestBinEstimator(random_state=0), X),
 ]
-EVERY = pytest.mark.parametrize(("estimator", "table"), ONE_SAMPLE + FOLDS, ids=lambda value: str(value)[:40])
+
+
+def name_of(value):
+    return "" if isinstance(value, np.ndarray) else str(value)
+
+
+EVERY = pytest.mark.parametrize(("estimator", "table"), ONE_SAMPLE + FOLDS, ids=name_of)
 
 
 def answers(model):
     return model.label_frequency_, model.class_prior_, model.class_prior_interval(), model.label_frequency_interval()
 
 
-@pytest.mark.parametrize(("estimator", "table"), ONE_SAMPLE, ids=str)
+@pytest.mark.parametrize(("estimator", "table"), ONE_SAMPLE, ids=name_of)
 def test_whole_weights_are_copies(estimator, table):
     weighted = clone(estimator).fit(table, S, sample_weight=W)
     copied = clone(estimator).fit(table[ROWS], S[ROWS])
     assert weighted.label_frequency_ == pytest.approx(copied.label_frequency_, rel=1e-9)
     assert weighted.class_prior_ == pytest.approx(copied.class_prior_, rel=1e-9)
-    assert weighted.label_frequency_ != pytest.approx(clone(estimator).fit(table, S).label_frequency_, rel=1e-4)
+    assert weighted.class_prior_ != pytest.approx(clone(estimator).fit(table, S).class_prior_, rel=1e-4)
 
 
 @EVERY
@@ -95,7 +101,7 @@ def test_tice_counts_copies_that_lie_in_one_fold(seed):
         label_frequency_bounds(cut_into_ranges(c.astype(float), 3), labels.astype(float), f, weight, **options)
         for c, labels, f, weight in ((codes, s, folds, w.astype(float)), (codes[rows], s[rows], folds[rows], None))
     )
-    for found, expected in zip(sum(weighted, []), sum(copied, []), strict=True):
+    for found, expected in zip(chain(*weighted), chain(*copied), strict=True):
         assert found.bound == pytest.approx(expected.bound, rel=1e-12)
         assert (found.subset.path, found.n_splits) == (expected.subset.path, expected.n_splits)
         assert (found.subset.n_rows, found.subset.n_labelled) == (expected.subset.n_rows, expected.subset.n_labelled)
@@ -159,8 +165,8 @@ def test_an_interval_of_weights_is_about_that_of_copies():
     weighted = clone(model).fit(SCORES, S, W).class_prior_interval()
     copied = clone(model).fit(SCORES[ROWS], S[ROWS]).class_prior_interval()
     assert weighted.high - weighted.low == pytest.approx(copied.high - copied.low, rel=0.2)
-    wide = clone(model).fit(SCORES, S, W / 10).class_prior_interval()
-    assert wide.high - wide.low > 2 * (weighted.high - weighted.low)
+    plain = clone(model).fit(SCORES, S).class_prior_interval()
+    assert weighted.high - weighted.low < 0.9 * (plain.high - plain.low)  # about 450 rows in place of 300
 
 
 def test_more_copies_than_can_be_drawn_from():
