@@ -69,7 +69,8 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
         if not missing:
             continue
         X, y, s = scar_sample(name, c, seed)
-        scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, 5, np.random.default_rng(seed))
+        rng, w = np.random.default_rng(seed), np.ones(s.size)
+        scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, w, 5, rng)
         methods = estimators(seed, "precomputed")
         for method in missing:
             table = scores[:, None] if hasattr(methods[method], "estimator") else X

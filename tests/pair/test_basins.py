@@ -175,7 +175,7 @@ def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes
     heights = [basin.objective for basin in model.basins_]
     assert len(heights) >= 2
     assert heights == sorted(heights)
-    chosen = model.basins_[model.selection_.basin]
+    chosen = model.basins_[model.selection_.index]
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     likelihood = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
     penalty = (model.coef_**2).sum() / (2 * case[1]) + (model.propensity_coef_**2).sum() / 2
@@ -186,8 +186,8 @@ def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes
 
 def test_optima_that_labels_cannot_tell_apart_are_decided_by_the_lower_label_frequency(fit):
     model, X, s = fit(TIED)
-    best, chosen = model.basins_[0], model.basins_[model.selection_.basin]
-    assert model.selection_.basin == 1
+    best, chosen = model.basins_[0], model.basins_[model.selection_.index]
+    assert model.selection_.index == 1
     assert chosen.label_frequency < best.label_frequency
     behind, error = model.selection_.behind[1], model.selection_.standard_error[1]
     assert behind == pytest.approx(chosen.objective - best.objective)
@@ -206,14 +206,14 @@ def _rows(model, X, s):
 
 def test_an_optimum_that_is_clearly_better_is_taken(fit):
     model, *_ = fit(APART)
-    assert model.selection_.basin == 0
+    assert model.selection_.index == 0
     assert model.selection_.behind[1] > model.selection_.standard_error[1]
     assert "ahead of the rest by more than the difference's standard error" in model.selection_.reason
 
 
 def test_the_best_of_tied_optima_may_have_the_lowest_label_frequency_itself(fit):
     model, *_ = fit((3, 1.0))
-    assert model.selection_.basin == 0
+    assert model.selection_.index == 0
     assert "also has the lowest label frequency" in model.selection_.reason
 
 
@@ -223,7 +223,7 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
     weight = np.random.default_rng(1).integers(1, 3, s.size)
     weighted = model.fit(X, s, sample_weight=weight).selection_
     repeated = model.fit(np.repeat(X, weight, axis=0), np.repeat(s, weight)).selection_
-    assert weighted.basin == repeated.basin
+    assert weighted.index == repeated.index
     np.testing.assert_allclose(weighted.standard_error, repeated.standard_error, rtol=1e-6)
 
 
@@ -325,7 +325,7 @@ def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_a
     for seed in range(12):
         X, s, options = small_problem(seed, same=True)
         model = SAREMClassifier(n_starts=2, **options).fit(X, s)
-        chosen, behind = model.selection_.basin, np.array(model.selection_.behind)
+        chosen, behind = model.selection_.index, np.array(model.selection_.behind)
         exchanged = np.array([basin.exchanged for basin in model.basins_])
         assert not exchanged[chosen]
         assert behind[~exchanged].min() == 0

@@ -6,16 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from scarless.numerics.arrays import Vector
+
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _BLOCK_ROWS = 256
 
 
-def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
+def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.intp]:
     """Return the permutation that puts rows into an order that depends on their content alone.
 
     Random folds and subsamples drawn after it are the same for a table and for its rows shuffled. Rows are sorted by
-    a 64-bit hash of attributes and label; equal rows are interchangeable.
+    a 64-bit hash of attributes, label and weight; equal rows are interchangeable. Weights of 1 are as none.
 
     Examples
     --------
@@ -24,7 +26,10 @@ def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    return np.argsort(row_keys(X) + _scatter(_bits(s), -1), kind="stable")
+    key = row_keys(X) + _scatter(_bits(s), -1)
+    if w is not None:
+        key += _keys(_bits(w - 1.0)[:, None], np.array([-2]))
+    return np.argsort(key, kind="stable")
 
 
 def equal_rows(X: Any) -> NDArray[np.intp]:

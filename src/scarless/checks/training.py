@@ -34,6 +34,16 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
     return LabelledTable(table, s, coding)
 
 
+def refuse_lost_class(s: Vector, weight: Vector) -> None:
+    """Raise where weights leave labelled rows only, or unlabelled ones."""
+    for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
+        if not weight[s == value].any():
+            raise ValueError(
+                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
+                "learn from."
+            )
+
+
 def forget_fit(estimator: Any) -> None:
     """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
     for name in [name for name in vars(estimator) if name.endswith("_")]:

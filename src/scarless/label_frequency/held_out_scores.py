@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from scarless.checks.options import check_whole
+from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import take_rows
 from scarless.label_frequency._base import LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
@@ -46,10 +47,10 @@ class ScoreEstimator(LabelFrequencyEstimator):
         """Return the methods of a classifier that give scores, best first."""
         return PROBABILITY, DECISION
 
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
-        return self._scores(X, s, rng), s
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
+        return self._scores(X, s, w, rng), s, w
 
-    def _scores(self, X: Any, s: Vector, rng: np.random.Generator) -> Vector:
+    def _scores(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Vector:
         if _is_precomputed(self.estimator):
             return self._read(one_column(X), PRECOMPUTED)
         estimator = default_classifier(X) if self.estimator is None else self.estimator
@@ -57,7 +58,7 @@ class ScoreEstimator(LabelFrequencyEstimator):
         # Small fits: more threads wait for each other on busy machines (seen: 46 seconds in place of 0.6).
         alone = self.estimator is None and X.shape[0] <= MANY_ROWS
         with threadpool_limits(limits=1, user_api="openmp") if alone else nullcontext():
-            scores = out_of_fold_scores(estimator, method, X, s, self.n_folds, rng)
+            scores = out_of_fold_scores(estimator, method, X, s, w, self.n_folds, rng)
         return self._read(scores, method)
 
     @abstractmethod
@@ -108,12 +109,19 @@ def one_column(X: Any) -> Vector:
 
 
 def out_of_fold_scores(
-    estimator: Any, method: str, X: Any, s: Vector, n_folds: int, rng: np.random.Generator
+    estimator: Any, method: str, X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator
 ) -> Vector:
     """Score each row by a clone of the classifier that was fitted without the row's fold.
 
-    Folds keep the share of labelled rows; there are never more of them than rows of either kind.
+    Folds keep the share of labelled rows; there are never more of them than rows of either kind. Weights that are not
+    all 1 go to the classifier, which must take them.
     """
+    weighted = bool((w != 1.0).any())
+    if weighted and not takes_weights(estimator):
+        raise ValueError(
+            f"sample_weight is given, but estimator={type(final_step(estimator)).__name__} takes none in its fit. Use "
+            "another classifier, e.g. LogisticRegression or HistGradientBoostingClassifier, or repeat rows instead."
+        )
     fewest = int(min(s.sum(), (1.0 - s).sum()))
     if fewest < 2:
         raise ValueError(
@@ -124,7 +132,11 @@ def out_of_fold_scores(
     folds = StratifiedKFold(min(n_folds, fewest), shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(labels, labels):
-        model = seeded_clone(estimator, rng).fit(take_rows(X, others), labels[others])
+        model = seeded_clone(estimator, rng)
+        if weighted:
+            fit_weighted(model, take_rows(X, others), labels[others], w[others])
+        else:
+            model.fit(take_rows(X, others), labels[others])
         scores[fold] = positive_score(model, method, take_rows(X, fold))
     _check_finite(scores, estimator)
     return scores

@@ -10,13 +10,12 @@ from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.summary import Summary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
-from scarless.pair.basins import Basin, Selection
-from scarless.pair.cross_validation import CVSelection
+from scarless.pair.basins import Basin
 from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
-    "CVSelection",
     "Interval",
     "Levels",
     "NaiveClassifier",

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.pipelines import final_step, fit_weighted
 from scarless.engines import Engine, Rows
 from scarless.models._implied_prior import implied_prior, shares
 from scarless.numerics.arrays import Array, Vector
 from scarless.outside.notices import warn_user
-from scarless.pair.learners import CopiesLearner, Learner, TreeLearner, fit_weighted
+from scarless.pair.learners import CopiesLearner, Learner, TreeLearner
 from scarless.pair.rows import engine_of
 
 _LARGEST_PRIOR = 0.999  # to which an implied class prior of 1 or more is lowered

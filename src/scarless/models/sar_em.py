@@ -162,7 +162,7 @@ class SAREMClassifier(CrossedClassifier):
         Where both models see the same attributes under different penalties, optima with classifier and propensity
         model exchanged are among them, with `exchanged` True, and are never taken.
     selection_ : Selection
-        Newton only: which of them was taken (`basin`) and why (`reason`).
+        Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
         Newton only: what another start was seen to lead to, where the paper's is the only one and led clearly lower.
     n_features_in_ : int
@@ -399,9 +399,9 @@ class SAREMClassifier(CrossedClassifier):
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
-        _, fit, sums = climbs[self.selection_.basin]
+        _, fit, sums = climbs[self.selection_.index]
         warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=problem.weight, tol=tol)
-        self._look_elsewhere(problem, climbs[self.selection_.basin])
+        self._look_elsewhere(problem, climbs[self.selection_.index])
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
         self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None, sums)
@@ -420,7 +420,7 @@ class SAREMClassifier(CrossedClassifier):
         higher = getattr(self, "higher_basin_", None)
         if higher is None:
             return ""
-        told = told_of(higher, self.basins_[self.selection_.basin])
+        told = told_of(higher, self.basins_[self.selection_.index])
         return told[0].upper() + told[1:]
 
     def _remarks(self) -> list[str]:

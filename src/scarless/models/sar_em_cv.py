@@ -109,8 +109,9 @@ class SAREMClassifierCV(PairClassifier):
         Its parameters.
     best_score_ : float
         Its mean held-out log-likelihood.
-    selection_ : CVSelection
-        Why: ``selection_.reason``; and ``selection_.class_priors``, the lowest and highest of what was chosen.
+    selection_ : Selection
+        Which rows of ``cv_results_`` were chosen, and why: ``selection_.reason``; ``selection_.class_priors`` are the
+        lowest and highest of what was chosen.
     class_prior_, label_frequency_ : float
         Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
     coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_, \
@@ -122,7 +123,9 @@ classes_, n_features_in_, feature_names_in_
     SAREMClassifier : One pair of penalties.
     scarless.diagnostics.SelectionPathDisplay : A picture of the candidates.
 
-    Notes ----- ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
+    Notes
+    -----
+    ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
     Standard errors of coefficients do not know of the choice: they are those of two logistic models at the relaxed
     coefficients, with the penalty that these bear (`C` times the square of the slope), direction included.
     `scarless.diagnostics.bootstrap_intervals` repeats everything on every resample, which takes as many searches.

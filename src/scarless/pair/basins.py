@@ -14,19 +14,20 @@ from scipy.special import expit
 
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Status, Trace
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.selection import Selection
 from scarless.pair.starts import Start, exchanged_start, the_papers_start
 
 __all__ = [
     "Basin",
     "Climb",
     "Progress",
-    "Selection",
     "Step",
     "choose",
     "climb_all",
@@ -68,19 +69,6 @@ class Basin:
 
     def _as_high(self, other: "Basin") -> bool:
         return abs(self.objective - other.objective) <= _SAME_OBJECTIVE * (1.0 + abs(self.objective))
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which basin was chosen, and why."""
-
-    basin: int  # index into the list of basins
-    reason: str
-    behind: tuple[float, ...]  # by how much each basin's penalised log-likelihood is behind the best allowed one's
-    standard_error: tuple[float, ...]  # of that difference
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Climb(NamedTuple):
@@ -155,7 +143,7 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     basins = [climb.basin for climb in climbs]
     allowed = [i for i, basin in enumerate(basins) if not basin.exchanged]
     if len(climbs) == 1:
-        return Selection(0, _only_one(basins[0]), (0.0,), (0.0,))
+        return _selection(basins, 0, [0], _only_one(basins[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [basin.objective - basins[best].objective for basin in basins]
     errors = _standard_errors(problem, [climb.fit for climb in climbs], best)
@@ -163,7 +151,15 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: basins[i].label_frequency)
     reason = _reason(basins, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(basins[best])
-    return Selection(chosen, reason + _other_way(basins, allowed), tuple(behind), tuple(errors))
+    return _selection(basins, chosen, tied, reason + _other_way(basins, allowed), behind, errors)
+
+
+def _selection(
+    basins: list[Basin], chosen: int, tied: list[int], reason: str, behind: list[float], errors: list[float]
+) -> Selection:
+    priors = [basins[i].class_prior for i in tied]
+    spread = Interval(min(priors), max(priors))
+    return Selection(chosen, (chosen,), tuple(tied), len(tied), spread, reason, tuple(behind), tuple(errors))
 
 
 def warn_if_exchangeable(

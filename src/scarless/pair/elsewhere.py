@@ -48,7 +48,7 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
         if rival is None:
             return None
         climbs = climb_all(problem, [paper, rival], tol=_ROUGH, max_iter=_STEPS_ON_ALL)
-    taken = climbs[choose(problem, climbs).basin].basin
+    taken = climbs[choose(problem, climbs).index].basin
     return taken if taken.objective < found.basin.objective - _HIGHER and _are_apart(taken, found.basin) else None
 
 

@@ -68,7 +68,7 @@ def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood()
     n = 400
     D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 1))
     s = ((rng.random(n) < expit(3 * D[:, 0])) & (rng.random(n) < expit(Z[:, 0]))).astype(float)
-    fit = compare(D, Z, s)
+    fit = compare(D, Z, s, np.ones(s.size))
 
     def total(beta):
         u, v = beta[0] * D[:, 0] + beta[1], beta[2] * Z[:, 0] + beta[3]

@@ -54,7 +54,7 @@ class TestLikelihoodRatio:
         s = (rng.random(300) < 0.2 + 0.15 * z).astype(float)
         table = [[np.sum((s == a) & (z == b)) for b in (0, 1)] for a in (0, 1)]
         g, p, *_ = chi2_contingency(table, correction=False, lambda_="log-likelihood")
-        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s), 1, "likelihood-ratio")
+        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s, np.ones(300)), 1, "likelihood-ratio")
         assert found.statistic == pytest.approx(g, rel=1e-5)
         assert found.p_value == pytest.approx(p, rel=1e-4)
         assert found.degrees_of_freedom == 1
@@ -64,14 +64,14 @@ class TestLikelihoodRatio:
         for seed in range(5):
             X, s = make_rows(400, slope=0.5, seed=seed)
             Z = np.column_stack([X[:, 2:], rng.normal(size=(400, 2))])
-            found = [compare(X[:, :2], Z[:, :k], s.astype(float)).statistic for k in range(1, 5)]
+            found = [compare(X[:, :2], Z[:, :k], s.astype(float), np.ones(s.size)).statistic for k in range(1, 5)]
             assert found[0] >= 0
             assert (np.diff(found) >= -1e-6).all()
 
     def test_the_null_fit_is_a_maximum(self):
         X, s = make_rows(800)
-        null = fit_null(X[:, :2], s.astype(float))
-        rows = constant_propensity(X[:, :2], s.astype(float), null.beta_f, null.v)
+        null = fit_null(X[:, :2], s.astype(float), np.ones(s.size))
+        rows = constant_propensity(X[:, :2], s.astype(float), np.ones(s.size), null.beta_f, null.v)
         assert np.abs(rows.residual @ rows.tangent).max() < 1e-2  # of 800 rows; the slight penalty is in it
 
     @pytest.mark.parametrize("seed", [77, 85])
@@ -79,13 +79,13 @@ class TestLikelihoodRatio:
         """By itself it ends about 2 lower on these rows."""
         D, Z, s = few_rows(seed)
         engine, pair = engine_of(np.column_stack([D, Z]), s=s, w=np.ones(s.size)), _pair(2, 2)
-        found, alone = compare(D, Z, s), _climb(engine, pair)
+        found, alone = compare(D, Z, s, np.ones(s.size)), _climb(engine, pair)
         assert found.null.value - found.statistic / 2 < alone.value - 1.9
 
     @pytest.mark.parametrize("seed", [42, 43, 52])
     def test_the_null_model_also_starts_at_the_alternatives_classifier(self, seed):
         D, Z, s = few_rows(seed)
-        assert compare(D, Z, s).null.value < fit_null(D, s).value - 0.5
+        assert compare(D, Z, s, np.ones(s.size)).null.value < fit_null(D, s, np.ones(s.size)).value - 0.5
 
 
 def few_rows(seed):
@@ -102,7 +102,7 @@ class TestWald:
         rng = np.random.default_rng(3)
         z = rng.integers(0, 2, 300).astype(float)
         s = (rng.random(300) < 0.2 + 0.3 * z).astype(float)
-        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s), 1, "wald")
+        found = by_likelihood(compare(np.empty((300, 0)), z[:, None], s, np.ones(300)), 1, "wald")
         assert np.isnan(found.statistic)
         assert np.isnan(found.p_value)
 

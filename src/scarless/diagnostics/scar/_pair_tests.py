@@ -40,23 +40,23 @@ class Comparison(NamedTuple):
     label_frequency: float  # Pr(s=1 | y=1) by the alternative
 
 
-def fit_null(D: Matrix, s: Vector) -> NullFit:
+def fit_null(D: Matrix, s: Vector, w: Vector) -> NullFit:
     """Fit a logistic `f` on the columns of `D` with a constant propensity."""
-    return _null(_climb(_rows(D, s), _pair(D.shape[1], 0)))
+    return _null(_climb(engine_of(D, s=s, w=w), _pair(D.shape[1], 0)))
 
 
-def compare(D: Matrix, Z: Matrix, s: Vector) -> Comparison:
+def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Comparison:
     """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; columns of unit variance.
 
     Either likelihood may have several basins. The alternative is climbed from the null fit too, and the null model
     from the alternative's `f`, so that neither is ahead for having started better.
     """
-    engine = _rows(np.column_stack([D, Z]), s)
+    engine = engine_of(np.column_stack([D, Z]), s=s, w=w)
     constant, varying = _pair(D.shape[1], 0), _pair(D.shape[1], Z.shape[1])
     null = _null(_climb(engine, constant))
     full = min(_climb(engine, varying), _climb(engine, varying, _without_slopes(null, Z)), key=_height)
     beta_f, beta_e = varying.split(full.parameters)
-    share = _label_frequency(logits(D, beta_f), logits(Z, beta_e))
+    share = _label_frequency(logits(D, beta_f), logits(Z, beta_e), w)
     again = _null(_climb(engine, constant, np.append(beta_f, logit(share))))
     if again.value < null.value:
         null = again
@@ -90,10 +90,6 @@ def _pair(n_class: int, n_labelling: int) -> LogisticPair:
     return LogisticPair(Design.of(np.arange(n_class)), Design.of(np.arange(n_class, n_class + n_labelling)))
 
 
-def _rows(X: Matrix, s: Vector) -> Engine:
-    return engine_of(X, s=s, w=np.ones(s.size))
-
-
 def _climb(engine: Engine, pair: LogisticPair, start: Vector | None = None) -> Solution:
     problem = PairProblem.of(engine, pair.f, pair.e, FREE, FREE)
     return fit_pair(problem, start, FitOptions(TOL, MAX_ITER)).solution
@@ -111,8 +107,8 @@ def _without_slopes(null: NullFit, Z: Matrix) -> Vector:
     return np.concatenate([null.beta_f, np.zeros(Z.shape[1]), [null.v]])
 
 
-def _label_frequency(u: Vector, v: Vector) -> float:
-    f = expit(u)
+def _label_frequency(u: Vector, v: Vector, w: Vector) -> float:
+    f = w * expit(u)
     return float(np.clip(f @ expit(v) / f.sum(), 1e-6, 1.0 - 1e-6))
 
 

@@ -71,6 +71,7 @@ class LabellingAttributesDisplay(Display):
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
         per: str = "deviation",
+        sample_weight: ArrayLike | None = None,
         estimator: Any = None,
         n_folds: int = 5,
         level: float = 0.95,
@@ -84,7 +85,9 @@ class LabellingAttributesDisplay(Display):
 
         Parameters
         ----------
-        X, s, propensity_attributes, classification_attributes, estimator, n_folds, level, random_state, pos_label
+        X, s, propensity_attributes, classification_attributes, sample_weight
+            As in `labelling_attributes`.
+        estimator, n_folds, level, random_state, pos_label
             As in `labelling_attributes`.
         per : {"unit", "deviation"}, default="deviation"
             As in `labelling_attributes`, where the default is "unit".
@@ -100,6 +103,7 @@ class LabellingAttributesDisplay(Display):
             propensity_attributes=propensity_attributes,
             classification_attributes=classification_attributes,
             per=per,
+            sample_weight=sample_weight,
             estimator=estimator,
             n_folds=n_folds,
             level=level,

@@ -166,6 +166,7 @@ def labelling_attributes(
     *,
     propensity_attributes: Any = None,
     classification_attributes: Any = None,
+    sample_weight: ArrayLike | None = None,
     per: str = "unit",
     estimator: Any = None,
     n_folds: int = 5,
@@ -196,7 +197,7 @@ def labelling_attributes(
         Columns that the class may depend on. None: those that are not propensity attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
-    estimator, n_folds, random_state, pos_label
+    sample_weight, estimator, n_folds, random_state, pos_label
         As in `scar_test`.
     level : float, default=0.95
         Of each interval by itself.
@@ -239,27 +240,28 @@ def labelling_attributes(
         s,
         propensity_attributes=propensity_attributes,
         classification_attributes=classification_attributes,
+        sample_weight=sample_weight,
         pos_label=pos_label,
         user="labelling_attributes",
     )
-    deviation = roles.Z.std(axis=0)
     D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
-    fit = compare(D, (roles.Z - roles.Z.mean(axis=0)) / deviation, roles.s)
+    centred = roles.Z - np.average(roles.Z, axis=0, weights=roles.w)
+    deviation = np.sqrt(np.average(centred**2, axis=0, weights=roles.w))
+    fit = compare(D, centred / deviation, roles.s, roles.w)
     k = len(roles.names)
     effect = fit.alternative[-k - 1 : -1]
     error = np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     if np.isnan(error).any():
         effect = np.where(np.isnan(error), np.nan, effect)
         _warn_of_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
-    return _table(roles, effect, error, level, per, fit.label_frequency)
+    return _table(roles, effect, error, deviation if per == "unit" else np.ones(k), level, per, fit.label_frequency)
 
 
 def _table(
-    roles: Roles, effect: Vector, error: Vector, level: float, per: str, label_frequency: float
+    roles: Roles, effect: Vector, error: Vector, scale: Vector, level: float, per: str, label_frequency: float
 ) -> LabellingAttributes:
-    """Return effects per deviation and their errors as results, in order of evidence, those without a test last."""
+    """Return effects of so much of each attribute as results, in order of evidence, those without a test last."""
     missing = np.full(len(roles.left_out), np.nan)
-    scale = roles.Z.std(axis=0) if per == "unit" else 1.0
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
     p = chi2.sf(statistic, 1)

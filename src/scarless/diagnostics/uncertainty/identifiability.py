@@ -225,7 +225,7 @@ def _verdict(half: float, data_interval: Interval, exchanged: float | None, *, s
 
 def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) -> bool:
     """Whether the fit is a top of the likelihood, and what cannot be told from it is within its interval."""
-    low, high = getattr(model.selection_, "class_priors", data_interval)
+    low, high = model.selection_.class_priors
     return bool(
         model.converged_
         and not all_labelled(inference.label_frequency.value)
