@@ -1,8 +1,12 @@
 """One X in many forms gives one propensity; a wrong attribute is named."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.selectors as cs
 import pytest
 import scipy.sparse as sp
 
@@ -37,7 +41,7 @@ def test_dtypes(form, dtype):
 
 def test_integers_are_positions_even_where_a_frame_has_integer_names():
     X = pd.DataFrame(VALUES, columns=[2, 0, 1])
-    told = "attributes has the number 2, which is a position, .* column called 2 is at position 0"
+    told = "attributes? has the number 2, which is a position, .* column called 2 is at position 0"
     for mechanism in (
         LogisticSAR([2], [1.0]),
         GeometricMeanSAR(2),
@@ -69,32 +73,36 @@ def test_one_attribute_needs_no_list():
 @pytest.mark.parametrize("form", BY_NAME)
 @pytest.mark.parametrize(("wrong", "right"), [("visit", "visits"), ("income", "Income"), ("aeg", "age")])
 def test_unknown_name_suggests_the_nearest(form, wrong, right):
-    with pytest.raises(ValueError, match=f"X has no attribute '{wrong}'. Did you mean '{right}'?"):
+    with pytest.raises(ValueError, match=rf"names '{wrong}', which is not a column of X\. Did you mean '{right}'\?"):
         GeometricMeanSAR([wrong]).propensity(form(VALUES))
 
 
 @pytest.mark.parametrize("form", BY_NAME)
 def test_unknown_name_with_nothing_near_lists_the_columns(form):
-    with pytest.raises(ValueError, match=r"X has no attribute 'zzz'. Its columns are 'age', 'visits', 'Income'"):
+    with pytest.raises(
+        ValueError,
+        match=r"attributes names 'zzz', which is not a column of X\. Its columns are 'age', 'visits', 'Income'",
+    ):
         GeometricMeanSAR(["zzz"]).propensity(form(VALUES))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, *BY_NAME])
 def test_position_out_of_range(form):
-    with pytest.raises(ValueError, match="attribute 3 is out of range; X has 3 columns, at positions 0 to 2"):
+    with pytest.raises(ValueError, match=r"attributes names column 3, but X has 3 columns \(0 to 2\)"):
         GeometricMeanSAR([0, 3]).propensity(form(VALUES))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_name_without_names(form):
-    with pytest.raises(ValueError, match=r"attribute 'age' is a name, but X has no column names.*0 to 2"):
+    with pytest.raises(ValueError, match=r"attributes names the column 'age', but X has no column names: pass"):
         GeometricMeanSAR(["age"]).propensity(form(VALUES))
 
 
 def test_name_of_two_columns():
     X = pd.DataFrame(VALUES, columns=["a", "a", "b"])
-    with pytest.raises(ValueError, match="attribute 'a' names 2 columns of X"):
+    with pytest.raises(ValueError, match="attributes names 'a', and 2 columns of X are called so"):
         GeometricMeanSAR(["a"]).propensity(X)
+    np.testing.assert_array_equal(GeometricMeanSAR([1]).propensity(X), GeometricMeanSAR([1]).propensity(VALUES))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, *BY_NAME])
@@ -119,11 +127,14 @@ def test_text_is_not_a_number():
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ([], "attributes is empty; name at least one"),
-        (["a", "b", "a"], "attribute 'a' is listed twice"),
-        ([0, -1], "attributes has the position -1; positions count from 0"),
-        ([0.5], "attributes must be column names or positions; 0.5 is neither"),
-        ([True], "attributes must be column names or positions; True is neither"),
+        ([], r"attributes selects no column; name at least one attribute; labels that depend on none are SCAR\(c\)"),
+        ([False, False], "attributes selects no column"),
+        (["a", "b", "a"], "attributes selects a column more than once: 'a'"),
+        ([-1, -1], "attributes selects a column more than once: -1"),
+        ([0.5], "attributes must hold names or column numbers, or be a slice, .*; got 0.5 of type float"),
+        ([True, 0], "attributes must hold names or column numbers, or be a slice, .*; got True of type bool"),
+        (None, "attributes must hold names or column numbers, or be a slice, .*; got None of type NoneType"),
+        (slice(0.5), "attributes is a slice, whose ends must be names or column numbers; got 0.5"),
     ],
 )
 def test_attribute_list_errors(attributes, message):
@@ -131,18 +142,118 @@ def test_attribute_list_errors(attributes, message):
         GeometricMeanSAR(attributes)
 
 
+HOMES = pd.DataFrame({"home_farm": [1, 0, 0], "age": [20.0, 30.0, 40.0], "home_town": [0, 1, 0], "visits": [0, 1, 2]})
+SEVERAL = [(["home", "visits"], ["home_farm", "home_town", "visits"]), ("home", ["home_farm", "home_town"])]
+
+
+@pytest.mark.parametrize(("raw", "columns"), SEVERAL)
+@pytest.mark.parametrize("form", [lambda X: X, lambda X: pl.DataFrame(X.to_dict("list"))], ids=["pandas", "polars"])
+def test_a_raw_name_takes_one_value_for_each_of_its_columns(raw, columns, form):
+    X, k = form(HOMES), len(columns)
+    table = dict.fromkeys(zip(*(HOMES[name] for name in columns), strict=True), 0.5)
+    for make in (
+        lambda a: LogisticSAR(a, np.arange(1.0, k + 1.0)),
+        lambda a: GeometricMeanSAR(a, signs=[-1, 1, 1][:k]),
+        lambda a: GeometricMeanSAR(a, ranges=[(0, i + 2) for i in range(k)]),
+        lambda a: StratifiedSAR(a, table),
+    ):
+        np.testing.assert_array_equal(make(raw).propensity(X), make(columns).propensity(X))
+
+
+LISTED = "values for 2 columns of X: attribute 'home_farm', attribute 'home_town'. Give one for each, in this order"
+
+
 @pytest.mark.parametrize(
-    "attributes", [slice(2, 3), None, 1.5, lambda X: [0]], ids=["slice", "None", "float", "function"]
+    ("mechanism", "named"),
+    [
+        (LogisticSAR("home", [1.0]), "coefficients has 1"),
+        (LogisticSAR(slice("home_farm", "home_town", 2), [1.0, 2.0, 3.0]), "coefficients has 3"),
+        (GeometricMeanSAR("home", signs=[1, 1, -1]), "signs has 3"),
+        (GeometricMeanSAR(lambda X: ["home"], ranges=[(0, 1)]), "ranges has 1"),
+        (StratifiedSAR("home", {0: 0.5}), r"the stratum \(0,\) has 1"),
+    ],
+    ids=lambda value: type(value).__name__,
 )
-@pytest.mark.parametrize(
-    "make",
-    [lambda a: LogisticSAR(a, [1.0]), lambda a: StepSAR(a, [0.5], [0.2, 0.8]), GeometricMeanSAR],
-    ids=["logistic", "step", "geometric"],
-)
-def test_attributes_that_need_a_table_to_be_read_are_refused(make, attributes):
-    message = r"attributes must be a column name or position, or a list of them; got .*write positions, e\.g\. list\("
+def test_values_that_do_not_fit_the_columns(mechanism, named):
+    with pytest.raises(ValueError, match=f"{named} {LISTED}"):
+        mechanism.propensity(HOMES)
+
+
+def test_steps_go_along_one_column():
+    assert StepSAR(slice(1, 2), [25], [0.2, 0.6]).propensity(HOMES).tolist() == [0.2, 0.6, 0.6]
+    message = r"StepSAR has steps along one attribute; 2 \(attribute 'home_farm', attribute 'home_town'\) are given"
     with pytest.raises(ValueError, match=message):
-        make(attributes)
+        StepSAR("home", [0.5], [0.2, 0.6]).propensity(HOMES)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: LogisticSAR([0, 1], [1.0]), "coefficients has 1 values for 2 attributes"),
+        (lambda: LogisticSAR([0, -1], [1.0, 2.0, 3.0]), "coefficients has 3 values for 2 attributes"),
+        (lambda: LogisticSAR(["a", "b"], [1.0]), "coefficients has 1 values for 2 attributes"),
+        (lambda: GeometricMeanSAR([True, False, True], signs=[1]), "signs has 1 values for 2 attributes"),
+        (lambda: GeometricMeanSAR(-1, ranges=[(0, 1), (0, 1)]), "ranges has 2 values for 1 attributes"),
+        (lambda: StepSAR([True, True], [0.5], [0.2, 0.6]), "StepSAR has steps along one attribute; 2 are given"),
+    ],
+)
+def test_numbers_that_cannot_fit_are_refused_at_once(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+@pytest.mark.parametrize("attributes", ["home", slice(0, 3, 2), [0, 2], [-4, -2], [True, False, True, False], "call"])
+def test_a_mechanism_of_any_selection_is_a_value(attributes):
+    given = home_columns if attributes == "call" else attributes
+    for mechanism in (LogisticSAR(given, [1.0, 2.0]), GeometricMeanSAR(given), StratifiedSAR(given, {(0, 1): 0.5})):
+        copy = pickle.loads(pickle.dumps(mechanism))
+        assert copy == mechanism == replace(mechanism)
+        assert hash(copy) == hash(mechanism)
+        assert repr(mechanism.attributes) in repr(mechanism)
+
+
+def home_columns(X):
+    return [name for name in X.columns if name.startswith("home")]
+
+
+def test_a_mechanism_with_a_polars_selector():
+    frame = pl.DataFrame(HOMES.to_dict("list"))
+    mechanism = pickle.loads(pickle.dumps(LogisticSAR(cs.starts_with("home"), [1.0, 2.0])))
+    expected = LogisticSAR("home", [1.0, 2.0]).propensity(HOMES)
+    np.testing.assert_array_equal(mechanism.propensity(frame), expected)
+    np.testing.assert_array_equal(mechanism.fitted(frame).propensity(HOMES), expected)
+    assert "home" in repr(mechanism)
+    assert isinstance(hash(mechanism), int)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fixed"),
+    [
+        (lambda X: X.nunique() == 2, ("home_farm", "home_town")),
+        ("home", ("home_farm", "home_town")),
+        (slice("home", None, 2), ("home_farm", "home_town")),
+        ([True, False, True, False], ("home_farm", "home_town")),
+        (["home_town", "home_farm"], ("home_town", "home_farm")),
+        ([0, -2], (0, -2)),
+    ],
+)
+def test_a_fitted_mechanism_means_the_same_columns_in_every_table(attributes, fixed):
+    """A function may choose other columns in another table; fitted, it has chosen."""
+    for mechanism in (
+        LogisticSAR(attributes, [1.0, 2.0]),
+        GeometricMeanSAR(attributes),
+        StratifiedSAR(attributes, {(0, 1): 0.5}),
+    ):
+        assert mechanism.fitted(HOMES).attributes == fixed
+    other = HOMES.assign(visits=[0, 0, 1], home_farm=[0, 0, 0])
+    e = LogisticSAR(attributes, [1.0, 2.0]).fitted(HOMES).propensity(other)
+    np.testing.assert_array_equal(e, LogisticSAR(list(fixed), [1.0, 2.0]).propensity(other))
+
+
+def test_a_fitted_mechanism_without_names_has_positions():
+    assert LogisticSAR(slice(1, None, 2), [1.0, 2.0]).fitted(HOMES.to_numpy()).attributes == (1, 3)
+    assert StepSAR([True, False, False, False], [0.5], [0.2, 0.6]).fitted(HOMES.to_numpy()).attribute == 0
+    assert StepSAR("age", [0.5], [0.2, 0.6]).fitted(HOMES).attribute == "age"
 
 
 def test_rows_of_unequal_length():

@@ -1,26 +1,48 @@
-"""Columns by name, index, slice, mask or callable, as scikit-learn's ``ColumnTransformer`` takes them."""
+"""Columns by name, position, slice, mask, callable or polars selector: the one selector of everything that names some.
 
-import re
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any
+A name that is no column stands for all the columns that an encoder made of it: see `scarless.checks.raw_names`.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scarless.checks.options import shown
+from scarless.checks.raw_names import SeveralAttributes, find_family, nearest_name, quoted, tell_doubtful
 from scarless.numerics.arrays import Columns
 from scarless.outside.notices import warn_user
 
+_NONE_INSTEAD = {
+    "propensity_attributes": ", or use None for a propensity that is the same for every row",
+    "attributes": "; labels that depend on none are SCAR(c)",
+}
+
+
+class _Table(NamedTuple):
+    """What a selection is read against."""
+
+    X: Any
+    n_columns: int
+    names: list[Any] | None
+    parameter: str  # named in errors
+    place: dict[Any, int]  # of each name
+
 
 def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
-    """Return the indices of the columns that `attributes` selects, in the order given.
+    """Return the indices of the columns that `attributes` selects, in the table's order.
 
     Parameters
     ----------
-    attributes : str, int, sequence of either, slice, boolean mask or callable
-        A callable gets `X` as the user gave it and returns any of the others.
+    attributes : column selector
+        Names and positions (negative ones from the end), alone or in a list; a slice of either (the last name is
+        included), a boolean mask, a callable that gets `X` as the user gave it and returns any of the others, such as
+        scikit-learn's ``make_column_selector``; where `X` is a polars frame, a polars selector. The name of an encoded
+        attribute stands for all of its columns.
     X : table
-        Only handed to a callable.
+        As the user gave it.
     n_columns : int
         Number of columns of `X`.
     names : sequence of str or None
@@ -30,133 +52,249 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
 
     Examples
     --------
-    >>> check_attributes(["b", "a"], None, n_columns=3, names=["a", "b", "c"], parameter="attributes")
-    array([1, 0])
+    >>> check_attributes(["b", -3], None, n_columns=3, names=["a", "b", "c"], parameter="attributes")
+    array([0, 1])
     >>> check_attributes(slice(1, None), None, n_columns=3, names=None, parameter="attributes")
     array([1, 2])
     """
-    if callable(attributes):
-        attributes = attributes(X)
+    return np.sort(select_columns(attributes, X, n_columns=n_columns, names=names, parameter=parameter))
+
+
+def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
+    """Return what `check_attributes` returns in the order given, for values that go with each column.
+
+    What has no order of its own (masks, sets, the columns of an encoded attribute) is in the table's order.
+
+    Examples
+    --------
+    >>> names = ["age", "sex_f", "sex_m"]
+    >>> X = np.array([[30, 0, 1], [40, 1, 0]])
+    >>> select_columns(["sex", "age"], X, n_columns=3, names=names, parameter="attributes")
+    array([1, 2, 0])
+    """
+    known = None if names is None else list(names)
+    table = _Table(X, n_columns, known, parameter, {name: j for j, name in enumerate(known or ())})
+    given = check_selector(attributes, parameter)
+    if callable(given):
+        given = check_selector(given(X), parameter)
+    columns = _columns_of(given, table)
+    if not columns:
+        raise ValueError(_nothing(parameter))
+    _refuse_twice(columns, parameter, names=known)
+    return np.array(sorted(columns) if isinstance(given, Set) else columns, dtype=np.intp)
+
+
+def check_selector(attributes: Any, parameter: str) -> Any:
+    """Return a selection as it can be kept until there is a table: all is checked that needs none.
+
+    Examples
+    --------
+    >>> check_selector("age", "attributes"), check_selector(np.array([0, -1]), "attributes")
+    (('age',), (0, -1))
+    >>> check_selector(slice(2), "attributes")
+    slice(None, 2, None)
+    """
     if isinstance(attributes, slice):
-        columns = np.arange(n_columns)[_positional(attributes, names, parameter)]
-    else:
-        columns = _from_sequence(attributes, n_columns, names, parameter)
-        warn_of_numbered_columns(attributes, X, parameter)
-    if columns.size == 0:
+        return _check_slice(attributes, parameter)
+    if callable(attributes) or _is_polars(attributes):
+        return attributes
+    if isinstance(attributes, str | bytes) or not np.iterable(attributes):
+        return (_check_entry(attributes, parameter),)
+    values = list(attributes)
+    if values and all(isinstance(value, bool | np.bool_) for value in values) and not isinstance(attributes, Set):
+        return _check_mask(values, getattr(attributes, "index", None), parameter)
+    entries = [_check_entry(value, parameter) for value in values]
+    if not entries:
+        raise ValueError(_nothing(parameter))
+    _refuse_twice([entry for entry in entries if not _is_polars(entry)], parameter)
+    return frozenset(entries) if isinstance(attributes, Set) else tuple(entries)
+
+
+def count_columns(selector: Any) -> tuple[int, bool]:
+    """Return how many columns a checked selection has at least, and whether that is the number.
+
+    Examples
+    --------
+    >>> count_columns((0, -1)), count_columns((True, False, True)), count_columns(("age", "sex"))
+    ((2, True), (2, True), (2, False))
+    """
+    if not isinstance(selector, tuple | frozenset):
+        return 1, False
+    if _is_mask(selector):
+        return sum(selector), True
+    return len(selector), all(isinstance(entry, int) for entry in selector)
+
+
+def names_of(X: Any) -> list[Any] | None:
+    """Return the columns' names, None where the table has none that a text could name.
+
+    Examples
+    --------
+    >>> names_of(np.eye(2)) is None
+    True
+    """
+    names = list(getattr(X, "columns", ()))
+    return names if any(isinstance(name, str) for name in names) else None
+
+
+def _is_polars(value: Any) -> bool:
+    polars = sys.modules.get("polars")  # whoever has such a selector has imported it
+    return polars is not None and isinstance(value, polars.Expr)
+
+
+def _is_mask(selector: Any) -> bool:
+    return isinstance(selector, tuple) and isinstance(selector[0], bool)
+
+
+def _check_entry(value: Any, parameter: str) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    if _is_polars(value):
+        return value
+    raise ValueError(
+        f"{parameter} must hold names or column numbers, or be a slice, a mask, a callable or a polars selector; "
+        f"got {shown(value)} of type {type(value).__name__}."
+    )
+
+
+def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[bool, ...] | frozenset[str]:
+    """Return a mask; where pandas has names for its values, in whatever order, the set of those that are chosen."""
+    labels = [] if index is None or callable(index) else list(index)
+    if not any(values):
+        raise ValueError(_nothing(parameter))
+    if labels and all(isinstance(label, str) for label in labels):
+        return frozenset(label for label, value in zip(labels, values, strict=True) if value)
+    return tuple(bool(value) for value in values)
+
+
+def _check_slice(columns: slice, parameter: str) -> slice:
+    for end, kind in ((columns.start, str | int), (columns.stop, str | int), (columns.step, int)):
+        if end is not None and not isinstance(end, kind | np.integer):
+            raise ValueError(f"{parameter} is a slice, whose ends must be names or column numbers; got {shown(end)}.")
+    if columns.step == 0:
+        raise ValueError(f"{parameter} is a slice with a step of 0; leave the step out.")
+    return columns
+
+
+def _nothing(parameter: str) -> str:
+    return f"{parameter} selects no column; name at least one attribute{_NONE_INSTEAD.get(parameter, '')}."
+
+
+def _refuse_twice(entries: Sequence[Any], parameter: str, names: Sequence[Any] | None = None) -> None:
+    twice = [entry for entry, times in Counter(entries).items() if times > 1]
+    if twice:
+        called = twice if names is None else [names[j] for j in twice]
+        raise ValueError(f"{parameter} selects a column more than once: {quoted(called)}.")
+
+
+def _columns_of(given: Any, table: _Table) -> list[int]:
+    if isinstance(given, slice):
+        return _from_slice(given, table)
+    if _is_polars(given):
+        return _from_polars(given, table)
+    if callable(given):
+        raise ValueError(f"{table.parameter} is a callable that returns another, {shown(given)}; return columns.")
+    if _is_mask(given):
+        if len(given) != table.n_columns:
+            raise ValueError(f"{table.parameter} is a mask of length {len(given)} for {table.n_columns} columns.")
+        return [j for j, chosen in enumerate(given) if chosen]
+    families = _families([entry for entry in given if isinstance(entry, str)], table)
+    columns: list[int] = []
+    for entry in given:
+        if isinstance(entry, str):
+            columns += families[entry]
+        else:
+            columns += _from_polars(entry, table) if _is_polars(entry) else [_at(entry, table)]
+    _warn_of_numbered_columns(given, table)
+    return columns
+
+
+def _families(entries: list[str], table: _Table) -> dict[str, list[int]]:
+    """Return the columns of each name; what a longer raw name has is not looked for under a shorter one."""
+    found: dict[str, list[int]] = {}
+    taken: set[int] = set()
+    for entry in sorted(entries, key=len, reverse=True):
+        found[entry] = _named(entry, table, frozenset(taken))
+        if entry not in table.place:
+            taken.update(found[entry])
+    return found
+
+
+def _named(name: str, table: _Table, taken: frozenset[int] = frozenset()) -> list[int]:
+    """Return the column of a name, or those that an encoder made of it."""
+    if table.names is None:
         raise ValueError(
-            f"{parameter} selects no column; name at least one attribute"
-            + (", or use None for a propensity that is the same for every row." if "prop" in parameter else ".")
+            f"{table.parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column "
+            "numbers. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
         )
-    if np.unique(columns).size != columns.size:
-        raise ValueError(f"{parameter} selects a column more than once: {columns.tolist()}.")
-    return columns.astype(np.intp)
+    if name in table.place:
+        if table.names.count(name) > 1:
+            raise ValueError(
+                f"{table.parameter} names {name!r}, and {table.names.count(name)} columns of X are called so; give "
+                "each a name of its own, or say its position."
+            )
+        return [table.place[name]]
+    absent = f"{table.parameter} names {name!r}, which is not a column of X. "
+    try:
+        family = find_family(name, table.names, taken)
+    except SeveralAttributes as error:
+        raise ValueError(f"{absent}{error}") from None
+    if family is None:
+        raise ValueError(f"{absent}{nearest_name(name, table.names, table.X)}")
+    tell_doubtful(family, table.X, table.names, table.parameter)
+    return family.columns
 
 
-def warn_of_numbered_columns(attributes: Any, X: Any, parameter: str) -> None:
+def _at(position: int, table: _Table) -> int:
+    n = table.n_columns
+    if not -n <= position < n:
+        raise ValueError(f"{table.parameter} names column {position}, but X has {n} columns (0 to {n - 1}).")
+    return position % n
+
+
+def _from_slice(columns: slice, table: _Table) -> list[int]:
+    """Return the columns of a slice; of one between names, the last is included."""
+    start, stop, step = columns.start, columns.stop, columns.step
+    backwards = step is not None and step < 0
+    if isinstance(start, str):
+        start = _named(start, table)[-1 if backwards else 0]
+    if isinstance(stop, str):
+        stop = (_named(stop, table)[0] - 1) if backwards else _named(stop, table)[-1] + 1
+        stop = None if stop < 0 else stop
+    return list(range(table.n_columns))[start:stop:step]
+
+
+def _from_polars(selector: Any, table: _Table) -> list[int]:
+    import polars as pl  # noqa: PLC0415
+    import polars.selectors as cs  # noqa: PLC0415
+
+    if not isinstance(table.X, pl.DataFrame):
+        raise ValueError(
+            f"{table.parameter} has a polars selector, which can only be read against a polars DataFrame; X is a "
+            f"{type(table.X).__name__}. Give names or positions, or a callable such as make_column_selector."
+        )
+    try:
+        chosen = cs.expand_selector(table.X, selector, strict=False)
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise ValueError(
+            f"{table.parameter} has the polars expression {selector}, which does not select columns of X as they are: "
+            f"{error}. Use a selector, such as polars.selectors.starts_with('age'), or names."
+        ) from error
+    return [table.place[name] for name in chosen]
+
+
+def _warn_of_numbered_columns(entries: Any, table: _Table) -> None:
     """Warn of numbers that are positions, where the columns of a data frame are called by other numbers."""
-    labels = list(getattr(X, "columns", ()))
-    if not any(_is_number(label) for label in labels):
-        return
-    values: list[Any] = [attributes] if isinstance(attributes, str) or not np.iterable(attributes) else [*attributes]
-    for value in values:
-        if _is_number(value) and labels[value] != value and value in labels:
+    labels = list(getattr(table.X, "columns", ()))
+    numbers = {label for label in labels if isinstance(label, int | np.integer) and not isinstance(label, bool)}
+    for value in entries:
+        if isinstance(value, int) and value in numbers and labels[value] != value:
             warn_user(
-                f"{parameter} has the number {value}, which is a position, as in scikit-learn: the column called "
+                f"{table.parameter} has the number {value}, which is a position, as in scikit-learn: the column called "
                 f"{labels[value]}. The column called {value} is at position {labels.index(value)}. Call columns by "
                 f"text to say which one is meant: X.rename(columns=str), and '{labels[value]}' or '{value}'.",
                 UserWarning,
             )
             return
-
-
-def _is_number(label: Any) -> bool:
-    return isinstance(label, int | np.integer) and not isinstance(label, bool)
-
-
-def nearest_name(name: Any, names: Sequence[Any]) -> str:
-    """Return what to tell someone who named a column that is not there.
-
-    Examples
-    --------
-    >>> nearest_name("Agge", ["age", "visits"])
-    "Did you mean 'age'?"
-    >>> nearest_name("income", ["age", "visits"])
-    "Its columns are 'age', 'visits'."
-    >>> nearest_name("sex", ["age", "sex_f", "sex_m"])
-    "These columns look like its levels, as one-hot encoding names them; ... name each: ['sex_f', 'sex_m']."
-    """
-    by_lower_case = {str(known).lower(): known for known in names}
-    levels = [] if str(name).lower() in by_lower_case else levels_of(name, names)
-    if levels:
-        return (
-            f"{'These columns look' if len(levels) > 1 else 'This column looks'} like its levels, as one-hot encoding "
-            f"names them; an attribute is all of its levels, so name each: {levels!r}."
-        )
-    nearest = get_close_matches(str(name).lower(), by_lower_case, n=1)
-    if nearest:
-        return f"Did you mean {by_lower_case[nearest[0]]!r}?"
-    return f"Its columns are {', '.join(repr(known) for known in names[:8])}{', ...' if len(names) > 8 else ''}."
-
-
-def levels_of(name: Any, names: Sequence[Any]) -> list[str]:
-    """Return the columns that look like levels of an attribute, as encoders call them.
-
-    These put a sign between attribute and level, and a ``ColumnTransformer`` the name of its step and ``__`` in front.
-
-    Examples
-    --------
-    >>> levels_of("sex", ["sex_f", "encode__sex_m", "sex=other", "sexagenarian"])
-    ['sex_f', 'encode__sex_m', 'sex=other']
-    """
-    wanted = re.compile(rf"(.*__)?{re.escape(str(name))}[^0-9A-Za-z]", re.IGNORECASE | re.DOTALL)
-    return [str(known) for known in names if wanted.match(str(known))]
-
-
-def _from_sequence(attributes: Any, n_columns: int, names: Any, parameter: str) -> Columns:
-    scalar = isinstance(attributes, str) or not np.iterable(attributes)
-    values = [attributes] if scalar else list(attributes)
-    if values and all(isinstance(value, bool | np.bool_) for value in values):
-        if len(values) != n_columns:
-            raise ValueError(f"{parameter} is a mask of length {len(values)} for {n_columns} columns.")
-        return np.flatnonzero(values)
-    return np.array([_index(value, n_columns, names, parameter) for value in values], dtype=np.intp)
-
-
-def _index(value: Any, n_columns: int, names: Any, parameter: str) -> int:
-    if isinstance(value, str):
-        return _index_of_name(value, names, parameter)
-    if not isinstance(value, int | np.integer):
-        raise ValueError(
-            f"{parameter} must hold names or column numbers, or be a slice, a mask or a callable; "
-            f"got {value!r} of type {type(value).__name__}."
-        )
-    if not -n_columns <= value < n_columns:
-        raise ValueError(f"{parameter} names column {value}, but X has {n_columns} columns (0 to {n_columns - 1}).")
-    return int(value) % n_columns
-
-
-def _index_of_name(name: str, names: Any, parameter: str) -> int:
-    if names is None:
-        raise ValueError(
-            f"{parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column "
-            "numbers. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
-        )
-    known = list(names)
-    if name in known:
-        return known.index(name)
-    raise ValueError(f"{parameter} names {name!r}, which is not a column of X. {nearest_name(name, known)}")
-
-
-def _positional(columns: slice, names: Any, parameter: str) -> slice:
-    """Turn a slice of names, last one included, into a slice of positions."""
-    start, stop = columns.start, columns.stop
-    if isinstance(start, str):
-        start = _index_of_name(start, names, parameter)
-    if isinstance(stop, str):
-        stop = _index_of_name(stop, names, parameter) + 1
-    for end in (start, stop, columns.step):
-        if end is not None and not isinstance(end, int | np.integer):
-            raise ValueError(f"{parameter} is a slice, whose ends must be names or column numbers; got {shown(end)}.")
-    if columns.step == 0:
-        raise ValueError(f"{parameter} is a slice with a step of 0; leave the step out.")
-    return slice(start, stop, columns.step)

@@ -4,68 +4,22 @@ Only the columns that are asked for are touched: a sparse X is never made dense 
 """
 
 from collections.abc import Sequence
-from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from scarless.checks.attributes import nearest_name, warn_of_numbered_columns
+from scarless.checks.attributes import count_columns, names_of, select_columns
 from scarless.checks.kinds import refuse_masked, refuse_unread
 from scarless.checks.vectors import check_vector
-from scarless.numerics.arrays import Array, Vector
-
-Attribute: TypeAlias = str | int
+from scarless.numerics.arrays import Array, Matrix, Vector
 
 
-def check_attributes(attributes: Attribute | Sequence[Attribute]) -> tuple[Attribute, ...]:
-    """Return attribute names and positions as a tuple; one alone may come without its list.
+class Attributes(NamedTuple):
+    """Columns that were selected from a table."""
 
-    Examples
-    --------
-    >>> check_attributes(["age", "visits"])
-    ('age', 'visits')
-    >>> check_attributes("age")
-    ('age',)
-    """
-    if not isinstance(attributes, str | Integral) and not np.iterable(attributes):
-        raise ValueError(
-            f"attributes must be a column name or position, or a list of them; got {attributes!r} of type "
-            f"{type(attributes).__name__}. There is no X yet to take a slice or a function of: write positions, "
-            "e.g. list(range(2, 5)). Labels that depend on no attribute are SCAR(c)."
-        )
-    given = [attributes] if isinstance(attributes, str | Integral) else list(attributes)
-    if not given:
-        raise ValueError("attributes is empty; name at least one. Labels that depend on none are SCAR(c).")
-    checked = tuple(_check_attribute(attribute) for attribute in given)
-    for place, attribute in enumerate(checked):
-        if attribute in checked[:place]:
-            raise ValueError(f"{describe(attribute)} is listed twice in attributes; list it once.")
-    return checked
-
-
-def _check_attribute(attribute: Any) -> Attribute:
-    if isinstance(attribute, str):
-        return str(attribute)
-    if not isinstance(attribute, Integral) or isinstance(attribute, bool):
-        raise ValueError(f"attributes must be column names or positions; {attribute!r} is neither.")
-    if attribute < 0:
-        raise ValueError(
-            f"attributes has the position {attribute}; positions count from 0. "
-            "Where a minus means that the attribute lowers the propensity, give it as the attribute's sign."
-        )
-    return int(attribute)
-
-
-def describe(attribute: Attribute) -> str:
-    """How messages name an attribute.
-
-    Examples
-    --------
-    >>> describe("age"), describe(3)
-    ("attribute 'age'", 'attribute 3')
-    """
-    return f"attribute {attribute!r}"
+    columns: list[Array]
+    labels: list[str]  # how messages name each
 
 
 def count_rows(X: Any) -> int:
@@ -93,53 +47,104 @@ def _shape_of_lists(X: Any) -> tuple[int, ...]:
         raise ValueError(f"X must be a table with rows of equal length; NumPy can make none of it: {error}.") from error
 
 
-def attribute_columns(X: Any, attributes: Sequence[Attribute]) -> list[Array]:
-    """Return each attribute's values as they are, numbers or not.
-
-    A string is a column name, an integer a position, as in scikit-learn's ``ColumnTransformer``.
+def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Attributes:
+    """Return the values of the attributes that are selected, in the order given: as they are, numbers or not.
 
     Examples
     --------
-    >>> attribute_columns([[1, 2], [3, 4]], [1])
-    [array([2, 4])]
+    >>> read_attributes([[1, 2], [3, 4]], -1)
+    Attributes(columns=[array([2, 4])], labels=['attribute 1'])
     """
-    columns = columns_at(X, attributes)
-    warn_of_numbered_columns(attributes, X, "attributes")
-    return columns
+    chosen, names = _select(X, selector, parameter), names_of(X)
+    labels = [f"attribute {j}" if names is None else f"attribute {names[j]!r}" for j in chosen]
+    return Attributes(columns_at(X, chosen), labels)
 
 
-def columns_at(X: Any, attributes: Sequence[Attribute]) -> list[Array]:
-    """Return each attribute's values, where it is known that numbers are positions.
+def fixed_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Any:
+    """Return a selection that means the same columns in every table like X: names, or positions where it has none.
+
+    Examples
+    --------
+    >>> fixed_attributes([[1, 2], [3, 4]], slice(1, None)), fixed_attributes([[1, 2], [3, 4]], (-1,))
+    ((1,), (-1,))
+    """
+    chosen, names = _select(X, selector, parameter), names_of(X)
+    if isinstance(selector, tuple) and all(type(entry) is int for entry in selector):
+        return selector
+    called = [] if names is None else [names[j] for j in chosen]
+    unique = names is not None and all(isinstance(name, str) and names.count(name) == 1 for name in called)
+    return tuple(called) if unique else tuple(chosen)
+
+
+def _select(X: Any, selector: Any, parameter: str) -> list[int]:
+    count_rows(X)
+    n_columns = X.shape[1] if hasattr(X, "shape") else np.shape(X)[1]
+    chosen: list[int] = select_columns(
+        selector, X, n_columns=n_columns, names=names_of(X), parameter=parameter
+    ).tolist()
+    return chosen
+
+
+def columns_at(X: Any, positions: Sequence[int]) -> list[Array]:
+    """Return the values of the columns at some positions.
 
     Examples
     --------
     >>> columns_at([[1, 2], [3, 4]], [1])
     [array([2, 4])]
     """
-    count_rows(X)
+    if hasattr(X, "iloc"):
+        return [np.asarray(X.iloc[:, j]) for j in positions]
     if hasattr(X, "columns"):
-        return [_frame_column(X, attribute) for attribute in attributes]
+        return [np.asarray(X[X.columns[j]]) for j in positions]
     if issparse(X):
-        positions = _check_positions(attributes, X.shape[1])
         sliceable = X if X.format in ("csr", "csc") else X.tocsr()
         return list(sliceable[:, positions].toarray().T)
-    table = np.asarray(X)
-    return list(table[:, _check_positions(attributes, table.shape[1])].T)
+    return list(np.asarray(X)[:, positions].T)
 
 
-def attribute_matrix(X: Any, attributes: Sequence[Attribute]) -> Vector:
+def attribute_matrix(attributes: Attributes) -> Matrix:
     """Return the attributes as a float64 matrix, one column each; every value must be a finite number.
 
     Examples
     --------
-    >>> attribute_matrix([[1, 2, 3], [4, 5, 6]], [2, 0])
+    >>> attribute_matrix(read_attributes([[1, 2, 3], [4, 5, 6]], [2, 0]))
     array([[3., 1.],
            [6., 4.]])
     """
-    columns = attribute_columns(X, attributes)
-    return np.column_stack(
-        [_check_finite(values, describe(name)) for values, name in zip(columns, attributes, strict=True)]
-    )
+    return np.column_stack([_check_finite(values, label) for values, label in zip(*attributes, strict=True)])
+
+
+def check_known_count(n_values: int, name: str, selector: Any) -> None:
+    """Refuse a number of values that cannot fit the columns of a selection, before there is a table.
+
+    Examples
+    --------
+    >>> check_known_count(3, "coefficients", (0, 1))
+    Traceback (most recent call last):
+    ...
+    ValueError: coefficients has 3 values for 2 attributes; give one per attribute.
+    """
+    fewest, exact = count_columns(selector)
+    if n_values < fewest or (exact and n_values != fewest):
+        raise ValueError(f"{name} has {n_values} values for {fewest} attributes; give one per attribute.")
+
+
+def check_count(n_values: int, name: str, labels: Sequence[str]) -> None:
+    """Refuse a number of values that is not that of the columns selected.
+
+    Examples
+    --------
+    >>> check_count(1, "coefficients", ["attribute 'sex_f'", "attribute 'sex_m'"])
+    Traceback (most recent call last):
+    ...
+    ValueError: coefficients has 1 values for 2 columns of X: attribute 'sex_f', attribute 'sex_m'. Give one for each...
+    """
+    if n_values != len(labels):
+        raise ValueError(
+            f"{name} has {n_values} values for {len(labels)} columns of X: {', '.join(labels)}. Give one for each, in "
+            "this order."
+        )
 
 
 def _check_finite(values: Array, name: str) -> Vector:
@@ -151,35 +156,3 @@ def _check_finite(values: Array, name: str) -> Vector:
             f"(first: row {bad[0]} = {vector[bad[0]]:g}). Impute or drop these rows first."
         )
     return vector
-
-
-def _check_positions(attributes: Sequence[Attribute], n_columns: int) -> list[int]:
-    positions = []
-    for attribute in attributes:
-        if isinstance(attribute, str):
-            raise ValueError(
-                f"{describe(attribute)} is a name, but X has no column names; "
-                f"give its position, 0 to {n_columns - 1}, or pass X as a DataFrame."
-            )
-        positions.append(_check_position(attribute, n_columns))
-    return positions
-
-
-def _check_position(position: int, n_columns: int) -> int:
-    if position >= n_columns:
-        raise ValueError(
-            f"{describe(position)} is out of range; X has {n_columns} columns, at positions 0 to {n_columns - 1}."
-        )
-    return position
-
-
-def _frame_column(X: Any, attribute: Attribute) -> Array:
-    names = list(X.columns)
-    name: Any = attribute
-    if not isinstance(attribute, str):
-        name = names[_check_position(attribute, len(names))]
-    elif attribute not in names:
-        raise ValueError(f"X has no {describe(attribute)}. {nearest_name(attribute, names)}")
-    if names.count(name) > 1:
-        raise ValueError(f"{describe(name)} names {names.count(name)} columns of X; names must differ.")
-    return np.asarray(X[name])

@@ -1,13 +1,21 @@
 """Labelling mechanisms with a formula: constant, geometric mean, logistic, probabilistic gap."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from scarless.checks.attributes import check_selector
 from scarless.checks.options import check_flag, shown
-from scarless.labelling.attributes import Attribute, attribute_matrix, check_attributes, describe
+from scarless.labelling.attributes import (
+    Attributes,
+    attribute_matrix,
+    check_count,
+    check_known_count,
+    fixed_attributes,
+    read_attributes,
+)
 from scarless.labelling.base import (
     Assumption,
     LabellingMechanism,
@@ -68,16 +76,19 @@ class GeometricMeanSAR(LabellingMechanism):
 
     Parameters
     ----------
-    attributes : names or positions
-        The propensity attributes.
+    attributes : column selector
+        The propensity attributes. Columns by name, position, slice, mask, callable or polars selector; the name of an
+        encoded attribute stands for all of its columns.
     low, high : float, default=0.2 and 0.8
         The range of propensities, ``0 < low < high <= 1``.
     signs : sequence of +1 and -1, optional
-        One per attribute; -1 means that the attribute lowers the propensity. All +1 by default.
+        One per column, in the order of `attributes`, the columns of an encoded attribute in the table's order; -1
+        means that the column lowers the propensity. All +1 by default. Levels of one attribute, all of them there and
+        of one sign, together change nothing: exactly one is 1.
     ranges : sequence of (minimum, maximum), optional
-        The scale of each attribute. By default those of the X that `propensity` is given, so that the same
-        row may have another propensity in another X: use `fitted` where training and test rows shall share
-        one scale.
+        The scale of each column, in the same order. By default those of the X that `propensity` is given, so that the
+        same row may have another propensity in another X: use `fitted` where training and test rows shall share one
+        scale.
     outside : {"raise", "clip"}, default="raise"
         What to do with a value outside its range in `ranges`: refuse it, or treat it as the nearest end of
         the range, which keeps `e` in [low, high] and flat beyond the range.
@@ -102,7 +113,7 @@ class GeometricMeanSAR(LabellingMechanism):
     array([0.5657])
     """
 
-    attributes: Sequence[Attribute]
+    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     low: float = 0.2
     high: float = 0.8
     signs: Sequence[int] | None = None
@@ -111,14 +122,14 @@ class GeometricMeanSAR(LabellingMechanism):
     outside: Literal["raise", "clip"] = "raise"
 
     def __post_init__(self) -> None:
-        attributes = check_attributes(self.attributes)
+        attributes = check_selector(self.attributes, "attributes")
         low, high = check_range(self.low, self.high)
         _set(
             self,
             attributes=attributes,
             low=low,
             high=high,
-            signs=_check_signs(self.signs, len(attributes)),
+            signs=None if self.signs is None else _check_signs(self.signs, attributes),
             ranges=None if self.ranges is None else _check_ranges(self.ranges, attributes),
         )
         if self.outside not in ("raise", "clip"):
@@ -130,17 +141,22 @@ class GeometricMeanSAR(LabellingMechanism):
         return "SAR"
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy whose `ranges` are the minima and maxima of `X`, in place of any that it had."""
-        return replace(self, ranges=_find_ranges(attribute_matrix(X, self.attributes), self.attributes))
+        """Return a copy that always means the columns of `X`, with their minima and maxima as its `ranges`."""
+        attributes = fixed_attributes(X, self.attributes)
+        return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
 
     def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        values = attribute_matrix(X, self.attributes)
-        ranges = _find_ranges(values, self.attributes) if self.ranges is None else self.ranges
+        chosen = read_attributes(X, self.attributes)
+        signs = self.signs or (1,) * len(chosen.labels)
+        check_count(len(signs), "signs", chosen.labels)
+        values = attribute_matrix(chosen)
+        ranges = self.ranges or _find_ranges(chosen)
+        check_count(len(ranges), "ranges", chosen.labels)
         bottom, top = np.asarray(ranges).T
         if self.outside == "raise":
-            _check_inside(values, ranges, self.attributes)
+            _check_inside(values, ranges, chosen.labels)
         x = (np.clip(values, bottom, top) - bottom) / (top - bottom)
-        return geometric_mean(np.where(np.asarray(self.signs) > 0, x, 1.0 - x), self.low, self.high)
+        return geometric_mean(np.where(np.asarray(signs) > 0, x, 1.0 - x), self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -153,10 +169,11 @@ class LogisticSAR(LabellingMechanism):
 
     Parameters
     ----------
-    attributes : names or positions
-        The propensity attributes.
+    attributes : column selector
+        The propensity attributes. Columns by name, position, slice, mask, callable or polars selector; the name of an
+        encoded attribute stands for all of its columns.
     coefficients : sequence of float
-        `w`, one per attribute.
+        `w`, one per column, in the order of `attributes`; the columns of an encoded attribute in the table's order.
     intercept : float, default=0.0
         `b`.
     low, high : float, default=0.0 and 1.0
@@ -173,7 +190,7 @@ class LogisticSAR(LabellingMechanism):
     array([0.5   , 0.8808])
     """
 
-    attributes: Sequence[Attribute]
+    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     coefficients: Sequence[float]
     intercept: float = 0.0
     _: KW_ONLY
@@ -181,9 +198,9 @@ class LogisticSAR(LabellingMechanism):
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        attributes = check_attributes(self.attributes)
+        attributes = check_selector(self.attributes, "attributes")
         given = np.ravel(self.coefficients).tolist()
-        _check_count(given, "coefficients", len(attributes))
+        check_known_count(len(given), "coefficients", attributes)
         low, high = check_range(self.low, self.high, allow_zero=True)
         _set(
             self,
@@ -199,8 +216,14 @@ class LogisticSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
+    def fitted(self, X: Any) -> Self:
+        """Return a copy that always means the columns of `X`."""
+        return replace(self, attributes=fixed_attributes(X, self.attributes))
+
     def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        values = attribute_matrix(X, self.attributes)
+        chosen = read_attributes(X, self.attributes)
+        check_count(len(self.coefficients), "coefficients", chosen.labels)
+        values = attribute_matrix(chosen)
         return logistic(self.intercept + values @ np.asarray(self.coefficients), self.low, self.high)
 
 
@@ -285,33 +308,26 @@ def _set(mechanism: LabellingMechanism, **checked: Any) -> None:
         object.__setattr__(mechanism, name, value)
 
 
-def _check_count(values: Sequence[Any], name: str, n_attributes: int) -> None:
-    if len(values) != n_attributes:
-        raise ValueError(f"{name} has {len(values)} values for {n_attributes} attributes; give one per attribute.")
-
-
-def _check_signs(signs: Sequence[int] | None, n_attributes: int) -> tuple[int, ...]:
-    if signs is None:
-        return (1,) * n_attributes
+def _check_signs(signs: Sequence[int], attributes: Any) -> tuple[int, ...]:
     given = np.ravel(signs).tolist()
-    _check_count(given, "signs", n_attributes)
+    check_known_count(len(given), "signs", attributes)
     for place, sign in enumerate(given):
         if sign not in (-1, 1) or isinstance(sign, bool):
             raise ValueError(f"signs must be +1 or -1; signs[{place}] is {sign!r}.")
     return tuple(int(sign) for sign in given)
 
 
-def _check_ranges(ranges: Sequence[Range], attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]:
     if isinstance(ranges, str) or not np.iterable(ranges):
         raise ValueError(
             "ranges must be a list with a pair (minimum, maximum) for each attribute, such as [(0, 1)]; it is "
             f"{shown(ranges)}."
         )
     given = list(ranges)
-    _check_count(given, "ranges", len(attributes))
+    check_known_count(len(given), "ranges", attributes)
     checked = []
-    for attribute, pair in zip(attributes, given, strict=True):
-        name = f"the range of {describe(attribute)}"
+    for place, pair in enumerate(given):
+        name = f"ranges[{place}]"
         if np.shape(pair) != (2,):
             raise ValueError(f"{name} must be a pair (minimum, maximum); it is {pair!r}.")
         bottom, top = (check_number(end, name) for end in pair)
@@ -321,25 +337,26 @@ def _check_ranges(ranges: Sequence[Range], attributes: Sequence[Attribute]) -> t
     return tuple(checked)
 
 
-def _find_ranges(values: Vector, attributes: Sequence[Attribute]) -> tuple[Range, ...]:
+def _find_ranges(attributes: Attributes) -> tuple[Range, ...]:
+    values = attribute_matrix(attributes)
     if not len(values):
         raise ValueError("X has no rows to take the attributes' minima and maxima from; give ranges=.")
     found = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
-    for attribute, (bottom, top) in zip(attributes, found, strict=True):
+    for label, (bottom, top) in zip(attributes.labels, found, strict=True):
         if bottom == top:
             raise ValueError(
-                f"{describe(attribute)} is constant, {bottom:g} in every row, so it cannot be scaled "
+                f"{label} is constant, {bottom:g} in every row, so it cannot be scaled "
                 "to [0, 1]. Leave it out, or say what its range is with ranges=."
             )
     return found
 
 
-def _check_inside(values: Vector, ranges: Sequence[Range], attributes: Sequence[Attribute]) -> None:
-    for attribute, column, (bottom, top) in zip(attributes, values.T, ranges, strict=True):
+def _check_inside(values: Vector, ranges: Sequence[Range], labels: Sequence[str]) -> None:
+    for label, column, (bottom, top) in zip(labels, values.T, ranges, strict=True):
         bad = np.flatnonzero((column < bottom) | (column > top))
         if bad.size:
             raise ValueError(
-                f"{describe(attribute)} has {bad.size} of {column.size} values outside its range "
+                f"{label} has {bad.size} of {column.size} values outside its range "
                 f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}). "
                 "Fit the ranges on all rows, or choose outside='clip'."
             )

@@ -1,24 +1,26 @@
 """Labelling mechanisms that are constant within strata: a table of values, or steps along one attribute."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isnan
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from scarless.checks.attributes import check_selector, count_columns
 from scarless.labelling.attributes import (
-    Attribute,
-    attribute_columns,
     attribute_matrix,
-    check_attributes,
-    describe,
+    check_count,
+    check_known_count,
+    fixed_attributes,
+    read_attributes,
 )
 from scarless.labelling.base import Assumption, LabellingMechanism, check_number, check_one_propensity
 from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
+_ONE = "StepSAR has steps along one attribute; {} are given. See StratifiedSAR."
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class StratifiedSAR(LabellingMechanism):
 
     Parameters
     ----------
-    attributes : names or positions
-        The attributes that make the strata.
+    attributes : column selector
+        The attributes that make the strata. Columns by name, position, slice, mask, callable or polars selector; the
+        name of an encoded attribute stands for all of its columns.
     table : mapping
-        From the values of the attributes, a tuple in their order (or one bare value for one attribute), to
-        the propensity in (0, 1]. A stratum of X that is not in the table is an error.
+        From the values of the columns, a tuple in the order of `attributes` (the columns of an encoded attribute in the
+        table's order; one bare value for one column), to the propensity in (0, 1]. A stratum of X that is not in the
+        table is an error.
 
     References
     ----------
@@ -50,11 +54,11 @@ class StratifiedSAR(LabellingMechanism):
     array([0.8, 0.2])
     """
 
-    attributes: Sequence[Attribute]
+    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     table: Mapping[Any, float] = field(hash=False)
 
     def __post_init__(self) -> None:
-        attributes = check_attributes(self.attributes)
+        attributes = check_selector(self.attributes, "attributes")
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "table", _check_table(self.table, attributes))
 
@@ -63,12 +67,19 @@ class StratifiedSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
+    def fitted(self, X: Any) -> Self:
+        """Return a copy that always means the columns of `X`."""
+        return replace(self, attributes=fixed_attributes(X, self.attributes))
+
     def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        columns = [values.tolist() for values in attribute_columns(X, self.attributes)]
-        for attribute, column in zip(self.attributes, columns, strict=True):
-            _check_nothing_missing(column, describe(attribute))
+        chosen = read_attributes(X, self.attributes)
+        for stratum in self.table:
+            check_count(len(stratum), f"the stratum {stratum!r}", chosen.labels)
+        columns = [values.tolist() for values in chosen.columns]
+        for label, column in zip(chosen.labels, columns, strict=True):
+            _check_nothing_missing(column, label)
         strata = list(zip(*columns, strict=True))
-        _check_known(strata, self.table, self.attributes)
+        _check_known(strata, self.table, chosen.labels)
         return np.array([self.table[stratum] for stratum in strata], dtype=np.float64)
 
 
@@ -83,8 +94,9 @@ class StepSAR(LabellingMechanism):
 
     Parameters
     ----------
-    attribute : name or position
-        The attribute that has the steps.
+    attribute : column selector
+        The one column that has the steps. Columns by name, position, slice, mask, callable or polars selector; the name
+        of an encoded attribute stands for all of its columns.
     thresholds : sequence of float
         :math:`t_1 < ... < t_m`.
     propensities : sequence of float
@@ -101,14 +113,14 @@ class StepSAR(LabellingMechanism):
     array([0.9, 0.3, 0.3, 0.6])
     """
 
-    attribute: Attribute
+    attribute: Any = field(hash=False)  # slices and polars selectors have no hash
     thresholds: Sequence[float]
     propensities: Sequence[float]
 
     def __post_init__(self) -> None:
-        chosen = check_attributes(self.attribute)
-        if len(chosen) != 1:
-            raise ValueError(f"StepSAR has steps along one attribute; {len(chosen)} are given. See StratifiedSAR.")
+        attribute = check_selector(self.attribute, "attribute")
+        if count_columns(attribute)[0] != 1:
+            raise ValueError(_ONE.format(count_columns(attribute)[0]))
         thresholds = tuple(
             check_number(t, f"thresholds[{i}]") for i, t in enumerate(np.ravel(self.thresholds).tolist())
         )
@@ -122,7 +134,7 @@ class StepSAR(LabellingMechanism):
                 f"{len(thresholds)} thresholds make {len(thresholds) + 1} steps; "
                 f"propensities has {len(propensities)} values. Give one per step."
             )
-        object.__setattr__(self, "attribute", chosen[0])
+        object.__setattr__(self, "attribute", attribute[0] if _is_alone(attribute) else attribute)
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "propensities", propensities)
 
@@ -131,23 +143,30 @@ class StepSAR(LabellingMechanism):
         """``"SAR"``."""
         return "SAR"
 
+    def fitted(self, X: Any) -> Self:
+        """Return a copy that always means the column of `X`."""
+        return replace(self, attribute=fixed_attributes(X, check_selector(self.attribute, "attribute"), "attribute"))
+
     def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        x = attribute_matrix(X, [self.attribute])[:, 0]
+        chosen = read_attributes(X, self.attribute, "attribute")
+        if len(chosen.labels) != 1:
+            raise ValueError(_ONE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))
+        x = attribute_matrix(chosen)[:, 0]
         step = np.searchsorted(np.asarray(self.thresholds, dtype=np.float64), x, side="right")
         return np.asarray(self.propensities)[step]
 
 
-def _check_table(table: Mapping[Any, float], attributes: Sequence[Attribute]) -> dict[Stratum, float]:
+def _is_alone(selector: Any) -> bool:
+    return isinstance(selector, tuple) and len(selector) == 1 and not isinstance(selector[0], bool)
+
+
+def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, float]:
     if not isinstance(table, Mapping) or not table:
         raise ValueError("table must map each stratum to its propensity, e.g. {('north', 1): 0.4, ...}.")
     checked: dict[Stratum, float] = {}
     for key, value in table.items():
         stratum = key if isinstance(key, tuple) else (key,)
-        if len(stratum) != len(attributes):
-            raise ValueError(
-                f"the stratum {key!r} has {len(stratum)} values for {len(attributes)} attributes; "
-                "give one per attribute, in their order."
-            )
+        check_known_count(len(stratum), f"the stratum {key!r}", attributes)
         if stratum in checked:
             raise ValueError(f"the stratum {stratum!r} is in the table twice.")
         checked[stratum] = check_one_propensity(value, f"the propensity of the stratum {key!r}")
@@ -168,11 +187,10 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _check_known(strata: list[Stratum], table: Mapping[Any, float], attributes: Sequence[Attribute]) -> None:
+def _check_known(strata: list[Stratum], table: Mapping[Any, float], labels: Sequence[str]) -> None:
     bad = [row for row, stratum in enumerate(strata) if stratum not in table]
     if bad:
-        pairs = zip(attributes, strata[bad[0]], strict=True)
-        named = ", ".join(f"{describe(attribute)} = {value!r}" for attribute, value in pairs)
+        named = ", ".join(f"{label} = {value!r}" for label, value in zip(labels, strata[bad[0]], strict=True))
         raise ValueError(
             f"the stratum with {named} (row {bad[0]}) is not in the table. "
             f"{len(bad)} of {len(strata)} rows are in strata without a propensity, "

@@ -57,12 +57,13 @@ class SAREMClassifier(CrossedClassifier):
         number of rounds as a limit; all others are fitted by expectation maximisation.
     propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
-    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant, which
-        is SCAR by maximum likelihood. The word "all": every column, for who cannot name any; the propensity is then
-        much less sure, and `SARStackingClassifier` serves better. ``["all"]`` is a column of that name.
-    classification_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the class may depend on. None: all.
+    propensity_attributes : column selector or "all", optional
+        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
+        an encoded attribute stands for all of its columns. None: the propensity is one constant, which is SCAR by
+        maximum likelihood. The word "all": every column, for who cannot name any; the propensity is then much less
+        sure, and `SARStackingClassifier` serves better. ``["all"]`` is a column of that name.
+    classification_attributes : column selector, optional
+        What the class may depend on, selected as `propensity_attributes` are. None: all columns.
     solver : {"auto", "newton", "em"}, default="auto"
         "newton" climbs the observed likelihood of two logistic models directly, by Fisher scoring and then
         Newton's method. "em" is the paper's expectation maximisation and works with any models. Both climb the

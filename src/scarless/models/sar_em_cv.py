@@ -49,13 +49,14 @@ class SAREMClassifierCV(PairClassifier):
 
     Parameters
     ----------
-    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None: the propensity is one constant. The
-        word "all": every column, for who cannot name any; which model an attribute belongs to is then a matter of form,
-        the propensity is much less sure, and `SARStackingClassifier` finds the class better.
+    propensity_attributes : column selector or "all", optional
+        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
+        an encoded attribute stands for all of its columns. None: the propensity is one constant. The word "all": every
+        column, for who cannot name any; which model an attribute belongs to is then a matter of form, the propensity is
+        much less sure, and `SARStackingClassifier` finds the class better.
     attribute_sets : "auto", sequence or dict, default="auto"
-        Sets of columns that the classifier may see, each as `propensity_attributes`, None for all; a dict also names
-        them. "auto": all columns, and all but the propensity attributes.
+        Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
+        also names them. "auto": all columns, and all but the propensity attributes.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.

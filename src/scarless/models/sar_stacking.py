@@ -60,13 +60,14 @@ class SARStackingClassifier(PairClassifier):
         histogram boosting, which cannot read a sparse `X` and is then left out. Boosting by scikit-learn, LightGBM and
         XGBoost climbs the observed likelihood itself and stops early; other classifiers, which need ``sample_weight``
         and ``predict_proba``, are fitted by cross-fitted EM.
-    propensity_attributes : str, int, sequence, slice, mask, callable or "all", optional
-        Columns that the labelling depends on, as in ``ColumnTransformer``. None, or the word "all": every column, for
-        who cannot name any. Class and propensity are then both less sure, and where it
-        matters `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
+    propensity_attributes : column selector or "all", optional
+        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
+        an encoded attribute stands for all of its columns. None, or the word "all": every column, for who cannot name
+        any. Class and propensity are then both less sure, and where it matters
+        `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
-        Sets of columns that the classifiers may see; each classifier is fitted on each set. "auto": all columns, and
-        all but the propensity attributes. See `SAREMClassifierCV`.
+        Sets of columns that the classifiers may see, each selected as `propensity_attributes` are; each classifier is
+        fitted on each set. "auto": all columns, and all but the propensity attributes. See `SAREMClassifierCV`.
     cv : int, splitter or list of pairs, default=5
         Folds, as in `SAREMClassifierCV`.
     C, propensity_C : float, default=1.0

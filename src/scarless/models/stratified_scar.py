@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.attributes import check_attributes
+from scarless.checks.attributes import select_columns
 from scarless.checks.options import check_choice, check_whole
 from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_foreign_table, check_table, take_columns, take_rows
@@ -52,9 +52,10 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
 
     Parameters
     ----------
-    propensity_attributes : str, int, sequence, slice, mask, callable or None
-        Columns that the labelling depends on, as in ``ColumnTransformer``: few, with few values each. Bin numbers
-        first. None: one stratum, which is SCAR.
+    propensity_attributes : column selector or None
+        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
+        an encoded attribute stands for all of its columns. Few, with few values each: bin numbers first. None: one
+        stratum, which is SCAR.
     label_frequency : str or estimator, default="best-bin"
         "tice", "km1", "km2", "elkan-noto", "dedpul" or "best-bin" (each with ``random_state=0``, so that the answer is
         the same each time), or an object whose ``fit(X, s)`` leaves ``label_frequency_``, such as those of
@@ -267,7 +268,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         if self.propensity_attributes is None:
             return np.arange(0)
         n, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        columns = check_attributes(
+        columns = select_columns(  # in the order given, which `strata_` keeps
             self.propensity_attributes, X, n_columns=n, names=names, parameter="propensity_attributes"
         )
         if columns.size == n:

@@ -85,10 +85,11 @@ class LabellingAttributesDisplay(Display):
 
         Parameters
         ----------
-        X, s, propensity_attributes, classification_attributes, sample_weight
+        X, s, sample_weight, estimator, n_folds, level, random_state, pos_label
             As in `labelling_attributes`.
-        estimator, n_folds, level, random_state, pos_label
-            As in `labelling_attributes`.
+        propensity_attributes, classification_attributes : column selectors, optional
+            As in `labelling_attributes`. Columns by name, position, slice, mask, callable or polars selector; the name
+            of an encoded attribute stands for all of its columns.
         per : {"unit", "deviation"}, default="deviation"
             As in `labelling_attributes`, where the default is "unit".
         ax : matplotlib Axes, optional

@@ -191,10 +191,12 @@ def labelling_attributes(
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
     s : array of shape (n_rows,)
         Observed labels: 1 for labelled positives, 0 for unlabelled rows.
-    propensity_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the labelling may depend on. None: those that are not classification attributes.
-    classification_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the class may depend on. None: those that are not propensity attributes.
+    propensity_attributes : column selector, optional
+        What the labelling may depend on. Columns by name, position, slice, mask, callable or polars selector; the name
+        of an encoded attribute stands for all of its columns. None: those that are not classification attributes.
+    classification_attributes : column selector, optional
+        What the class may depend on, selected as `propensity_attributes` are. None: those that are not propensity
+        attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
     sample_weight, estimator, n_folds, random_state, pos_label

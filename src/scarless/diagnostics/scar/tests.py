@@ -159,11 +159,14 @@ def scar_test(
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
     s : array of shape (n_rows,)
         Observed labels: 1 for labelled positives, 0 for unlabelled rows.
-    propensity_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the labelling may depend on, tested together. None: those that are not classification attributes.
-    classification_attributes : str, int, sequence, slice, mask or callable, optional
-        Columns that the class may depend on. None: those that are not propensity attributes. A column of both gets a
-        logistic effect in `f` and in `e`; then only that form tells the two apart, and a warning says so.
+    propensity_attributes : column selector, optional
+        What the labelling may depend on, tested together. Columns by name, position, slice, mask, callable or polars
+        selector; the name of an encoded attribute stands for all of its columns. None: those that are not
+        classification attributes.
+    classification_attributes : column selector, optional
+        What the class may depend on, selected as `propensity_attributes` are. None: those that are not propensity
+        attributes. A column of both gets a logistic effect in `f` and in `e`; then only that form tells the two apart,
+        and a warning says so.
     sample_weight : array of shape (n_rows,), optional
         How often each row counts: 2 is the row twice, 0 no such row, so that weights of mean 2 are twice the evidence.
         All copies of a row lie in one fold; labels are drawn for each copy, and for a weight of 2.5 for two rows and
