@@ -14,6 +14,7 @@ from scarless.engines import Engine, Rows, has_own_engine, open_rows
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import in_float64, namespace_of
 from scarless.outside.notices import warn_user
 
 _FEWEST_TO_LEAK, _HEAD = 20, 1000  # rows: of fewer a column may equal the labels by chance; so many are looked at first
@@ -207,7 +208,8 @@ def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str,
 
 def _block_totals(X: Any, rows: Rows) -> RowTotals:
     s, w = rows["s"], rows["w"]
-    return RowTotals(float(np.count_nonzero(w)), w.sum(), w @ s, w @ (1.0 - s))
+    xp = namespace_of(w)
+    return RowTotals(xp.sum(in_float64(w > 0)), xp.sum(w), w @ s, w @ (1.0 - s))
 
 
 def _block_first(X: Any, rows: Rows, find: Any, *parameters: Any) -> tuple[First]:

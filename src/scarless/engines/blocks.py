@@ -9,6 +9,7 @@ from scipy import sparse
 
 from scarless.engines.base import Rows
 from scarless.engines.units import Reading, Units
+from scarless.numerics.namespace import in_numpy
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,18 @@ def add_up(parts: Iterable[Any]) -> Any:
     """Add tuples field by field, in order: numbers and arrays in float64, anything else by its own ``+``."""
     iterator = iter(parts)
     first = next(iterator)
-    sums = [np.array(field, dtype=np.float64) if _is_number(field) else field for field in first]
+    sums = [np.array(in_numpy(field), dtype=np.float64) if _is_number(field) else field for field in first]
     for part in iterator:
         for i, field in enumerate(part):
             if _is_number(field):
-                np.add(sums[i], field, out=sums[i])
+                np.add(sums[i], in_numpy(field), out=sums[i])
             else:
                 sums[i] = sums[i] + field
     return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
 
 
 def _is_number(field: Any) -> bool:
-    return isinstance(field, np.ndarray | np.generic | int | float)
+    return isinstance(field, np.ndarray | np.generic | int | float) or hasattr(field, "__array_namespace__")
 
 
 def _in_units(X: Any, units: Units) -> Any:

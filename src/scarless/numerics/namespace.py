@@ -35,6 +35,16 @@ def in_float64(values: Any) -> Any:
     return np.asarray(values, dtype=np.float64) if xp is np else xp.astype(values, xp.float64, copy=False)
 
 
+def in_numpy(values: Any) -> Any:
+    """Return an array as numpy's, from whatever device it is on."""
+    if namespace_of(values) is np:
+        return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
+        return np.from_dlpack(values, device="cpu")
+
+
 def zeros(X: Any, *shape: int) -> Any:
     """Return zeros in float64, where `X` is."""
     xp = namespace_of(X)

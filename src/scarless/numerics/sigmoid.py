@@ -1,5 +1,8 @@
 """The logistic function and its complement, without cancellation."""
 
+import numpy as np
+from scipy.special import expit
+
 from scarless.numerics.arrays import Vector
 from scarless.numerics.namespace import namespace_of
 
@@ -22,6 +25,18 @@ def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
     smaller = t * larger
     above = z >= 0
     return xp.where(above, larger, smaller), xp.where(above, smaller, larger)
+
+
+def sigmoid(z: Vector) -> Vector:
+    r"""Return :math:`\sigma(z)`; of numpy's arrays by SciPy, which needs one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sigmoid(np.array([0.0, 40.0]))
+    array([0.5, 1. ])
+    """
+    return np.asarray(expit(z)) if namespace_of(z) is np else sigmoid_pair(z)[0]
 
 
 def softplus(z: Vector) -> Vector:

@@ -10,13 +10,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import like, namespace_of
 from scarless.numerics.newton import Status, Trace
+from scarless.numerics.sigmoid import sigmoid
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
@@ -240,7 +241,7 @@ def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
 def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
     """Return how far two pairs' probabilities are apart, as they are and with those of one exchanged."""
     (p_f, p_e), (q_f, q_e) = (
-        [expit(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
+        [sigmoid(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
     )
     w = rows["w"]
     return w @ ((p_f - q_f) ** 2 + (p_e - q_e) ** 2), w @ ((p_e - q_f) ** 2 + (p_f - q_e) ** 2)
@@ -278,7 +279,8 @@ def _block_differences(X: Any, rows: Any, f: Design, e: Design, pairs: Any, best
 def _block_squared_differences(
     X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int, mean: Vector
 ) -> tuple[Vector]:
-    return (rows["w"] @ (_differences(X, rows, f, e, pairs, best) - mean) ** 2,)
+    differences = _differences(X, rows, f, e, pairs, best)
+    return (rows["w"] @ (differences - like(differences, mean)) ** 2,)
 
 
 def _differences(X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int) -> Matrix:
@@ -287,7 +289,7 @@ def _differences(X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int)
     for beta_f, beta_e in pairs:
         u, v = logits(X_f, beta_f), logits(X_e, beta_e)
         values.append(likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v)))
-    return np.column_stack([values[best] - value for value in values])
+    return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
 def _only_one(basin: Basin) -> str:

@@ -8,15 +8,17 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import namespace_of
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
+from scarless.numerics.sigmoid import sigmoid
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4
@@ -91,7 +93,7 @@ def block_logits(X: Any, rows: Rows, design: Design, beta: Vector) -> Vector:
 
 
 def _block_probability(X: Any, rows: Rows, design: Design, beta: Vector) -> Vector:
-    return np.asarray(expit(logits(design.take(X), beta)))
+    return sigmoid(logits(design.take(X), beta))
 
 
 def _named_probability(X: Any, rows: Rows, design: Design, beta: Vector, name: str) -> dict[str, Any]:
@@ -103,17 +105,18 @@ def _named_logits(X: Any, rows: Rows, design: Design, beta: Vector, name: str) -
 
 
 def _block_targets(X: Any, rows: Rows) -> tuple[Any, Any]:
-    return rows["w"].sum(), rows["w"] @ rows["t"]
+    w = rows["w"]
+    return namespace_of(w).sum(w), w @ rows["t"]
 
 
 def _balanced(X: Any, rows: Rows, share: float) -> dict[str, Any]:
     s = rows["s"]
-    return {"t": s, "w": rows["w"] * np.where(s == 1, 1.0 - share, share)}
+    return {"t": s, "w": rows["w"] * (share + (1.0 - 2.0 * share) * s)}
 
 
 def _weighted_by_class(X: Any, rows: Rows) -> dict[str, Any]:
     s = rows["s"]
-    return {"t": s, "w": rows["w"] * np.where(s == 1, 1.0, rows["f"])}
+    return {"t": s, "w": rows["w"] * namespace_of(s).where(s == 1, 1.0, rows["f"])}
 
 
 def _propensity_logits(X: Any, rows: Rows) -> dict[str, Any]:

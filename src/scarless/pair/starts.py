@@ -8,14 +8,16 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
 from scarless.engines.joins import Largest
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, squared_sums
+from scarless.numerics.namespace import in_numpy
 from scarless.numerics.roots import find_root
+from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
 from scarless.pair.logistic import (
     as_targets,
@@ -242,15 +244,15 @@ def _random_model(problem: PairProblem, design: Design, mean: float, rng: np.ran
 
 
 def _block_positives(X: Any, rows: Any, shift: float) -> tuple[Any]:
-    return (rows["w"] @ expit(rows["z"] + shift),)
+    return (rows["w"] @ sigmoid(rows["z"] + shift),)
 
 
 def _block_farthest(X: Any, rows: Any) -> tuple[Largest]:
-    return (Largest(np.abs(rows["z"]).max(initial=0.0)),)
+    return (Largest(np.abs(in_numpy(rows["z"])).max(initial=0.0)),)
 
 
 def _shifted_probability(X: Any, rows: Any, shift: float) -> dict[str, Any]:
-    return {"f": expit(rows["z"] + shift)}
+    return {"f": sigmoid(rows["z"] + shift)}
 
 
 def _block_squares(X: Any, rows: Any, design: Design) -> tuple[Vector]:
