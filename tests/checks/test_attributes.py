@@ -230,7 +230,6 @@ FRAME = pl.DataFrame({"age": [1.0], "visits": [1], "income": [2.5], "region": ["
         ([-1, pl.col("age")], [0, 3]),
         (lambda X: cs.string(), [3]),
     ],
-    ids=str,
 )
 def test_polars_selectors(selector, columns):
     np.testing.assert_array_equal(_columns(selector, X=FRAME), columns)
