@@ -7,7 +7,7 @@ JOBS ?= 2
 # Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-random test-oldest test-dist fuzz format benchmark clean
+.PHONY: demo test test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
 	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS)
+
+# The tests of all that fits on an engine once more, with every table in three pieces instead of in memory.
+test-shards: $(VENV)/.test
+	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest -n $(JOBS) tests/pair tests/models tests/diagnostics
 
 # Wheel and sdist, built and tried in an environment of their own; they stay in dist/.
 test-dist:

@@ -69,10 +69,11 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
         if not missing:
             continue
         X, y, s = scar_sample(name, c, seed)
-        scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, 5, np.random.default_rng(seed))
+        rng, w = np.random.default_rng(seed), np.ones(s.size)
+        scores = out_of_fold_scores(default_classifier(X), "predict_proba", X, s, w, 5, rng)
         methods = estimators(seed, "precomputed")
         for method in missing:
-            table = scores[:, None] if hasattr(methods[method], "classifier") else X
+            table = scores[:, None] if hasattr(methods[method], "estimator") else X
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # estimates at the edge of what is possible
                 seconds, found = timed(lambda e=methods[method], table=table, s=s: e.fit(table, s))

@@ -14,7 +14,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.datasets import find_data_home
-from scarless.experiments import Store, read_spec, run_experiment
+from scarless.experiments import Store, run_experiment
+from scarless.papers import METHODS
+from scarless.papers.bekker2019 import specification
 
 PAGE = os.sysconf("SC_PAGE_SIZE") / 1e6
 RUNS = 25  # in the experiment, for each of these
@@ -44,7 +46,7 @@ def ancestry(pid: int, parent: dict[int, int]) -> list[int]:
 
 def watched_run(folder: str) -> tuple[float, float]:
     """Run the sample; return seconds and peak memory."""
-    spec = replace(read_spec("papers/bekker2019/spec.toml"), n_splits=1, n_labellings=1)
+    spec = replace(specification(), n_splits=1, n_labellings=1)
     sizes, over = [0.0], threading.Event()
 
     def watch() -> None:
@@ -54,7 +56,7 @@ def watched_run(folder: str) -> tuple[float, float]:
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     start = time.perf_counter()
-    run_experiment(spec, folder, jobs=2, data_home=find_data_home(), download=False)
+    run_experiment(spec, folder, methods=METHODS, jobs=2, data_home=find_data_home(), download=False)
     seconds = time.perf_counter() - start
     over.set()
     watcher.join()

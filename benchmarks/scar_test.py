@@ -119,21 +119,21 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
 def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
     """All tests of one labelling; the slow one with a logistic `f` of many columns for every fifth only."""
     rng = np.random.default_rng(seed)
-    k, Z, s = roles.Z.shape[1], standardised(roles.Z), roles.s
-    D = class_columns(roles, classifier=None, n_folds=5, rng=rng)
-    fit = compare(D, Z, s)
+    k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
+    D = class_columns(roles, estimator=None, n_folds=5, rng=rng)
+    fit = compare(D, Z, s, w)
     found = {
-        "score": by_score(D, Z, s).p_value,
+        "score": by_score(D, Z, s, w).p_value,
         "likelihood ratio": by_likelihood(fit, k, "likelihood-ratio").p_value,
         "Wald": by_likelihood(fit, k, "wald").p_value,
-        "Kolmogorov-Smirnov": by_simulation(D, roles.Z, s, 999, rng).p_value,
-        "score, f sees x_e": by_score(standardised(np.column_stack([D, Z])), Z, s).p_value,
+        "Kolmogorov-Smirnov": by_simulation(D, roles.Z, s, w, 999, rng).p_value,
+        "score, f sees x_e": by_score(standardised(np.column_stack([D, Z]), w), Z, s, w).p_value,
         "published set of positives": published(roles.Z, s, D[:, 0], float(y.mean()), rng),
     }
     if seed % 5 == 0:
-        raw = class_columns(roles, classifier="logistic", n_folds=5, rng=rng)
-        found["score, f logistic"] = by_score(raw, Z, s).p_value
-        found["likelihood ratio, f logistic"] = by_likelihood(compare(raw, Z, s), k, "likelihood-ratio").p_value
+        raw = class_columns(roles, estimator="logistic", n_folds=5, rng=rng)
+        found["score, f logistic"] = by_score(raw, Z, s, w).p_value
+        found["likelihood ratio, f logistic"] = by_likelihood(compare(raw, Z, s, w), k, "likelihood-ratio").p_value
     effects, errors = fit.alternative[-k - 1 : -1], np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     per_unit = roles.Z.std(axis=0)
     for j in range(k):
@@ -159,6 +159,7 @@ def labellings(part: str, names: tuple[str, ...] | None = None) -> Iterator[Row]
                     s,
                     propensity_attributes=rows.added,
                     classification_attributes=None,
+                    sample_weight=None,
                     pos_label=None,
                     user="scar_test",
                 )

@@ -2,7 +2,7 @@
 
 Parts: ``errors`` (or ``errors:mushroom``), the paper's protocol, 25 runs for each dataset, resumable; ``path``, the
 time of the whole path on Adult; ``table``, the errors so far as Markdown. The runs are those of the paper's experiment
-(``papers/bekker2019/spec.toml``) with four propensity attributes and a classifier that may see all attributes.
+(``scarless.papers.bekker2019``) with four propensity attributes and a classifier that may see all attributes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import numpy as np
 from benchmarks.datasets import SOURCES, load
 from benchmarks.runner import Row, read_rows, run, timed
 from scarless import SAREMClassifier, SAREMClassifierCV
-from scarless.experiments import read_spec
 from scarless.experiments.protocol import Task, label, prepare, split_rows
 from scarless.experiments.spec import Cell
+from scarless.papers.bekker2019 import specification
 
-SPEC = "papers/bekker2019/spec.toml"
 # Training rows that all rivals get of the larger datasets; the test part is whole.
 THINNED = {"newsgroups": 4_000, "adult": 4_000, "covtype": 4_000, "diabetes": 4_000}
 NAME = "selection"
@@ -29,7 +28,7 @@ NAME = "selection"
 
 def tasks(name: str) -> Iterator[Task]:
     """Yield the 25 labelled splits of a dataset."""
-    spec = read_spec(SPEC)
+    spec = specification()
     X, y, _ = load(name)
     prepared = prepare(spec, name, X, y)
     for split in range(spec.n_splits):

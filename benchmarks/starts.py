@@ -43,7 +43,7 @@ class SmallProblem(NamedTuple):
         C, propensity_C = self.options["C"], self.options["propensity_C"]
         s = self.s.astype(float)
         f, e = Design.of(np.array(f)), Design.of(np.array(e))
-        return PairProblem(engine_of(self.X), s, np.ones(s.size), f, e, C, propensity_C)
+        return PairProblem.of(engine_of(self.X, s=s, w=np.ones(s.size)), f, e, C, propensity_C)
 
 
 def small_problem(seed: int) -> SmallProblem:

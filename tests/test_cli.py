@@ -4,14 +4,15 @@ import errno
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import scarless
 from scarless import cli
 from scarless.cli import main
-from scarless.experiments import Store, read_spec
+from scarless.experiments import Store
+from scarless.papers.bekker2019 import specification
 
 TINY = """
 name = "tiny"
@@ -97,7 +98,7 @@ def test_reproduce_goes_on_where_it_was(spec, here):
 def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypatch, options, folder, datasets):
     asked = []
     monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder)))
-    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
     assert main(["reproduce", "--spec", spec, *options]) == 0
     assert asked == [(tuple(datasets or ["simulated", "bundled_breast_cancer"]), Path("results") / folder)]
 
@@ -105,7 +106,7 @@ def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypat
 def test_options_reach_the_experiment(spec, here, monkeypatch):
     asked = {}
     monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
     assert main(["reproduce", "--spec", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
     assert (asked["jobs"], asked["data_home"], asked["download"]) == (3, Path("data"), False)
 
@@ -113,19 +114,38 @@ def test_options_reach_the_experiment(spec, here, monkeypatch):
 def test_all_cores_are_the_default(monkeypatch, spec, here):
     asked = {}
     monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli, "render_report", lambda folder: folder)
+    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
     monkeypatch.setattr(cli, "_cores", lambda: 7)
     main(["reproduce", "--spec", spec])
     assert asked["jobs"] == 7
 
 
-def test_default_specification_is_in_the_package_and_is_that_of_the_paper():
-    paper = Path(scarless.__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"
-    assert cli.SPEC.is_relative_to(Path(scarless.__file__).parent)
-    assert read_spec(cli.SPEC).name == "bekker2019"
-    if not paper.exists():
-        pytest.skip("papers/ is not part of the installed package")
-    assert paper.read_bytes() == cli.SPEC.read_bytes()
+def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeypatch):
+    asked = []
+    run = cli.run_experiment
+
+    def one_split(spec, folder, **options):
+        asked.append(spec)
+        run(replace(spec, n_splits=1, n_labellings=1, methods=("naive", "sar-em")), folder, **options)
+        manifest = json.loads((folder / "spec.json").read_text())
+        (folder / "spec.json").write_text(json.dumps({**manifest, "digest": spec.digest}))
+
+    monkeypatch.setattr(cli, "run_experiment", one_split)
+    assert main(["reproduce", "--quick", "--datasets", "simulated", "--out", "found", "--jobs", "1"]) == 0
+    assert asked == [specification(quick=True).only(("simulated",))]
+    page = (here / "found" / "report.html").read_text()
+    assert "The experiment of the paper, bekker2019, run with scarless" in page
+    assert page.count("Cannot be answered") == 1  # Q1: there is no SCAR method in this part
+
+
+def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers(here):
+    """Not even where it has the paper's name and title."""
+    text = TINY.replace('name = "tiny"', 'name = "bekker2019"').replace("A tiny experiment", specification().title)
+    assert main(["reproduce", "--spec", write_spec(here, text), "--quick", "--out", "found", "--jobs", "1"]) == 0
+    page = (here / "found" / "report.html").read_text()
+    assert "An experiment, bekker2019, run with scarless" in page
+    assert "paper" not in page.lower()
+    assert re.findall(r'<section id="(\w+)"', page) == ["run", "figures", "ranks", "tables"]
 
 
 def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, capsys):
@@ -224,12 +244,10 @@ def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys
 
 
 def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monkeypatch):
-    from scarless.experiments import methods
-
     def fails(_):
         raise ValueError("the sky fell")
 
-    monkeypatch.setitem(methods.METHODS, "naive", fails)
+    monkeypatch.setitem(cli.METHODS, "naive", fails)
     assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     assert "simulated/all/2/0/0/naive: ValueError: the sky fell" in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()

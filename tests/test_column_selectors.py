@@ -305,7 +305,11 @@ def test_every_public_place_is_here():
 
 
 @pytest.mark.parametrize(
-    ("path", "thing", "parameter"), list(public_places()), ids=lambda value: getattr(value, "__name__", value)
+    ("path", "thing", "parameter"),
+    [
+        pytest.param(*place, id=f"{place[0]}.{place[2]}")
+        for place in sorted(public_places(), key=lambda at: (at[0], at[2]))
+    ],
 )
 def test_help_says_the_same_everywhere(path, thing, parameter):
     text = " ".join(inspect.getdoc(thing).split())

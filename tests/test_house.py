@@ -1,6 +1,7 @@
 """The import direction of the house, read from the source: data flows one way."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ FLOORS = [
     {"diagnostics"},
     {"experiments"},
     {"report"},
+    {"papers"},
     {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -74,6 +76,22 @@ def test_no_room_imports_what_is_private_to_another(path):
 def test_optional_packages_are_imported_inside_functions_only(path):
     top_level = ast.Module([node for node in ast.parse(path.read_text()).body if not _is_definition(node)], [])
     assert not OPTIONAL & {name.split(".")[0] for name in imports_of(top_level)}
+
+
+@pytest.mark.parametrize("room", ["experiments", "report"])
+def test_what_serves_any_experiment_knows_of_no_paper(room):
+    files = [path for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".toml", ".jinja", ".css", ".md"}]
+    assert len(files) > 7
+    found = {path.name: re.findall(r"(?i)paper|publish|bekker", path.read_text(encoding="utf-8")) for path in files}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_kinds_of_arrays_have_their_names_from_one_place():
+    alias = re.compile(r"^(\w+) *(?::[^=\n]*)?= *NDArray\[np\.(?:float64|intp|bool_)\]", re.MULTILINE)
+    found = {path.relative_to(ROOT).as_posix(): alias.findall(path.read_text(encoding="utf-8")) for path in FILES}
+    assert {name: aliases for name, aliases in found.items() if aliases} == {
+        "numerics/arrays.py": ["Vector", "Matrix", "Integers", "Columns", "Mask"]
+    }
 
 
 def _is_definition(node: ast.AST) -> bool:

@@ -22,6 +22,8 @@ from importlib.resources import files
 import numpy as np, scarless
 assert "site-packages" in scarless.__file__, scarless.__file__
 assert files("scarless").joinpath("py.typed").is_file()
+for name in ("spec.toml", "DEVIATIONS.md"):
+    assert files("scarless.papers.bekker2019").joinpath(name).is_file(), name
 rng = np.random.default_rng(0)
 X = rng.normal(size=(5000, 2))
 y = rng.random(5000) < 1 / (1 + np.exp(1 - 3 * X[:, 0]))

@@ -18,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 
 CLEAR = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
 PREDICTIONS = ("predict_proba", "predict_propensity", "predict_posterior", "propensity")
-BROUGHT = ("(estimator:", "(classifier:", "(propensity_model:", "(label_frequency:", "(model:", "(estimators:")
+BROUGHT = ("(estimator:", "(propensity_estimator:", "(label_frequency:", "(estimators:")
 SHORTEST = 20  # characters of an error that says what was expected, what came and what to do
 SECONDS = 60
 

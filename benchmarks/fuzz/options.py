@@ -203,11 +203,9 @@ CHOICES: dict[str, Choice] = {
     "scores": Choice(lambda b: b.f, {**PROBABILITIES, **WEIGHTS}),
     "class_probability": Choice(lambda b: b.f, PROBABILITIES),
     "label_probability": Choice(lambda b: b.f * b.e, PROBABILITIES),
-    "model": Choice(fitted, MODELS),
-    "classifier": Choice(None, CLASSIFIERS),
-    "propensity_model": Choice(None, CLASSIFIERS),
     "estimator": Choice(None, CLASSIFIERS),
-    "PUScorer.estimator": Choice(fitted, MODELS),
+    "propensity_estimator": Choice(None, CLASSIFIERS),
+    "required estimator": Choice(fitted, MODELS),  # what has been fitted, and is asked about
     "SelectionPathDisplay.from_estimator.estimator": Choice(
         lambda b: SAREMClassifierCV(Cs=[0.1, 1], cv=3, random_state=0).fit(b.X, b.s), MODELS
     ),
@@ -288,12 +286,13 @@ COUNTS = ("n_", "decimals", "window", "max_splits")  # large ones would take the
 
 def choice_of(call: str, parameter: Parameter) -> Choice:
     """Return what a parameter of a public call may be given."""
-    parts = call.split(".")
-    for known in (f"{call}.{parameter.name}", f"{parts[0]}.{parameter.name}", parameter.name):
+    name, required = parameter.name, parameter.default is Parameter.empty
+    places = (f"{call}.{name}", f"{call.partition('.')[0]}.{name}", f"required {name}" if required else name, name)
+    for known in places:
         if known in CHOICES:
             return CHOICES[known]
-    if parameter.default is Parameter.empty:
-        raise LookupError(f"The generator knows no good value of {parameter.name!r} of {call}; add one to CHOICES.")
-    hostile = SMALL if parameter.name.startswith(COUNTS) else NUMBERS
+    if required:
+        raise LookupError(f"The generator knows no good value of {name!r} of {call}; add one to CHOICES.")
+    hostile = SMALL if name.startswith(COUNTS) else NUMBERS
     words = pool([parameter.default, f"{parameter.default}"])
     return Choice(None, {**hostile, **words})

@@ -26,7 +26,6 @@ NOT_CALLED = {
     "Assumption",
     "Basin",
     "BootstrapIntervals",
-    "CVSelection",
     "Calibration",
     "ClassPriorProfile",
     "Cost",

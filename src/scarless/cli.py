@@ -1,4 +1,4 @@
-"""The command line: `scarless reproduce` runs the paper's experiment, `scarless report` shows its results."""
+"""The command line: `scarless reproduce` runs an experiment, a paper's or one's own, `scarless report` shows it."""
 
 import argparse
 import os
@@ -11,10 +11,9 @@ from typing import Any
 
 from scarless.experiments import read_spec, run_experiment
 from scarless.outside.extras import REPRODUCE, install, need
-from scarless.report import render_report
+from scarless.papers import METHODS, bekker2019, render_results
 from scarless.report.numbers import duration
 
-SPEC = Path(__file__).parent / "experiments" / "specs" / "bekker2019.toml"
 PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 TAKEN = 64  # columns of the screen
 DONE, REFUSED, INCOMPLETE_INSTALLATION, STOPPED = 0, 1, 2, 130
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Run what is missing of an experiment, and write its page."""
-    spec = read_spec(options.spec or SPEC, quick=options.quick)
+    spec = read_spec(options.spec or bekker2019.PATH, quick=options.quick)
     chosen = tuple(name for text in options.datasets or () for name in text.split(",") if name)
     spec = spec.only(chosen) if chosen else spec
     folder = options.out or Path("results", "-".join([spec.name, *(["quick"] if options.quick else []), *chosen]))
@@ -47,6 +46,7 @@ def reproduce(options: argparse.Namespace) -> int:
             run_experiment(
                 spec,
                 folder,
+                methods=METHODS,
                 jobs=options.jobs,
                 data_home=options.data_home,
                 download=not options.no_download,
@@ -67,7 +67,7 @@ def report(options: argparse.Namespace) -> int:
 
 def _write_page(folder: Path) -> int:
     try:
-        print(f"The report: {render_report(folder)}")
+        print(f"The report: {render_results(folder)}")
     except KeyboardInterrupt:
         return _stopped(
             f"Stopped while the page was being written. All results are stored in {folder}: `scarless report {folder}` "
@@ -124,9 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     run = commands.add_parser(
         "reproduce",
-        help="run the paper's experiment and write a page with its results",
-        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. A run that was "
-        "stopped goes on where it was.",
+        help="run the paper's experiment, or another, and write a page with its results",
+        description="Run the experiment of Bekker, Robberechts and Davis (2019), or with --spec one of your own, and "
+        "write report.html. A run that was stopped goes on where it was.",
     )
     run.add_argument("--quick", action="store_true", help="small datasets, few runs: minutes, nothing to download")
     run.add_argument("--datasets", nargs="+", metavar="NAME", help="only these, with commas or spaces between them")
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help="worker processes (default: one a core)")
     run.add_argument("--data-home", type=Path, metavar="DIR", help="folder with the raw datasets, to read them from")
     run.add_argument("--no-download", action="store_true", help="leave out datasets that are not there yet")
-    run.add_argument("--spec", type=Path, metavar="FILE", help="another specification (default: the paper's)")
+    run.add_argument("--spec", type=Path, metavar="FILE", help="specify another experiment (default: the paper's)")
     run.set_defaults(command=reproduce)
     again = commands.add_parser("report", help="write the page again, without running anything")
     again.add_argument("folder", type=Path, metavar="DIR", help="where the results are")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from scarless.engines import InMemoryEngine, problem
+from scarless.engines import InMemoryEngine, attach, problem
 from scarless.engines.change import ChangeOfUnits
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.engines.units import Units, how_to_read
@@ -101,7 +101,7 @@ def test_audits_are_imaginary_positives_half_of_them_labelled(kind, weight):
         objective, rows = KnownPropensity(design), {"s": s, "w": w, "v": v}
         fields = {"s": both, "v": np.full(2, np.inf)}
     engine, ridge = InMemoryEngine(X, rows), np.array([1.0, 1.0, 1.0, 0.0])
-    audits = imagine_audits(engine, design, w, weight)
+    audits = imagine_audits(attach(engine, w=w), design, weight)
     np.testing.assert_allclose(audits.point, np.append(np.average(X, axis=0, weights=w), 1.0), rtol=1e-12)
     total = float(w.sum())
     pulled = PenalisedProblem(engine, objective, ridge, (audits.pull(0),)).solve(
@@ -117,12 +117,12 @@ def test_audits_are_imaginary_positives_half_of_them_labelled(kind, weight):
 
 def test_no_audits_are_none():
     X, _, w, _ = table()
-    assert imagine_audits(InMemoryEngine(X, {}), Design.of(np.arange(3)), w, 0.0) is None
+    assert imagine_audits(InMemoryEngine(X, {"w": w}), Design.of(np.arange(3)), 0.0) is None
 
 
 def test_audits_pull_at_the_propensitys_parameters_alone():
     X, _, w, _ = table()
-    audits = imagine_audits(InMemoryEngine(X, {}), Design.of(np.array([1, 2])), w, 4.0)
+    audits = imagine_audits(InMemoryEngine(X, {"w": w}), Design.of(np.array([1, 2])), 4.0)
     beta = np.random.default_rng(0).normal(size=8)
     gradient = audits.pull(3, 2).sums(beta).gradient
     np.testing.assert_array_equal(gradient[[0, 1, 2, 6, 7]], 0)
@@ -164,9 +164,9 @@ def test_the_optimum_with_audits_is_that_of_centred_columns():
     centred, ridge = X - shift, np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0])
     options = {**OPTIONS, "total_weight": float(w.sum())}
     found = []
-    for table_, reading in ((centred, None), (X, how_to_read(X))):
+    for table_, reading in ((centred, None), (X, how_to_read(InMemoryEngine(X, {})))):
         engine = InMemoryEngine(table_, {"s": s, "w": w}, **({} if reading is None else {"reading": reading}))
-        audits = imagine_audits(engine, PAIR.e, w, 200.0)
+        audits = imagine_audits(attach(engine, w=w), PAIR.e, 200.0)
         pulled = PenalisedProblem(engine, PAIR, ridge, (audits.pull(3),))
         found.append((pulled.solve(np.zeros(6), **options), PenalisedProblem(engine, PAIR, ridge)))
     (here, _), (there, unpulled) = found

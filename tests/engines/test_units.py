@@ -5,14 +5,18 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from scarless.engines import InMemoryEngine
+from scarless.engines import InMemoryEngine, units
 from scarless.engines.change import ChangeOfUnits
 from scarless.engines.problem import PenalisedProblem
-from scarless.engines.units import Units, how_to_read
+from scarless.engines.units import Units
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def how_to_read(X):
+    return units.how_to_read(InMemoryEngine(X, {}))
 
 
 def _normal(n=500, d=3):

@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,18 +15,20 @@ from threadpoolctl import threadpool_limits
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 from scarless.datasets import load_simulated
-from scarless.experiments import Cell, methods, read_spec
+from scarless.experiments import Cell, methods
 from scarless.experiments.methods import METHODS, Bench, Kept
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.label_frequency import KernelMean, TIcE
+from scarless.papers.bekker2019 import specification
 
 SPEC = replace(
-    read_spec(Path(__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"),
+    specification(),
+    methods=tuple(METHODS),
     datasets=("simulated",),
     km_max_rows=100,
     C=0.7,
 )
-SEE_THE_TRUTH = {"supervised", "known-e", "known-c", "published-known-e"}
+SEE_THE_TRUTH = {"supervised", "known-e", "known-c"}
 SETTINGS = pytest.mark.parametrize("setting", ["all", "original"])
 
 
@@ -155,65 +156,6 @@ def test_the_refit_minimises_the_risk_with_the_propensities_that_were_found(sett
     expected = minimiser(task, task.s_train / e)
     c = expected[1] @ e / expected[1].sum()
     assert_fit(fit, task, expected, e=pair.predict_propensity(task.split.X_test), c=c)
-
-
-def dropped(task, e):
-    """Labelled rows as positives of weight 1/e, unlabelled ones as negatives of weight 1."""
-    return minimiser(task, task.s_train, np.where(task.s_train == 1, 1 / e, 1.0))
-
-
-@SETTINGS
-@pytest.mark.parametrize(
-    ("method", "propensity"),
-    [
-        ("published-known-e", lambda task, pair, km2: (task.e_train, task.e_test)),
-        ("published-scar-km2", lambda task, pair, km2: (km2.class_prior_,) * 2),
-        ("published-scar-tice", lambda task, pair, km2: (task.s_train.mean(),) * 2),
-        (
-            "published-sar-em",
-            lambda task, pair, km2: [pair.predict_propensity(X) for X in (task.split.X_train, task.split.X_test)],
-        ),
-    ],
-)
-def test_published_methods_drop_negative_weights(setting, method, propensity):
-    task = task_of(setting)
-    bench = Bench(SPEC, task, Kept())
-    METHODS["sar-em"](bench)
-    km2 = KernelMean("km2", max_rows=SPEC.km_max_rows, random_state=task.seed).fit(task.seen_train, task.s_train)
-    e_train, e_test = propensity(task, bench.of_cell.made["pair"].result, km2)
-    c = task.s_train.sum() / (task.s_train / e_train).sum()
-    assert_fit(run(method, task), task, dropped(task, e_train), e=e_test, c=c)
-
-
-@SETTINGS
-def test_published_known_e_is_scikit_learns_fit_of_the_papers_copies_without_negative_weights(setting):
-    task = task_of(setting)
-    s, e, X = task.s_train, task.e_train, task.seen_train
-    options = {"C": SPEC.C, "tol": 1e-10, "max_iter": 10_000}
-    weighted = LogisticRegression(**options).fit(X, s, np.where(s == 1, 1 / e, 1.0))
-    copies, classes = np.vstack([X, X]), np.repeat([1.0, 0.0], s.size)
-    weights = np.concatenate([s / e, 1 - s / e])
-    kept = weights > 0
-    assert not kept.all()
-    doubled = LogisticRegression(**options).fit(copies[kept], classes[kept], weights[kept])
-    for model in (weighted, doubled):
-        assert_allclose(run("published-known-e", task).f, model.predict_proba(task.seen_test)[:, 1], atol=2e-4)
-
-
-def test_the_published_solver_does_drop_rows_of_negative_weight():
-    task = task_of()
-    s, e, X = task.s_train, task.e_train, task.seen_train
-    copies, classes = np.vstack([X, X]), np.repeat([1.0, 0.0], s.size)
-    weights = np.concatenate([s / e, 1 - s / e])
-    fits = [
-        LogisticRegression(solver="liblinear", random_state=0).fit(copies[rows], classes[rows], weights[rows])
-        for rows in (slice(None), weights > 0)
-    ]
-    assert_allclose(fits[0].coef_, fits[1].coef_, atol=1e-3)
-
-
-def test_the_papers_specification_names_every_method():
-    assert SPEC.methods == tuple(METHODS)
 
 
 class Poison:

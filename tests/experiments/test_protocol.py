@@ -2,20 +2,18 @@
 
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from scarless.experiments import Cell, protocol, read_spec
+from scarless.experiments import Cell, protocol
 from scarless.experiments.methods import METHODS, Bench, Kept
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
+from scarless.papers.bekker2019 import specification
 
-SPEC = replace(
-    read_spec(Path(__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"), datasets=("blobs",), clusters=5
-)
+SPEC = replace(specification(), datasets=("blobs",), clusters=5)
 CELL = Cell("blobs", "all", 4, 0, 0)
 
 

@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 
 from scarless.datasets import DatasetFileError, load_simulated
-from scarless.experiments import Store, methods, read_spec, run_experiment
+from scarless.experiments import Store, methods
 from scarless.experiments import run as run_module
-from scarless.experiments.methods import METHODS
 from scarless.experiments.store import RECORDS, key_of
+from scarless.papers import METHODS
+from scarless.papers.bekker2019 import specification
 
 ROOT = Path(__file__).parents[2]
+run_experiment = partial(run_module.run_experiment, methods=METHODS)  # those of an experiment that has its own, too
 SPEC = replace(
-    read_spec(ROOT / "papers" / "bekker2019" / "spec.toml"),
+    specification(),
     datasets=("first", "second"),
     n_propensity_attributes=(2,),
     n_splits=1,
@@ -258,6 +260,21 @@ def test_unknown_methods_are_refused_before_anything_happens(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def own_method(bench):
+    """The naive method, under another name."""
+    return methods.naive(bench)
+
+
+def test_an_experiment_may_have_methods_of_its_own(tmp_path):
+    spec = replace(ONE, methods=("naive", "own"))
+    store = run_module.run_experiment(spec, tmp_path, methods={"naive": methods.naive, "own": own_method})
+    found = {name: [r for r in store.records() if r["method"] == name] for name in spec.methods}
+    assert len(found["own"]) == 2
+    assert [{**r, "method": "naive"} for r in found["own"]] == found["naive"]
+    with pytest.raises(ValueError, match=r"There is no method 'own'; there are supervised, .*, sar-em-refit\."):
+        run_module.run_experiment(spec, tmp_path / "new")
+
+
 @pytest.mark.parametrize("jobs", [0, -1])
 def test_at_least_one_job(tmp_path, jobs):
     with pytest.raises(ValueError, match=rf"jobs must be at least 1; got {jobs}\."):
@@ -339,6 +356,6 @@ def test_killed_in_the_middle_it_ends_with_the_same_bytes_and_no_orphans(tmp_pat
     for folder in ("broken", "whole"):
         run_experiment(kill.spec_of(1), tmp_path / folder)
     whole = kill.lines(tmp_path / "whole")
-    assert 0 < len(left) < len(whole) == 8 * len(METHODS)
+    assert 0 < len(left) < len(whole) == 8 * len(kill.METHODS)
     assert kill.lines(tmp_path / "broken") == whole
     assert kill.orphans([group]) == []

@@ -1,19 +1,16 @@
 """Specifications: what a file may say, and seeds that depend on names only."""
 
-import csv
 import hashlib
 import json
 from collections import Counter
 from dataclasses import asdict, fields, replace
 from itertools import groupby, product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scarless.experiments import Cell, Spec, read_spec
-
-PAPER = Path(__file__).parents[2] / "papers" / "bekker2019" / "spec.toml"
+from scarless.papers.bekker2019 import specification
 
 TOP = {
     "name": "small",
@@ -180,16 +177,6 @@ def test_the_quick_table_is_checked(read):
         read(quick="C = 0.0")
 
 
-def test_the_papers_specification_is_the_papers():
-    spec, quick = read_spec(PAPER), read_spec(PAPER, quick=True)
-    assert len(spec.datasets) == 8
-    assert (spec.n_splits, spec.n_labellings, spec.n_propensity_attributes) == (5, 5, (2, 4))
-    assert (spec.added_attributes, spec.clusters, spec.low, spec.high) == (4, 5, 0.2, 0.8)
-    assert (spec.test_share, spec.C) == (0.2, 1.0)
-    changed = {name for name in asdict(spec) if getattr(spec, name) != getattr(quick, name)}
-    assert changed == {"datasets", "n_splits", "n_labellings"}
-
-
 OTHERS = {
     "name": "other",
     "title": "other",
@@ -229,16 +216,8 @@ def test_only_refuses_what_is_not_there(read):
         read().only(("adult",))
 
 
-def test_the_papers_cells_are_eight_by_two_by_two_by_twenty_five():
-    spec = read_spec(PAPER)
-    cells = list(spec.cells())
-    assert len(cells) == len(set(cells)) == len({cell.key for cell in cells}) == 8 * 2 * 2 * 25
-    parts = product(spec.datasets, spec.settings, (2, 4), range(5), range(5))
-    assert set(cells) == {Cell(*part) for part in parts}
-
-
 def test_cells_that_share_a_split_are_neighbours_and_datasets_keep_their_order():
-    spec = read_spec(PAPER)
+    spec = specification()
     splits = [key for key, _ in groupby(spec.cells(), lambda cell: (cell.dataset, cell.split))]
     assert splits == list(product(spec.datasets, range(5)))
 
@@ -262,13 +241,13 @@ def state(seed):
 
 
 def test_all_seeds_of_the_full_grid_differ():
-    spec = read_spec(PAPER)
+    spec = specification()
     states = Counter(state(spec.seed_of(*key)) for key in grid_keys(spec))
     assert len(states) == 8 + 8 * 5 + 800 + 400
 
 
 def test_a_seed_depends_on_its_name_and_the_specifications_seed_only():
-    spec = read_spec(PAPER)
+    spec = specification()
     part = replace(spec.only(("splice", "adult")), n_splits=2, methods=("naive",), n_labellings=1, title="other")
     for key in grid_keys(part):
         assert state(part.seed_of(*key)) == state(spec.seed_of(*key))
@@ -280,21 +259,11 @@ def test_a_seed_depends_on_its_name_and_the_specifications_seed_only():
 def test_a_seed_is_the_hash_of_its_name_on_every_platform():
     digest = hashlib.sha256(b'["labels", "adult", 2, 0, 3]').digest()
     words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
-    found = read_spec(PAPER).seed_of("labels", "adult", 2, 0, 3)
+    found = specification().seed_of("labels", "adult", 2, 0, 3)
     assert state(found) == state(np.random.SeedSequence([2019, *words]))
 
 
 def test_a_number_and_its_text_are_different_names():
-    spec = read_spec(PAPER)
+    spec = specification()
     assert state(spec.seed_of("labels", 2)) != state(spec.seed_of("labels", "2"))
     assert state(spec.seed_of("a", "b")) != state(spec.seed_of("ab"))
-
-
-def test_the_committed_results_are_those_of_the_specification():
-    spec = read_spec(PAPER)
-    with (PAPER.parent / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    expected = product(spec.datasets, spec.settings, map(str, spec.n_propensity_attributes), spec.methods)
-    assert sorted((row["dataset"], row["setting"], row["k"], row["method"]) for row in rows) == sorted(expected)
-    assert {row["n_runs"] for row in rows} == {str(spec.n_splits * spec.n_labellings)}
-    assert {row["n_failed"] for row in rows} == {"0"}

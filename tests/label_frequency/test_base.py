@@ -26,10 +26,9 @@ from scarless.label_frequency._base import (
 class Fixed(LabelFrequencyEstimator):
     """Says the same class prior of every sample, and remembers what it was given."""
 
-    def __init__(self, prior=0.5, *, n_resamples=0, level=0.95, random_state=None, pos_label=None):
+    def __init__(self, prior=0.5, *, n_resamples=0, random_state=None, pos_label=None):
         self.prior = prior
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -37,19 +36,19 @@ class Fixed(LabelFrequencyEstimator):
         if self.prior == "wrong":
             raise ValueError("prior is wrong")
 
-    def _prepare(self, X, s, rng):
-        self.table_, self.labels_, self.drawn_ = X, s, rng.random()
-        return X, s
+    def _prepare(self, X, s, w, rng):
+        self.table_, self.labels_, self.weights_, self.drawn_ = X, s, w, rng.random()
+        return X, s, w
 
-    def _estimate(self, sample, s, rng):
+    def _estimate(self, sample, s, w, rng):
         return Estimate(self.prior)
 
 
 class Above(Fixed):
     """Takes the share of rows whose first attribute is above 0: an estimate that is a mean."""
 
-    def _estimate(self, sample, s, rng):
-        return Estimate(np.mean(sample[:, 0] > 0), {"largest": sample[:, 0].max()})
+    def _estimate(self, sample, s, w, rng):
+        return Estimate(np.average(sample[:, 0] > 0, weights=w), {"largest": sample[:, 0].max()})
 
 
 def table(n=200, seed=0, positives=0.5, c=0.5):
@@ -68,7 +67,10 @@ def test_prior_and_frequency_are_two_sides_of_the_share_of_labels():
     assert model.class_prior_ == pytest.approx(0.6)
     assert model.label_frequency_ == pytest.approx(s.mean() / 0.6)
     assert model.label_frequency_ * model.class_prior_ == pytest.approx(s.mean())
-    assert not hasattr(model, "label_frequency_interval_")
+    with pytest.raises(
+        ValueError, match=r"This Fixed has no interval: it was fitted with n_resamples=0\. Set n_resamples"
+    ):
+        model.label_frequency_interval()
     assert model.n_features_in_ == 2
 
 
@@ -86,7 +88,7 @@ def test_the_order_of_rows_changes_nothing_not_even_what_is_drawn():
     np.testing.assert_array_equal(one.labels_, other.labels_)
     assert one.drawn_ == other.drawn_
     assert one.label_frequency_ == other.label_frequency_
-    assert one.label_frequency_interval_ == other.label_frequency_interval_
+    assert one.label_frequency_interval() == other.label_frequency_interval()
 
 
 def test_rows_keep_their_labels():
@@ -122,8 +124,9 @@ def test_a_second_fit_forgets_the_first():
     X, s = table()
     model = Above(n_resamples=20, random_state=0).fit(X, s)
     model.set_params(n_resamples=0).fit(X, s)
-    assert not hasattr(model, "label_frequency_interval_")
-    assert not hasattr(model, "class_prior_interval_")
+    for interval in (model.label_frequency_interval, model.class_prior_interval):
+        with pytest.raises(ValueError, match="it was fitted with n_resamples=0"):
+            interval()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,6 @@ def test_a_second_fit_forgets_the_first():
     [
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
         ({"n_resamples": 1.5}, "n_resamples must be a whole number of at least 0; got 1.5"),
-        ({"level": 1.0}, "level must lie strictly between 0 and 1; got 1.0"),
         ({"prior": "wrong"}, "prior is wrong"),
         ({"prior": np.nan}, r"Fixed gives no label frequency \(NaN\) for these 200 rows"),
     ],
@@ -197,11 +199,11 @@ def test_the_template_passes_scikit_learns_checks(estimator, check):
 def test_intervals_are_about_the_estimates():
     X, s = table(n=400)
     model = Above(n_resamples=400, random_state=0).fit(X, s)
-    low, high = model.class_prior_interval_
+    low, high = model.class_prior_interval()
     assert s.mean() < low < model.class_prior_ < high < 1
     p = model.class_prior_  # the mean of 400 zeros and ones
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(p * (1 - p) / 400), rel=0.15)
-    low, high = model.label_frequency_interval_
+    low, high = model.label_frequency_interval()
     c = model.label_frequency_  # the mean of the labels of the positive rows
     assert low < c < high
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(c * (1 - c) / (400 * p)), rel=0.15)
@@ -211,8 +213,10 @@ def test_a_lower_level_is_a_shorter_interval():
     X, s = table(n=400)
     lengths = []
     for level in (0.5, 0.9, 0.99):
-        low, high = Above(n_resamples=100, level=level, random_state=0).fit(X, s).class_prior_interval_
+        low, high = Above(n_resamples=100, random_state=0).fit(X, s).class_prior_interval(level=level)
         lengths.append(high - low)
+    with pytest.raises(ValueError, match=r"level must lie strictly between 0 and 1; got 1\.0"):
+        Above(n_resamples=20).fit(X, s).class_prior_interval(level=1.0)
     assert lengths == sorted(lengths)
     assert lengths[0] < 0.6 * lengths[2]
 
@@ -220,28 +224,28 @@ def test_a_lower_level_is_a_shorter_interval():
 def test_a_prior_that_never_varies_leaves_the_noise_of_the_labels():
     X, s = table()
     model = Fixed(0.6, n_resamples=400, random_state=0).fit(X, s)
-    assert model.class_prior_interval_ == pytest.approx((0.6, 0.6))
+    assert model.class_prior_interval() == pytest.approx((0.6, 0.6))
     share = s.mean()
     spread = 1.96 * np.sqrt(share * (1 - share) / s.size) / 0.6
     expected = (share / 0.6 - spread, share / 0.6 + spread)
-    assert model.label_frequency_interval_ == pytest.approx(expected, abs=0.2 * spread)
+    assert model.label_frequency_interval() == pytest.approx(expected, abs=0.2 * spread)
 
 
 @pytest.mark.parametrize(("positives", "c"), [(0.9, 0.97), (0.97, 0.5), (0.5, 1.0)])
 def test_intervals_stay_possible(positives, c):
     X, s = table(positives=positives, c=c)
     model = Above(n_resamples=50, random_state=0).fit(X, s)
-    for low, high in (model.class_prior_interval_, model.label_frequency_interval_):
+    for low, high in (model.class_prior_interval(), model.label_frequency_interval()):
         assert s.mean() <= low <= high <= 1
 
 
 def test_halves_are_distinct_rows_in_their_order():
     class Remembering(Fixed):
-        def _prepare(self, X, s, rng):
+        def _prepare(self, X, s, w, rng):
             self.samples_ = []
-            return np.column_stack([np.arange(s.size), s]), s
+            return np.column_stack([np.arange(s.size), s]), s, w
 
-        def _estimate(self, sample, s, rng):
+        def _estimate(self, sample, s, w, rng):
             np.testing.assert_array_equal(sample[:, 1], s)
             self.samples_.append(sample[:, 0].astype(int))
             return Estimate(0.9)
@@ -257,7 +261,7 @@ def test_halves_are_distinct_rows_in_their_order():
 
 def test_warnings_of_an_estimate_are_given_once():
     class Rough(Fixed):
-        def _estimate(self, sample, s, rng):
+        def _estimate(self, sample, s, w, rng):
             return Estimate(0.6, {}, (("a rough estimate", RuntimeWarning),))
 
     X, s = table()
@@ -331,7 +335,7 @@ def test_an_interval_for_a_mean_covers_as_often_as_it_says():
 
 @pytest.mark.parametrize("c", [0.25 / (1 - 1 / 8), 0.3, 0.999, 1.0])
 def test_possible_frequencies_pass_without_a_word(c):
-    assert possible_label_frequency(c, np.repeat([1.0, 0.0], [2, 6]), "Name") == c
+    assert possible_label_frequency(c, 0.25, 8, "Name") == c
 
 
 @pytest.mark.parametrize(
@@ -352,13 +356,13 @@ def test_possible_frequencies_pass_without_a_word(c):
 )
 def test_impossible_frequencies_are_moved_to_the_nearest(c, used, message):
     with pytest.warns(UserWarning, match=message) as record:
-        assert possible_label_frequency(c, np.repeat([1.0, 0.0], [2, 6]), "Name") == pytest.approx(used)
+        assert possible_label_frequency(c, 0.25, 8, "Name") == pytest.approx(used)
     assert record[0].filename == __file__
 
 
 def test_no_number_is_an_error():
     with pytest.raises(ValueError, match=r"Name gives no label frequency \(NaN\) for these 8 rows"):
-        possible_label_frequency(np.nan, np.repeat([1.0, 0.0], [2, 6]), "Name")
+        possible_label_frequency(np.nan, 0.25, 8, "Name")
 
 
 @pytest.mark.filterwarnings("ignore:Name estimates:UserWarning")
@@ -366,7 +370,7 @@ def test_no_number_is_an_error():
 @given(labelled=st.integers(1, 500), unlabelled=st.integers(1, 500), c=st.floats(allow_nan=False))
 def test_what_comes_out_is_possible_and_stays(labelled, unlabelled, c):
     s = np.repeat([1.0, 0.0], [labelled, unlabelled])
-    possible = possible_label_frequency(c, s, "Name")
+    possible = possible_label_frequency(c, s.mean(), s.size, "Name")
     assert s.mean() < possible <= 1
     assert s.sum() / possible <= s.size - 1 + 1e-9  # one row at least is negative
-    assert possible_label_frequency(possible, s, "Name") == possible
+    assert possible_label_frequency(possible, s.mean(), s.size, "Name") == possible

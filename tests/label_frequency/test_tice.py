@@ -117,8 +117,8 @@ def test_unit_and_origin_of_an_attribute():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 9, (3000, 3)).astype(float)
     s = ((X[:, 0] > 6) & (rng.random(3000) < 0.5)).astype(int)
-    codes = TIcE()._prepare(X, s, rng)[0]
-    moved = TIcE()._prepare(X * [3, 0.25, 1024] - [7, 2, 5], s, rng)[0]
+    codes = TIcE()._prepare(X, s, np.ones(s.size), rng)[0]
+    moved = TIcE()._prepare(X * [3, 0.25, 1024] - [7, 2, 5], s, np.ones(s.size), rng)[0]
     assert (codes.present != moved.present).nnz == 0
     assert codes.code.tolist() == moved.code.tolist()
     assert codes.default.tolist() == moved.default.tolist()
@@ -130,7 +130,7 @@ class Unsorted(TIcE):
     def fit(self, X, y):
         rng = np.random.default_rng(0)
         s = np.asarray(y, dtype=float)
-        return self._estimate(*self._prepare(X, s, rng), np.random.default_rng(0))
+        return self._estimate(*self._prepare(X, s, np.ones(s.size), rng), np.random.default_rng(0))
 
 
 def test_scaled_and_constant_columns_change_no_estimate():
@@ -220,7 +220,7 @@ def test_any_table_gives_a_possible_frequency(n, d, n_labelled, kind, scale, opt
 def test_interval_around_the_estimate():
     X, s = corner(4000, 0.5)
     model = fitted(X, s, n_resamples=40)
-    low, high = model.label_frequency_interval_
+    low, high = model.label_frequency_interval()
     assert low < model.label_frequency_ < high
     assert 0.005 < high - low < 0.2
     assert model.fold_estimates_.tolist() == fitted(X, s).fold_estimates_.tolist()
@@ -229,8 +229,8 @@ def test_interval_around_the_estimate():
 def test_a_half_without_labelled_rows_says_nothing():
     X, _ = corner(100, 0.5)
     model = TIcE()
-    sample, _ = model._prepare(X, np.zeros(100), None)
-    assert model._estimate(sample, np.zeros(100), np.random.default_rng(0)).class_prior == 1.0
+    sample = model._prepare(X, np.zeros(100), np.ones(100), None)
+    assert model._estimate(*sample, np.random.default_rng(0)).class_prior == 1.0
 
 
 @NOTHING_FOUND
@@ -251,7 +251,6 @@ def test_as_many_folds_as_rows():
         ({"max_bepp": 0}, "max_bepp must be a number above 0; got 0"),
         ({"delta": 1.0}, "delta must lie strictly between 0 and 1; got 1.0"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
-        ({"level": 95}, "level must lie strictly between 0 and 1; got 95"),
         ({"n_folds": 101}, "n_folds=101 needs at least one row for each fold; there are 100 rows. Set n_folds"),
         ({"n_folds": 51, "n_resamples": 20}, "n_folds=51 .* there are 100 rows, 50 in a half-sample. Set n_folds"),
     ],

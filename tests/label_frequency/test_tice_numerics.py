@@ -52,7 +52,7 @@ def bounds_of(codes, s, folds, **options):
 def grow(codes, s, own, variance=1.0):
     """The tree of some rows, for its searches."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes)) + 1)
-    return SubsetTree(table, table.codes, np.asarray(s) == 1, own, variance, max_bepp=5)
+    return SubsetTree(table, table.codes, np.asarray(s) == 1, own, None, variance, max_bepp=5)
 
 
 def random_problem(seed, n, d, n_ranges, n_folds=5, c=0.5):

@@ -14,7 +14,6 @@ from sklearn import metrics as sk
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.metrics import effective_sample_size, propensity_weighted_risk, risk_interval
-from scarless.metrics._score import Score, spread, student_interval
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,
@@ -22,6 +21,7 @@ from scarless.metrics.decisions import (
     propensity_weighted_recall,
 )
 from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
+from scarless.metrics.score import Score, spread, student_interval
 from scarless.metrics.scores import (
     observed_log_likelihood,
     propensity_weighted_brier_score,

@@ -124,7 +124,7 @@ def test_text_columns(kind, pu):
 def test_lengths_that_differ(kind, inner, pu):
     model = kind()
     if inner:
-        name = "classifier" if kind is SAREMClassifier else "estimator"
+        name = "estimator"
         model.set_params(**{name: DecisionTreeClassifier()})
     if inner and kind is SCARClassifier:
         model.set_params(label_frequency=0.5)
@@ -232,8 +232,11 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"slope_tol": 0}, "slope_tol must be a number above 0; got 0"),
         ({"window": 1}, "window must be a whole number of at least 2, to have a slope; got 1"),
         ({"window": 2.5}, "window must be a whole number of at least 2"),
-        ({"propensity_model": LogisticRegression()}, "propensity_model is given but propensity_attributes is not"),
-        ({"solver": "newton", "classifier": LogisticRegression()}, "solver='newton' is for two logistic models"),
+        (
+            {"propensity_estimator": LogisticRegression()},
+            "propensity_estimator is given but propensity_attributes is not",
+        ),
+        ({"solver": "newton", "estimator": LogisticRegression()}, "solver='newton' is for two logistic models"),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):
@@ -264,9 +267,9 @@ BAD_ESTIMATORS = [
 
 @pytest.mark.parametrize(("estimator", "message"), BAD_ESTIMATORS, ids=[str(bad) for bad, _ in BAD_ESTIMATORS])
 def test_estimators_that_cannot_serve(pu, estimator, message):
-    with pytest.raises(ValueError, match=f"classifier ?{message}"):
+    with pytest.raises(ValueError, match=f"estimator ?{message}"):
         SAREMClassifier(estimator).fit(pu.X, pu.s)
-    with pytest.raises(ValueError, match=f"propensity_model ?{message}"):
+    with pytest.raises(ValueError, match=f"propensity_estimator ?{message}"):
         SAREMClassifier(None, estimator, propensity_attributes=[2]).fit(pu.X, pu.s)
     for model in (
         PropensityWeightedClassifier(estimator),

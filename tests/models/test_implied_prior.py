@@ -11,6 +11,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SCARClassifier
 from scarless.models._implied_prior import implied_prior
+from scarless.pair.rows import engine_of
+
+
+def _implied(s, e, w):
+    return implied_prior(engine_of(np.empty((s.size, 0)), s=s, e=e, w=w))
 
 
 @pytest.fixture
@@ -20,18 +25,18 @@ def data(simulated):
 
 def test_implied_prior_is_the_mean_share_with_its_error_and_weights_are_copies(data):
     share = data.s / data.e
-    mean, error = implied_prior(data.s, data.e, np.ones(1000))
+    mean, error = _implied(data.s, data.e, np.ones(1000))
     assert mean == pytest.approx(share.mean())
     assert error == pytest.approx(share.std() / np.sqrt(1000))
     w = np.arange(1000) % 3
     copied = np.repeat(np.arange(1000), w)
-    expected = implied_prior(data.s[copied], data.e[copied], np.ones(copied.size))
-    assert implied_prior(data.s, data.e, w.astype(float)) == pytest.approx(expected)
+    expected = _implied(data.s[copied], data.e[copied], np.ones(copied.size))
+    assert _implied(data.s, data.e, w.astype(float)) == pytest.approx(expected)
 
 
 def test_shares_beyond_all_numbers_leave_an_error_that_excludes_nothing():
     for weight in (1.0, 1e10, 1e90):
-        implied = implied_prior(np.array([1.0, 0.0]), np.array([5e-324, 0.0]), np.full(2, weight))
+        implied = _implied(np.array([1.0, 0.0]), np.array([5e-324, 0.0]), np.full(2, weight))
         assert implied.possible == 1
         assert np.isfinite(implied.mean)
         assert 1 < implied.error < np.inf
@@ -108,7 +113,7 @@ def test_propensities_that_are_too_low_are_told_of_by_both_methods(data, estimat
 
 def test_too_few_rows_to_be_sure_are_told_of_where_all_are_called_positive():
     X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 20 == 0
-    assert implied_prior(s, np.full(100, 0.03), np.ones(100)).error > 0.3  # 1.67, with an error that allows for 1
+    assert _implied(s, np.full(100, 0.03), np.ones(100)).error > 0.3  # 1.67, with an error that allows for 1
     with pytest.warns(UserWarning, match=LOW):
         model = PropensityWeightedClassifier(method="likelihood").fit(X, s, propensity=0.03)
     assert model.class_prior_ > 0.95

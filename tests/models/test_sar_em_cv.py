@@ -127,7 +127,7 @@ def test_relaxed_sets_that_are_tied_are_all_chosen(relaxed):
 
 def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds, relaxed):
     """Every step again, from plain fits: held-out logits, each relaxed, their mean, relaxed once more."""
-    engine, e, w = engine_of(pu.X), Design.of(np.array([2])), np.ones(pu.s.size)
+    e, w = Design.of(np.array([2])), np.ones(pu.s.size)
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
     for member in relaxed.selection_.members:
         params = relaxed.cv_results_["params"][member]
@@ -136,11 +136,11 @@ def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds,
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])
             u[test] = logit(own.predict_proba(pu.X[test])[:, 1])
-        found = relax(engine, e, u, s, w, audits=8.0)
+        found = relax(engine_of(pu.X, u=u, s=s, w=w), e, audits=8.0)
         model.fit(pu.X, pu.s)
         coef += found.of_linear(np.append(model.coef_[0], model.intercept_)) / 2
         mean += found(u) / 2
-    last = relax(engine, e, mean, s, w, audits=8.0)
+    last = relax(engine_of(pu.X, u=mean, s=s, w=w), e, audits=8.0)
     np.testing.assert_allclose(np.append(relaxed.coef_[0], relaxed.intercept_), last.of_linear(coef), atol=1e-3)
     np.testing.assert_allclose([relaxed.propensity_coef_[0, 2], *relaxed.propensity_intercept_], last.e, atol=1e-3)
     assert relaxed.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)

@@ -34,7 +34,7 @@ def test_no_number_of_an_estimator_is_a_truth_value(cls, name, value):
     known = inspect.signature(cls).parameters
     options = {"propensity_attributes": [2]} if "propensity_attributes" in known else {}
     if name == "cross_fit":
-        options["classifier" if "classifier" in known else "estimator"] = GaussianNB()
+        options["estimator"] = GaussianNB()
     given = {"propensity": np.full(S.size, 0.5)} if cls is scarless.PropensityWeightedClassifier else {}
     with pytest.raises(ValueError, match=rf"{name}\b.*(True|False)"):
         cls(**{**options, name: value}).fit(X, S, **given)

@@ -35,7 +35,7 @@ def rows():
 
 def test_residuals_have_mean_zero_and_the_odds_as_variance(rows):
     D, _, _, beta, v = rows
-    labelled, unlabelled = (constant_propensity(D, np.full(60, value), beta, v) for value in (1.0, 0.0))
+    labelled, unlabelled = (constant_propensity(D, np.full(60, value), np.ones(60), beta, v) for value in (1.0, 0.0))
     p = expit(v) * expit(D @ beta[:-1] + beta[-1])
     np.testing.assert_allclose(labelled.p, p, rtol=1e-13)
     np.testing.assert_allclose(p * labelled.residual + (1 - p) * unlabelled.residual, 0.0, atol=1e-15)
@@ -50,7 +50,7 @@ def test_residuals_are_the_likelihoods_score_at_a_constant_propensity(rows):
     at = np.concatenate([beta, np.zeros(3), [v]])
     X, values = np.column_stack([D, Z]), {"s": s, "w": np.ones(60)}
     gradient = -pair.sums(X, values, at, Curvature.NONE).gradient
-    null = constant_propensity(D, s, beta, v)
+    null = constant_propensity(D, s, np.ones(s.size), beta, v)
     slopes = (1 - expit(v)) * null.residual @ Z
     np.testing.assert_allclose(slopes, gradient[3:6], rtol=1e-11)
     scale = np.array([1.0, 1.0, 1.0, 1 - expit(v)])
@@ -59,13 +59,13 @@ def test_residuals_are_the_likelihoods_score_at_a_constant_propensity(rows):
 
 def test_far_logits_leave_finite_numbers():
     D = np.array([[-700.0], [700.0], [0.0]])
-    null = constant_propensity(D, np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0]), 600.0)
+    null = constant_propensity(D, np.array([0.0, 0.0, 1.0]), np.ones(3), np.array([1.0, 0.0]), 600.0)
     assert all(np.isfinite(field).all() for field in null)
 
 
 def test_the_efficient_part_is_orthogonal_to_the_tangent_and_nothing_more_is_taken(rows):
     D, Z, s, beta, v = rows
-    null = constant_propensity(D, s, beta, v)
+    null = constant_propensity(D, s, np.ones(s.size), beta, v)
     A = efficient_part(null, Z)
     np.testing.assert_allclose((null.tangent * null.odds[:, None]).T @ A, 0.0, atol=1e-11)
     np.testing.assert_allclose(efficient_part(null, A), A, atol=1e-12)
@@ -78,14 +78,14 @@ def test_where_all_rows_are_alike_the_score_statistic_is_pearsons(share):
     z = rng.integers(0, 2, 200).astype(float)
     s = (rng.random(200) < share).astype(float)
     table = [[np.sum((s == a) & (z == b)) for b in (0, 1)] for a in (0, 1)]
-    null = constant_propensity(np.zeros((200, 0)), s, np.array([60.0]), np.log(s.sum() / (1 - s).sum()))
+    null = constant_propensity(np.zeros((200, 0)), s, np.ones(200), np.array([60.0]), np.log(s.sum() / (1 - s).sum()))
     expected = chi2_contingency(table, correction=False).statistic
     assert score_statistic(null, z[:, None]).statistic == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_score_statistic_does_not_depend_on_the_basis(rows):
     D, Z, s, beta, v = rows
-    null = constant_propensity(D, s, beta, v)
+    null = constant_propensity(D, s, np.ones(s.size), beta, v)
     mix = np.random.default_rng(1).normal(size=(3, 3))
     one, other = score_statistic(null, Z), score_statistic(null, Z @ mix + null.tangent @ np.ones((4, 3)))
     assert one.statistic == pytest.approx(other.statistic, rel=1e-8)
@@ -94,7 +94,7 @@ def test_the_score_statistic_does_not_depend_on_the_basis(rows):
 
 def test_directions_without_variance_do_not_count(rows):
     D, Z, s, beta, v = rows
-    null = constant_propensity(D, s, beta, v)
+    null = constant_propensity(D, s, np.ones(s.size), beta, v)
     padded = np.column_stack([Z, Z @ [1.0, -3.0, 0.0], np.zeros(60), null.tangent[:, 2]])
     assert score_statistic(null, padded).degrees_of_freedom == 3
     assert score_statistic(null, padded).statistic == pytest.approx(score_statistic(null, Z).statistic, rel=1e-8)
@@ -107,8 +107,8 @@ def test_the_score_statistic_is_the_likelihood_ratios_first_approximation():
     n = 20_000
     D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 2))
     s = (rng.random(n) < 0.5 * expit(2 * D[:, 0])).astype(float)
-    fit = compare(D, Z, s)
-    null = constant_propensity(D, s, fit.null.beta_f, fit.null.v)
+    fit = compare(D, Z, s, np.ones(s.size))
+    null = constant_propensity(D, s, np.ones(s.size), fit.null.beta_f, fit.null.v)
     assert score_statistic(null, Z).statistic == pytest.approx(fit.statistic, rel=0.02)
 
 
@@ -153,8 +153,8 @@ def test_where_all_rows_are_alike_the_distance_is_that_of_kolmogorov_and_smirnov
     labelled = data.draw(st.integers(1, z.size - 1))
     s = (np.arange(z.size) < labelled).astype(float)
     logit_share = np.log(labelled / (z.size - labelled))
-    null = constant_propensity(np.zeros((z.size, 0)), s, np.array([50.0]), logit_share)
-    below = below_thresholds(z, 50)
+    null = constant_propensity(np.zeros((z.size, 0)), s, np.ones(z.size), np.array([50.0]), logit_share)
+    below = below_thresholds(z, np.ones(z.size), 50)
     if below.shape[1] == 0:
         return
     distance = largest_distances((null.residual @ below)[None], [below.shape[1]])[0] / labelled
@@ -162,9 +162,11 @@ def test_where_all_rows_are_alike_the_distance_is_that_of_kolmogorov_and_smirnov
 
 
 def test_many_values_are_cut_at_quantiles():
-    below = below_thresholds(np.arange(1000.0), 4)
+    below = below_thresholds(np.arange(1000.0), np.ones(1000), 4)
     np.testing.assert_allclose(below.mean(axis=0), [0.2, 0.4, 0.6, 0.8], atol=1e-3)
     heavy = np.append(np.zeros(900), np.arange(1.0, 101.0))
-    assert below_thresholds(heavy, 4).shape[1] == 1  # equal quantiles are one threshold
-    np.testing.assert_array_equal(below_thresholds(-heavy, 4)[:, 0], heavy > 0)  # and one that tells rows apart
-    assert below_thresholds(np.ones(5), 4).shape == (5, 0)
+    assert below_thresholds(heavy, np.ones(heavy.size), 4).shape[1] == 1  # equal quantiles are one threshold
+    np.testing.assert_array_equal(
+        below_thresholds(-heavy, np.ones(heavy.size), 4)[:, 0], heavy > 0
+    )  # and one that tells rows apart
+    assert below_thresholds(np.ones(5), np.ones(5), 4).shape == (5, 0)

@@ -17,6 +17,11 @@ FEW = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 DELTA, GAMMA = 0.1, 0.01
 
 
+def bin_of(labelled, unlabelled, **options):
+    s = np.repeat([1.0, 0.0], [labelled.size, unlabelled.size])
+    return best_bin(np.append(labelled, unlabelled), s, np.ones(s.size), **{"delta": DELTA, "gamma": GAMMA, **options})
+
+
 def enumerated(labelled, unlabelled, delta=DELTA, gamma=GAMMA):
     """Upper bound and ratio at every threshold that keeps a labelled row, from the definition."""
     found = {}
@@ -32,7 +37,7 @@ def enumerated(labelled, unlabelled, delta=DELTA, gamma=GAMMA):
 @given(FEW, FEW)
 def test_best_bin_is_the_best_of_all_thresholds(labelled, unlabelled):
     labelled, unlabelled = np.array(labelled, dtype=float), np.array(unlabelled, dtype=float)
-    found, all_bins = best_bin(labelled, unlabelled, delta=DELTA, gamma=GAMMA), enumerated(labelled, unlabelled)
+    found, all_bins = bin_of(labelled, unlabelled), enumerated(labelled, unlabelled)
     assert found.upper_bound == pytest.approx(min(bound for bound, _ in all_bins.values()), rel=1e-12)
     bound, ratio = all_bins[found.threshold]
     assert found.upper_bound == pytest.approx(bound, rel=1e-12)
@@ -43,15 +48,15 @@ def test_best_bin_is_the_best_of_all_thresholds(labelled, unlabelled):
 @given(FEW, FEW)
 def test_best_bin_reads_ranks_only(labelled, unlabelled):
     labelled, unlabelled = np.array(labelled, dtype=float), np.array(unlabelled, dtype=float)
-    plain = best_bin(labelled, unlabelled, delta=DELTA, gamma=GAMMA)
-    moved = best_bin(np.exp(labelled) - 40, np.exp(unlabelled) - 40, delta=DELTA, gamma=GAMMA)
+    plain = bin_of(labelled, unlabelled)
+    moved = bin_of(np.exp(labelled) - 40, np.exp(unlabelled) - 40)
     assert moved[1:] == plain[1:]
     assert moved.threshold == np.exp(plain.threshold) - 40
 
 
 def test_best_bin_finds_the_share_above_a_gap():
     # 30 of 100 unlabelled rows score like labelled ones, the others below all of them
-    found = best_bin(np.full(50, 2.0), np.repeat([2.0, 1.0], [30, 70]), delta=DELTA, gamma=GAMMA)
+    found = bin_of(np.full(50, 2.0), np.repeat([2.0, 1.0], [30, 70]))
     assert found.unlabelled_prior == 0.3
     assert found.threshold == 2.0
 
@@ -59,9 +64,7 @@ def test_best_bin_finds_the_share_above_a_gap():
 def test_smaller_delta_asks_for_more_rows():
     rng = np.random.default_rng(0)
     labelled, unlabelled = rng.normal(1.5, size=200), np.append(rng.normal(1.5, size=150), rng.normal(size=350))
-    thresholds = [
-        best_bin(labelled, unlabelled, delta=delta, gamma=GAMMA).threshold for delta in (0.9, 0.1, 1e-6, 1e-40)
-    ]
+    thresholds = [bin_of(labelled, unlabelled, delta=delta).threshold for delta in (0.9, 0.1, 1e-6, 1e-40)]
     assert thresholds == sorted(thresholds, reverse=True)
     assert thresholds[0] > thresholds[-1]
 
@@ -73,9 +76,9 @@ S = [1, 0, 1, 0, 0]
 def test_elkan_noto_by_fractions():
     g, s = np.array(G, dtype=float), np.array(S, dtype=float)
     labelled = [value for value, label in zip(G, S, strict=True) if label]
-    assert mean_labelled_score(g, s) == sum(labelled) / len(labelled)
-    assert labelled_share_of_scores(g, s) == pytest.approx(float(sum(labelled) / sum(G)), rel=1e-15)
-    assert largest_score(g, s) == max(G)
+    assert mean_labelled_score(g, s, np.ones(g.size)) == sum(labelled) / len(labelled)
+    assert labelled_share_of_scores(g, s, np.ones(g.size)) == pytest.approx(float(sum(labelled) / sum(G)), rel=1e-15)
+    assert largest_score(g, s, np.ones(g.size)) == max(G)
 
 
 def test_elkan_noto_on_an_exact_population():
@@ -85,14 +88,16 @@ def test_elkan_noto_on_an_exact_population():
     g = np.repeat(c * f, count)
     s = np.concatenate([np.arange(n) < k for n, k in zip(count, n_labelled, strict=True)]).astype(float)
     overlap = float((count * f) @ f / (count @ f))  # E[f | y=1]
-    assert mean_labelled_score(g, s) == pytest.approx(c * overlap, rel=1e-12)
-    assert labelled_share_of_scores(g, s) == pytest.approx(c * overlap, rel=1e-12)
-    assert largest_score(g, s) == c
-    assert labelled_share_of_scores(0.25 * g, s) == pytest.approx(labelled_share_of_scores(g, s), rel=1e-12)
+    assert mean_labelled_score(g, s, np.ones(g.size)) == pytest.approx(c * overlap, rel=1e-12)
+    assert labelled_share_of_scores(g, s, np.ones(g.size)) == pytest.approx(c * overlap, rel=1e-12)
+    assert largest_score(g, s, np.ones(g.size)) == c
+    assert labelled_share_of_scores(0.25 * g, s, np.ones(g.size)) == pytest.approx(
+        labelled_share_of_scores(g, s, np.ones(g.size)), rel=1e-12
+    )
 
 
 def test_no_score_above_zero_is_no_label_frequency():
-    assert labelled_share_of_scores(np.zeros(3), np.array([1.0, 0.0, 0.0])) == 0.0
+    assert labelled_share_of_scores(np.zeros(3), np.array([1.0, 0.0, 0.0]), np.ones(3)) == 0.0
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 50))

@@ -72,9 +72,10 @@ def test_without_resource_there_is_no_peak():
 def test_without_resource_a_timing_has_seconds_and_no_memory(monkeypatch):
     fit = SimpleNamespace(class_prior=0.5, e=None, n_iter=3)
     task = SimpleNamespace(cell=experiment_run.Cell("simulated", "all", 2, 0, 0))
-    monkeypatch.setitem(experiment_run.METHODS, "made up", lambda bench: fit)
     monkeypatch.setattr(experiment_run, "scores_of", lambda fit, task: {"mse_f": 0.25})
-    record, timing = experiment_run._run_method(SimpleNamespace(task=task, borrowed_seconds=0.0), "made up")
+    record, timing = experiment_run._run_method(
+        SimpleNamespace(task=task, borrowed_seconds=0.0), "made up", lambda _: fit
+    )
     assert (record["mse_f"], record["n_iter"]) == (0.25, 3)
     assert "seconds" in timing
     assert "peak_mb" not in timing

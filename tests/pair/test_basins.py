@@ -12,7 +12,7 @@ from scarless.pair import starts
 from scarless.pair.basins import climb_all
 from scarless.pair.fit import paper_start
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
+from scarless.pair.rows import engine_of, in_memory
 from scarless.pair.starts import (
     Start,
     all_labelled_start,
@@ -43,7 +43,7 @@ def fit_table(case, X, s):
 def problem_of(pu, f_columns, e_columns):
     X, s = np.asarray(pu.X), pu.s.astype(float)
     f, e = Design.of(np.array(f_columns)), Design.of(np.array(e_columns))
-    return PairProblem(engine_of(X), s, np.ones(s.size), f, e)
+    return PairProblem.of(engine_of(X, s=s, w=np.ones(s.size)), f, e)
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.97])
@@ -115,7 +115,7 @@ def test_scouts_are_optima_best_first_and_the_same_every_time(pu):
 def test_scouts_look_at_a_part_of_the_rows_and_at_no_wide_models(simulated):
     pu = simulated(n=2500)
     thin = problem_of(pu, [0, 1], [2]).thinned(1000)
-    np.testing.assert_array_equal(thin.s, pu.s[::2])
+    np.testing.assert_array_equal(in_memory(thin.engine, "s"), pu.s[::2])
     np.testing.assert_array_equal(thin.engine.collect(lambda X, rows: X[:, 0]), pu.X[::2, 0])
     wide = pu._replace(X=np.hstack([pu.X] * 100))
     assert scouted_starts(problem_of(wide, range(400), [2])) == []
@@ -126,9 +126,9 @@ def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
     problem = problem_of(pu, [0, 1], [2])
     parts = [problem.part(500, first=first) for first in (0, 1, 5)]
     assert all(part.weight == pytest.approx(problem.weight) for part in parts)
-    np.testing.assert_array_equal(parts[1].s, pu.s[1::5])
+    np.testing.assert_array_equal(in_memory(parts[1].engine, "s"), pu.s[1::5])
     np.testing.assert_array_equal(parts[1].engine.collect(lambda X, rows: X[:, 0]), pu.X[1::5, 0])
-    np.testing.assert_array_equal(parts[0].s, parts[2].s)  # there are five of them
+    np.testing.assert_array_equal(*(in_memory(part.engine, "s") for part in parts[::2]))  # there are five of them
 
 
 def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, monkeypatch):
@@ -175,7 +175,7 @@ def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes
     heights = [basin.objective for basin in model.basins_]
     assert len(heights) >= 2
     assert heights == sorted(heights)
-    chosen = model.basins_[model.selection_.basin]
+    chosen = model.basins_[model.selection_.index]
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     likelihood = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
     penalty = (model.coef_**2).sum() / (2 * case[1]) + (model.propensity_coef_**2).sum() / 2
@@ -186,8 +186,8 @@ def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes
 
 def test_optima_that_labels_cannot_tell_apart_are_decided_by_the_lower_label_frequency(fit):
     model, X, s = fit(TIED)
-    best, chosen = model.basins_[0], model.basins_[model.selection_.basin]
-    assert model.selection_.basin == 1
+    best, chosen = model.basins_[0], model.basins_[model.selection_.index]
+    assert model.selection_.index == 1
     assert chosen.label_frequency < best.label_frequency
     behind, error = model.selection_.behind[1], model.selection_.standard_error[1]
     assert behind == pytest.approx(chosen.objective - best.objective)
@@ -206,14 +206,14 @@ def _rows(model, X, s):
 
 def test_an_optimum_that_is_clearly_better_is_taken(fit):
     model, *_ = fit(APART)
-    assert model.selection_.basin == 0
+    assert model.selection_.index == 0
     assert model.selection_.behind[1] > model.selection_.standard_error[1]
     assert "ahead of the rest by more than the difference's standard error" in model.selection_.reason
 
 
 def test_the_best_of_tied_optima_may_have_the_lowest_label_frequency_itself(fit):
     model, *_ = fit((3, 1.0))
-    assert model.selection_.basin == 0
+    assert model.selection_.index == 0
     assert "also has the lowest label frequency" in model.selection_.reason
 
 
@@ -223,7 +223,7 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
     weight = np.random.default_rng(1).integers(1, 3, s.size)
     weighted = model.fit(X, s, sample_weight=weight).selection_
     repeated = model.fit(np.repeat(X, weight, axis=0), np.repeat(s, weight)).selection_
-    assert weighted.basin == repeated.basin
+    assert weighted.index == repeated.index
     np.testing.assert_allclose(weighted.standard_error, repeated.standard_error, rtol=1e-6)
 
 
@@ -285,7 +285,9 @@ def small_problem(seed, *, same=False):
 def best_of_any(X, s, options, rng, n_starts=20):
     """Return the lowest objective from starts with coefficients and intercepts of all sizes."""
     f, e = (Design.of(options[name]) for name in ("classification_attributes", "propensity_attributes"))
-    problem = PairProblem(engine_of(X), s.astype(float), np.ones(s.size), f, e, options["C"], options["propensity_C"])
+    problem = PairProblem.of(
+        engine_of(X, s=s.astype(float), w=np.ones(s.size)), f, e, options["C"], options["propensity_C"]
+    )
     starts = [
         Start(str(i), rng.normal(size=problem.n_parameters) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)
     ]
@@ -323,7 +325,7 @@ def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_a
     for seed in range(12):
         X, s, options = small_problem(seed, same=True)
         model = SAREMClassifier(n_starts=2, **options).fit(X, s)
-        chosen, behind = model.selection_.basin, np.array(model.selection_.behind)
+        chosen, behind = model.selection_.index, np.array(model.selection_.behind)
         exchanged = np.array([basin.exchanged for basin in model.basins_])
         assert not exchanged[chosen]
         assert behind[~exchanged].min() == 0

@@ -165,7 +165,7 @@ def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
     options = {"propensity_attributes": [2], "cross_fit": 3, "random_state": 0}
     bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
     scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
-    assert type(scaled.classifiers_[0]) is booster_kind(small(library))
+    assert type(scaled.estimators_[0]) is booster_kind(small(library))
     np.testing.assert_allclose(scaled.predict_proba(X), bare.predict_proba(X), atol=1e-4)
 
 
@@ -219,7 +219,7 @@ def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit,
     estimator = small(library, **{name: limit, "learning_rate": 0.01})  # too slow to stop early
     model = SAREMClassifier(estimator, cross_fit=2, random_state=0).fit(pu.X, pu.s)
     assert model.n_iter_ == rounds // rounds_of_stage(estimator)
-    booster = model.classifiers_[0]
+    booster = model.estimators_[0]
     grown = sum(each.n_iter_ for each in booster.models) if library == "sklearn" else booster.ends[-1]
     assert grown == rounds
 

@@ -97,7 +97,7 @@ def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
     np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
     groups = np.arange(pu.s.size) % 7
     grouped = crossed(LOGISTIC, cross_fit=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
-    assert len(grouped.classifiers_) == 4
+    assert len(grouped.estimators_) == 4
 
 
 def test_folds_that_are_none_are_refused(pu):
@@ -149,7 +149,7 @@ def test_folds_given_twice_change_no_judgement(pu):
 def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
-    model = crossed(LOGISTIC, propensity_model=TREE, cross_fit=folds).fit(pu.X, pu.s)
+    model = crossed(LOGISTIC, propensity_estimator=TREE, cross_fit=folds).fit(pu.X, pu.s)
     v = model._crossed.fit.v
     held = rows % 3 < 2
     np.testing.assert_allclose(v[~held], v[held].mean())

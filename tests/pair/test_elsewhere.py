@@ -40,7 +40,7 @@ def test_a_higher_optimum_is_told_of_and_is_one_that_several_starts_find(n, step
     X, s = trap(n, step=step)
     fitted, told = fit_and_hear(X, s)
     best = model(n_starts=4, random_state=0).fit(X, s)
-    own, higher, true = fitted.basins_[0], fitted.higher_basin_, best.basins_[best.selection_.basin]
+    own, higher, true = fitted.basins_[0], fitted.higher_basin_, best.basins_[best.selection_.index]
     assert own.objective - higher.objective > 15
     assert higher.objective == pytest.approx(true.objective, rel=1e-4)
     assert higher.class_prior == pytest.approx(true.class_prior, abs=0.02)

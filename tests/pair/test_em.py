@@ -67,12 +67,12 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("classifier", "propensity_model"), PAIRS, ids=str)
+@pytest.mark.parametrize(("estimator", "propensity_estimator"), PAIRS, ids=str)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_any_pair_of_classifiers(pu, classifier, propensity_model):
+def test_any_pair_of_classifiers(pu, estimator, propensity_estimator):
     model = SAREMClassifier(
-        classifier,
-        propensity_model,
+        estimator,
+        propensity_estimator,
         propensity_attributes=[2],
         cross_fit=None,
         tol=1e-2,
@@ -82,9 +82,13 @@ def test_any_pair_of_classifiers(pu, classifier, propensity_model):
     p, e = model.predict_proba(pu.X), model.predict_propensity(pu.X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
     assert ((e >= 0) & (e <= 1)).all()
-    assert hasattr(model, "classifier_") == (classifier is not None) != hasattr(model, "coef_")
-    assert hasattr(model, "propensity_model_") == (propensity_model is not None) != hasattr(model, "propensity_coef_")
-    naive = NaiveClassifier(classifier).fit(pu.X, pu.s)
+    assert hasattr(model, "estimator_") == (estimator is not None) != hasattr(model, "coef_")
+    assert (
+        hasattr(model, "propensity_estimator_")
+        == (propensity_estimator is not None)
+        != hasattr(model, "propensity_coef_")
+    )
+    naive = NaiveClassifier(estimator).fit(pu.X, pu.s)
     assert np.mean((p[:, 1] - pu.f) ** 2) < np.mean((naive.predict_proba(pu.X)[:, 1] - pu.f) ** 2)
 
 

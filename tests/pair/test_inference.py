@@ -96,11 +96,9 @@ def expected_inference(data, model):
     f, e = Design.of(np.arange(3)), Design.of(np.array([2]))
     beta_f, beta_e = np.append(model.coef_[0], model.intercept_), np.append(model.propensity_coef_[0, 2], -0.1)
     w = np.ones(len(s))
-    engine = engine_of(X)
-    sums = engine.with_rows(s=s.astype(float), w=w).total(
-        LogisticPair(f, e).sums, np.append(beta_f, beta_e), Curvature.EXPECTED
-    )
-    problem = PairProblem(engine, s.astype(float), w, f, e, np.inf, np.inf)
+    engine = engine_of(X, s=s.astype(float), w=w)
+    sums = engine.total(LogisticPair(f, e).sums, np.append(beta_f, beta_e), Curvature.EXPECTED)
+    problem = PairProblem.of(engine, f, e, np.inf, np.inf)
     inference = pair_inference(problem, beta_f, beta_e, information=sums.curvature)
     return inference, sums.curvature
 
@@ -218,7 +216,7 @@ def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
 def test_rows_are_taken_in_blocks(data, model, monkeypatch):
     """A row's interval is its own, but for rounding: a product of matrices may add up in another order in a block."""
     whole = model.predict_proba_interval(data[0])
-    monkeypatch.setattr(_inference, "_ROWS", 7)
+    monkeypatch.setattr("scarless.engines.memory._default_block_rows", lambda X: 7)
     np.testing.assert_allclose(model.predict_proba_interval(data[0]), whole, rtol=1e-13)
 
 
@@ -228,7 +226,7 @@ def test_rows_are_taken_in_blocks(data, model, monkeypatch):
 def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
     X, s = data
     given = model._inference
-    problem = PairProblem(engine_of(X), s.astype(float), np.ones(len(s)), given.f, given.e)
+    problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), given.f, given.e)
     again = pair_inference(problem, given.beta_f, given.beta_e)
     np.testing.assert_allclose(given.information, again.information, rtol=1e-6, atol=1e-6)
     assert not again.expected
@@ -238,7 +236,7 @@ def test_away_from_an_optimum_the_expected_information_stands_in(data):
     X, s = data
     design = Design.of(np.arange(3))
     beta = np.array([3.0, -3.0, 3.0, 2.0])
-    problem = PairProblem(engine_of(X), s.astype(float), np.ones(len(s)), design, design, np.inf, np.inf)
+    problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), design, design, np.inf, np.inf)
     inference = pair_inference(problem, beta, beta)
     assert inference.expected
     assert (inference.precision.values > -1e-10).all()

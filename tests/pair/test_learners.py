@@ -320,7 +320,7 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
         plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=None, **options).fit(pu.X, pu.s)
         crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=2, **options).fit(pu.X, pu.s)
         assert negative_weight_trouble(LogisticRegressionCV()) is not None
-    assert [model.Cs for model in (plain.classifier_, *crossed.classifiers_)] == [2, 2, 2]
+    assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
 
 
 # --- LightGBM

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
-from scarless.numerics.relaxed import centre_of
+from scarless.numerics.relaxed import centre_sums
 from scarless.pair.relaxed import Levels, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 from scarless.pair.rows import engine_of
 
@@ -26,9 +26,10 @@ def simulate(n=600, seed=0):
 E_COLUMNS = np.array([1, 2])
 
 
-def relaxed(X, u, s, w=None, *, rough=False, columns=E_COLUMNS, **options):
+def relaxed(X, u, s, w=None, *, v=None, rough=False, columns=E_COLUMNS, **options):
     w = np.ones(s.size) if w is None else np.asarray(w, dtype=float)
-    return (relax_roughly if rough else relax)(engine_of(X), Design.of(columns), u, s, w, **options)
+    known = {} if v is None else {"v": v}
+    return (relax_roughly if rough else relax)(engine_of(X, u=u, s=s, w=w, **known), Design.of(columns), **options)
 
 
 def assert_same(one, other, *, atol=1e-8, e=True):
@@ -85,7 +86,7 @@ class Objective:
         Z = X[:, E_COLUMNS]
         mean = np.average(Z, axis=0, weights=w)
         self.Z = (Z - mean) / np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
-        self.u, self.s, self.w, self.v, self.m = u, s, w, v, centre_of(u, w)
+        self.u, self.s, self.w, self.v, self.m = u, s, w, v, centre_sums(None, {"u": u, "w": w}).centre
 
     def logits(self, theta, shift):
         return self.m + shift + np.exp(theta[0]) * (self.u - self.m), self.v + self.Z @ theta[1:-1] + theta[-1]
@@ -134,7 +135,7 @@ def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
     levels = relaxed(X, 0.5 * u, s, w, v=v, audits=audits).levels
     own = Objective(X, 0.5 * u, s, w, v)
     # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
-    first = _Fits.of(engine_of(X), Design.of(E_COLUMNS), 0.5 * u, s, w, v, audits).at_top().theta[1]
+    first = _Fits.of(engine_of(X, u=0.5 * u, s=s, w=w, v=v), Design.of(E_COLUMNS), audits, None).at_top().theta[1]
     likely = np.flatnonzero((levels.log_density > levels.log_density.max() - 5) & (levels.shift != first))
     assert likely.size > 4
     for i in likely[:: max(1, likely.size // 4)]:
@@ -359,7 +360,7 @@ def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shi
     X, u, s = simulate()
     columns = np.arange(3)
     for hold in (None, np.array([0.1, 0.8, -0.4, 0.2])):
-        fits = _Fits.of(engine_of(X), Design.of(columns), u, s, np.ones(s.size), np.zeros(s.size), 0.0, hold)
+        fits = _Fits.of(engine_of(X, u=u, s=s, w=np.ones(s.size)), Design.of(columns), 0.0, hold)
         point = fits.at(shift, np.zeros(6))
         assert point.theta[1] == shift
         assert point.converged

@@ -8,6 +8,7 @@ from html import escape, unescape
 
 import pytest
 
+from scarless.papers.bekker2019 import STORY
 from scarless.report import build_report, render_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -47,7 +48,7 @@ document.getElementById("frame").onload = event => {{
 def page(full):
     for record in full.records[:4]:
         record["warnings"] = ["a_very_long_word_without_any_place_to_break_it_" * 4]
-    text = render_page(build_report(*full.everything))
+    text = render_page(build_report(*full.everything, story=STORY))
     for record in full.records[:4]:
         del record["warnings"]
     return text

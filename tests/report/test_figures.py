@@ -18,12 +18,15 @@ from scarless.report.figures import (
     rank_figures,
     score_figures,
 )
+from scarless.report.names import LABELS, METHOD_NAMES, MethodName
 from scarless.report.results import group
+
+FOUR = ("naive", "scar-km2", "scar-tice", "sar-em")
 
 
 @pytest.fixture(scope="module")
 def results(full):
-    return group(*full.everything)
+    return group(*full.everything, contests={"four of them": FOUR})
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +105,7 @@ def test_axis_of_nothing():
 
 def test_rank_panel_by_hand(ranks):
     panel = ranks["ranks-mse_f-all"].panels[0]
-    assert panel.title == "k = 2, corrected"
+    assert panel.title == "k = 2, four of them"
     texts = [text.text for text in panel.texts]
     assert texts[1] == "Friedman p < 0.001; 8 datasets; CD 1.66"
     assert {"SAR-EM 1.00", "SCAR-TIcE 2.00", "SCAR-KM2 3.00", "naive 4.00"} <= set(texts)
@@ -139,3 +142,22 @@ def test_one_run_has_a_dot_and_a_line_of_no_length(make):
 
 def test_specification_with_one_method_has_no_rank_figures(make):
     assert rank_figures(group(*make(methods=("naive",), datasets=("adult",)).everything)) == []
+
+
+def test_all_that_see_labels_only_are_ranked_unless_contests_say_otherwise(full):
+    (panel, _) = rank_figures(group(*full.everything))[0].panels
+    assert panel.title == "k = 2, who sees labels only"
+    named = {text.text.rpartition(" ")[0] for text in panel.texts if text.kind == "label"}
+    assert named == {"naive", "SCAR-KM2", "SCAR-TIcE", "SAR-EM", "SAR-EM refitted"}
+
+
+def test_only_the_scores_that_are_asked_for_are_drawn(results):
+    for draw, prefix in ((score_figures, ""), (rank_figures, "ranks-")):
+        found = [figure.name for figure in draw(results, ("class_prior_error", "no such score"))]
+        assert found == [f"{prefix}class_prior_error-{setting}" for setting in ("all", "original")]
+
+
+def test_short_names_stand_in_rank_panels(full):
+    names = {**METHOD_NAMES, "sar-em": MethodName("SAR-EM of somebody", LABELS, "", short="SAR-EM")}
+    (panel, _) = rank_figures(group(*full.everything, method_names=names))[0].panels
+    assert "SAR-EM 1.00" in [text.text for text in panel.texts]

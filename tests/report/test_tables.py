@@ -2,7 +2,7 @@
 
 import pytest
 
-from scarless.report.corrections import corrections
+from scarless.report.names import LABELS, METHOD_NAMES, TRUTH, MethodName
 from scarless.report.results import Condition, group
 from scarless.report.tables import best_methods, failure_table, method_table, score_table, time_table, warning_table
 
@@ -54,8 +54,7 @@ def test_best_is_bold_among_those_that_do_not_know_the_truth(small, full):
 def test_equal_best_methods_are_all_best(make):
     made = make(noise=0.0, error=lambda *_: 0.1)
     found = best_methods(group(*made.everything), "adult", ALL2, "mse_f")
-    assert {"naive", "sar-em", "published-sar-em"} <= found
-    assert not {"supervised", "known-e", "known-c", "published-known-e"} & found
+    assert found == {"naive", "scar-km2", "scar-tice", "sar-em", "sar-em-refit"}
 
 
 def test_failed_runs_are_told_by_message(small):
@@ -96,41 +95,19 @@ def test_method_table_explains_every_method_of_the_specification(full):
     table = method_table(group(*full.everything))
     assert {row[2] for row in cells(table)} == set(full.spec.methods)
     assert all(len(row[1]) > 20 for row in cells(table))
-    assert len(table.sections) == 3
+    assert [section.heading for section in table.sections] == ["knows some of the truth", "sees labels only"]
 
 
-def test_corrections_by_hand(make):
-    error = {"sar-em": 0.07, "published-sar-em": 0.10, "scar-tice": 0.12, "published-scar-tice": 0.10}
-    made = make(
-        datasets=("adult", "splice"), settings=("all",), error=lambda *key: error[key[-1]], methods=tuple(error),
-        propensity_error=lambda *_: 0.01, noise=0.0,
-    )  # fmt: skip
-    found = corrections(group(*made.everything))
-    assert len(found.sentences) == 2
-    tice, sar = found.sentences
-    assert tice.startswith("SCAR-TIcE, against publ. SCAR-TIcE: the mean MSE of f is higher by 0.0200, over 4 cases")
-    assert "lower in 0 and higher in 4" in tice
-    assert "ROC-AUC changes by −0.020" in tice
-    assert sar.startswith("SAR-EM, against publ. SAR-EM: the mean MSE of f is lower by 0.0300")
-    assert "lower in 4 and higher in 0" in sar
-    summary, details = found.tables
-    assert cells(summary)[:3] == [
-        ["MSE of f", "4", "0", "0", "4", "−0.0200"],
-        ["ROC-AUC of f", "4", "0", "0", "4", "−0.020"],
-        ["MSE of e", "4", "the same", "–", "–", "–"],
-    ]
-    assert cells(details)[0] == ["Adult", "−0.0200 ± 0.0000", "−0.0200 ± 0.0000"]
+def test_methods_with_names_of_their_own_stand_under_their_role(small):
+    names = {"naive": MethodName("simple", "as in 1970", "By hand.", knows_truth=True)}
+    results = group(*small.everything, method_names={**METHOD_NAMES, **names})
+    assert results.methods == ("supervised", "sar-em", "naive")
+    table = method_table(results)
+    assert [section.heading for section in table.sections] == [TRUTH, LABELS, "as in 1970"]
+    assert cells(table)[-1] == ["simple", "By hand.", "naive"]
+    assert best_methods(results, "adult", ALL2, "mse_f") == {"sar-em"}
 
 
-def test_corrections_within_noise_are_said_to_be_so(make):
-    made = make(
-        datasets=("adult",), settings=("all",), n_propensity_attributes=(2,), n_splits=1, n_labellings=1,
-        methods=("sar-em", "published-sar-em"),
-    )  # fmt: skip
-    (sentence,) = corrections(group(*made.everything)).sentences
-    assert "in none is the difference beyond the noise of the runs" in sentence
-
-
-def test_without_published_rows_there_is_nothing_to_correct(small):
-    found = corrections(group(*small.everything))
-    assert (found.sentences, found.tables) == ((), ())
+def test_a_method_without_a_name_is_called_by_that_of_the_specification(small):
+    results = group(*small.everything, method_names={})
+    assert cells(method_table(results)) == [[name, "", name] for name in ("supervised", "naive", "sar-em")]

@@ -9,13 +9,12 @@ from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.options import shown
 from scarless.checks.raw_names import SeveralAttributes, find_family, nearest_name, quoted, tell_doubtful
+from scarless.numerics.arrays import Columns
 from scarless.outside.notices import warn_user
 
-Indices = NDArray[np.intp]
 _NONE_INSTEAD = {
     "propensity_attributes": ", or use None for a propensity that is the same for every row",
     "attributes": "; labels that depend on none are SCAR(c)",
@@ -32,7 +31,7 @@ class _Table(NamedTuple):
     place: dict[Any, int]  # of each name
 
 
-def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Indices:
+def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
     """Return the indices of the columns that `attributes` selects, in the table's order.
 
     Parameters
@@ -61,7 +60,7 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     return np.sort(select_columns(attributes, X, n_columns=n_columns, names=names, parameter=parameter))
 
 
-def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Indices:
+def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
     """Return what `check_attributes` returns in the order given, for values that go with each column.
 
     What has no order of its own (masks, sets, the columns of an encoded attribute) is in the table's order.

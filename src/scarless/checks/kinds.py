@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from scarless.engines import has_own_engine
+
 
 def refuse_unread(values: Any, name: str) -> None:
     """Refuse a query that has not been run, such as a polars LazyFrame: it has no values yet.
@@ -75,3 +77,12 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} must hold one value per row, and NumPy can make no array of it: {error}. Look for rows that "
             "hold a list."
         ) from error
+
+
+def refuse_own_engine(X: Any, what: str) -> None:
+    """Raise where rows that live elsewhere are given to what needs them in memory."""
+    if has_own_engine(X):
+        raise ValueError(
+            f"{what} needs all rows in memory, and X is a {type(X).__name__}, whose rows are elsewhere. Take a sample "
+            "of them as an array or data frame; two logistic models (SAREMClassifier, SAREMClassifierCV) do without."
+        )

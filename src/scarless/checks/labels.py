@@ -1,7 +1,7 @@
 """Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.options import shown
+from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
-FloatVector = NDArray[np.float64]
-
 _LARGEST_LABEL = 2.0**63
+_LOOKED_AT = 20  # distinct values that say of what kind labels are; of more, scikit-learn wonders whether they are any
 
 
-def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
+def warn_of_leak(X: Any, s: Vector, names: Any) -> None:
     """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
     if not isinstance(X, np.ndarray) or s.size < 20 or X.dtype.kind not in "fiub":
         return
@@ -27,7 +27,7 @@ def warn_of_leak(X: Any, s: FloatVector, names: Any) -> None:
         _warn_if_equal(X[:, column], s, int(column), names)
 
 
-def _warn_if_equal(values: Any, labels: FloatVector, column: int, names: Any) -> None:
+def _warn_if_equal(values: Any, labels: Vector, column: int, names: Any) -> None:
     if np.array_equal(values, labels):
         name = f"{column}" if names is None else f"{names[column]!r}"
         warn_user(
@@ -43,19 +43,23 @@ class LabelCoding:
     classes: NDArray[Any]
     positive: int  # index into classes
 
-    def encode(self, y: Any, name: str = "y") -> FloatVector:
+    def encode(self, y: Any, name: str = "y") -> Vector:
         """Return 1.0 for labelled, 0.0 for unlabelled rows, as a vector; `name` is what errors call it."""
         y = np.asarray(check_observed(y, name)).reshape(-1)
+        self.refuse_unknown(y)
+        return (y == self.classes[self.positive]).astype(np.float64)
+
+    def refuse_unknown(self, y: NDArray[Any]) -> None:
+        """Raise where labels are neither of the two values."""
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
             raise ValueError(f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.")
-        return (y == self.classes[self.positive]).astype(np.float64)
 
     def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
         """Return the value of the positive class where `positive`, else the other one."""
         return np.where(positive, self.classes[self.positive], self.classes[1 - self.positive])
 
-    def columns(self, p: FloatVector) -> FloatVector:
+    def columns(self, p: Vector) -> Vector:
         """Return the probabilities of both classes, in the order of `classes`."""
         pair = (1.0 - p, p) if self.positive == 1 else (p, 1.0 - p)
         return np.column_stack(pair)
@@ -71,21 +75,38 @@ def check_observed(y: Any, name: str = "y") -> Any:
     """
     refuse_odd_vector(y, name)
     values: Any = plain_array(y, name)
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    elif values.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
-    else:
-        return y
+    missing = is_missing(values)
     if missing.any():
-        raise ValueError(
-            f"{name} contains NaN: {missing.sum()} of {missing.size} labels are missing (first: row "
-            f"{np.flatnonzero(missing)[0]}). If a blank means unlabelled, say so: {name}.fillna(0), or {name}.notna() "
-            "if only labelled rows have an entry."
-        )
+        refuse_missing(name, int(missing.sum()), missing.size, int(np.flatnonzero(missing)[0]))
     if values.dtype.kind == "O" and values.ndim == 1:
         return np.array(values.tolist())
     return y
+
+
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are missing: None, NaN or pandas' NA."""
+    if values.dtype.kind == "f":
+        return np.isnan(values).ravel()
+    if values.dtype.kind == "O":
+        return np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
+    return np.zeros(values.size, dtype=bool)
+
+
+def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None) -> NoReturn:
+    """Raise for missing labels, and say where the first is."""
+    raise ValueError(
+        f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}). If a blank means "
+        f"unlabelled, say so: {name}.fillna(0), or {name}.notna() if only labelled rows have an entry."
+    )
+
+
+def need_labels(y: Any, name: str) -> None:
+    """Raise where a fit gets no labels."""
+    if y is None:
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None. "
+            "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
+        )
 
 
 def _refuse_huge(y: Any) -> None:
@@ -122,10 +143,10 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
     0
     """
     _refuse_huge(y)
-    check_classification_targets(y)
     classes = np.unique(np.asarray(y))
+    check_classification_targets(classes[:_LOOKED_AT])
     if classes.size > 2:
-        kind = type_of_target(y, input_name="y")
+        kind = type_of_target(classes[:_LOOKED_AT], input_name="y")
         shown = ", ".join(repr(value) for value in classes[:5].tolist())
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "

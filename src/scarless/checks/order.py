@@ -6,16 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from scarless.numerics.arrays import Vector
+
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _BLOCK_ROWS = 256
 
 
-def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
+def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.intp]:
     """Return the permutation that puts rows into an order that depends on their content alone.
 
     Random folds and subsamples drawn after it are the same for a table and for its rows shuffled. Rows are sorted by
-    a 64-bit hash of attributes and label; equal rows are interchangeable.
+    a 64-bit hash of attributes, label and weight; equal rows are interchangeable. Weights of 1 are as none.
 
     Examples
     --------
@@ -24,7 +26,10 @@ def canonical_order(X: Any, s: NDArray[np.float64]) -> NDArray[np.intp]:
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    return np.argsort(_row_keys(X) + _scatter(_bits(s), -1), kind="stable")
+    key = row_keys(X) + _scatter(_bits(s), -1)
+    if w is not None:
+        key += _keys(_bits(w - 1.0)[:, None], np.array([-2]))
+    return np.argsort(key, kind="stable")
 
 
 def equal_rows(X: Any) -> NDArray[np.intp]:
@@ -35,10 +40,24 @@ def equal_rows(X: Any) -> NDArray[np.intp]:
     >>> equal_rows(np.array([[1.0], [3.0], [1.0], [1.0]])).tolist() in ([0, 1, 0, 0], [1, 0, 1, 1])
     True
     """
-    return np.asarray(np.unique(_row_keys(X), return_inverse=True)[1], dtype=np.intp)
+    return np.asarray(np.unique(row_keys(X), return_inverse=True)[1], dtype=np.intp)
 
 
-def _row_keys(X: Any) -> NDArray[np.uint64]:
+def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np.intp]:
+    """Return a fold for each key, as good as random; another `salt` deals anew.
+
+    Examples
+    --------
+    >>> fold = fold_of_keys(row_keys(np.arange(3000.0)[:, None]), 1, 3)
+    >>> bool((np.bincount(fold) > 900).all())
+    True
+    """
+    mixed = _scatter(key ^ np.uint64(salt), -2)
+    return ((mixed >> np.uint64(32)) % np.uint64(n_folds)).astype(np.intp)
+
+
+def row_keys(X: Any) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row's attributes."""
     if sparse.issparse(X):
         key = _sparse_keys(X)
     elif isinstance(X, np.ndarray) and X.dtype.kind in "fiub":

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_vector
+from scarless.checks.vectors import check_indicator, check_probability, check_vector
+from scarless.numerics.arrays import ArrayLike, Vector
 
 
 def check_scored(
@@ -13,8 +13,8 @@ def check_scored(
     y_pred: ArrayLike,
     *,
     name: str = "s",
-    check_predictions: Callable[..., FloatVector] = check_probability,
-) -> tuple[FloatVector, FloatVector]:
+    check_predictions: Callable[..., Vector] = check_probability,
+) -> tuple[Vector, Vector]:
     """Return labels as 0 and 1, and the predictions of as many rows; where the two are swapped, say so.
 
     Parameters

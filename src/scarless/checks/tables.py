@@ -1,26 +1,27 @@
 """Tables of attributes -> checked arrays: dense or CSR, float32 or float64, finite, names kept."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
-from scarless.checks.kinds import refuse_masked, refuse_unread
+from scarless.checks.kinds import refuse_masked, refuse_own_engine, refuse_unread
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
-_LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
 
 
-def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool, values: bool = True) -> Any:
     """Return `X` (and `y`, where given) as arrays that the numerics can use, or a clear error.
 
     Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
-    stays CSR, a memory map stays one.
+    stays CSR, a memory map stays one. Without `values` only the kind of table is checked, and no number looked at.
     """
+    refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
     _refuse_text(X)
     options: dict[str, Any] = {
@@ -33,14 +34,15 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
         X = validate_data(estimator, X, **options)
     else:
         X, y = validate_data(estimator, X, y, ensure_min_samples=2, **options)
-    _check_finite(X, getattr(estimator, "feature_names_in_", None))
+    if values:
+        _check_finite(X, getattr(estimator, "feature_names_in_", None))
     return X if y is None else (X, y)
 
 
 def check_numeric(X: Any) -> Any:
     """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
     _refuse_odd(X)
-    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in _LARGEST:
+    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in LARGEST:
         return X
     _refuse_text(X)
     names = getattr(X, "columns", None)
@@ -55,6 +57,7 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
     A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
     may hold NaN where the inner estimator says that it copes.
     """
+    refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -136,7 +139,7 @@ def _is_text(column: Any, kind: str) -> bool:
 def _check_finite(X: Any, names: Any) -> None:
     """Raise with row and column of the first value that is missing, infinite or beyond use."""
     data = X.data.reshape(-1, 1) if sparse.issparse(X) else X
-    largest = _LARGEST[np.dtype(X.dtype)]
+    largest = LARGEST[np.dtype(X.dtype)]
     for start in range(0, data.shape[0], _CHUNK_ROWS):
         chunk = data[start : start + _CHUNK_ROWS]
         if chunk.size == 0 or max(chunk.max(), -chunk.min()) <= largest:  # False for NaN
@@ -152,6 +155,11 @@ def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) 
         value = float(X.data[entry])
     else:
         value = float(X[row, column])
+    refuse_value(value, row, column, names, largest, X.dtype)
+
+
+def refuse_value(value: float, row: int, column: int, names: Any, largest: float, dtype: Any) -> NoReturn:
+    """Raise for a number that no model can use, and say where it is."""
     where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})")
     if np.isnan(value):
         raise ValueError(
@@ -161,7 +169,7 @@ def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) 
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
     raise ValueError(
-        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {X.dtype}. "
+        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {dtype}. "
         "Scale the columns, e.g. with sklearn.preprocessing.StandardScaler."
     )
 

@@ -4,21 +4,19 @@ Every check returns a clean float64 vector or raises a ``ValueError`` that says 
 what came, and what to do.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from scarless.checks.kinds import refuse_odd_vector
-
-FloatVector = NDArray[np.float64]
+from scarless.numerics.arrays import ArrayLike, Vector
 
 # Beyond these, sums over rows, of squares too, leave the range of a float64.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-_LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
 
 
-def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
     """Return `values` as a float64 vector, of length `n_rows` where that is given.
 
     A column of shape ``(n, 1)`` is flattened; a scalar is repeated when `n_rows` is known.
@@ -46,7 +44,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     return vector
 
 
-def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> FloatVector:
+def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> Vector:
     """Return propensities as float64 in (0, 1], or say which value is not.
 
     Examples
@@ -69,7 +67,7 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     return e
 
 
-def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> FloatVector:
+def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> Vector:
     """Return probabilities as float64 in [0, 1], or say which value is not.
 
     Examples
@@ -87,7 +85,7 @@ def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name
     return p
 
 
-def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> FloatVector:
+def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
     """Return a 0/1 vector from 0/1, -1/+1 or boolean values.
 
     Examples
@@ -107,7 +105,7 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
     raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {some}.")
 
 
-def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
 
     Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
@@ -124,10 +122,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     weight = check_vector(sample_weight, "sample_weight", n_rows=n_rows)
     bad = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
     if bad.size:
-        raise ValueError(
-            f"sample_weight must be finite and at least 0; {bad.size} of {weight.size} values are not "
-            f"(first: sample_weight[{bad[0]}] = {weight[bad[0]]:g})."
-        )
+        refuse_weight(bad.size, weight.size, int(bad[0]), float(weight[bad[0]]))
     if not weight.any():
         raise ValueError("sample_weight is zero for every row; at least one row must count.")
     largest = float(weight.max())
@@ -136,7 +131,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
 
 
-def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector:
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     """Return row weights that say how often each row counts, as every `fit` takes them.
 
     Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and
@@ -149,13 +144,26 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> FloatVector
     """
     weight = check_weight(sample_weight, n_rows=n_rows)
     largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
+    refuse_extreme_counts(largest)
+    return np.where(weight < LOST * largest, 0.0, weight)
+
+
+def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float) -> NoReturn:
+    """Raise for weights that are negative, infinite or missing."""
+    raise ValueError(
+        f"sample_weight must be finite and at least 0; {n_bad} of {n_rows} values are not "
+        f"(first: sample_weight[{first}] = {value:g})."
+    )
+
+
+def refuse_extreme_counts(largest: float) -> None:
+    """Raise where the largest weight is one whose sums leave the range of numbers."""
     if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
             f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
             "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
         )
-    return np.where(weight < _LOST * largest, 0.0, weight)
 
 
 def check_random_stream(random_state: Any) -> np.random.Generator:

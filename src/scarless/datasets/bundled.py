@@ -10,6 +10,7 @@ from scarless.checks.options import check_whole
 from scarless.checks.vectors import check_random_stream
 from scarless.datasets.encoding import scale_to_range
 from scarless.datasets.pu_data import Provenance, PUData
+from scarless.numerics.arrays import Vector
 
 _SIMULATED_STREAM = 0x73696D75  # "simu": so that seed 0 here and default_rng(0) elsewhere share no random numbers
 
@@ -124,9 +125,7 @@ def _stream(random_state: Any) -> np.random.Generator:
     return check_random_stream(random_state)
 
 
-def _scaled(
-    X: NDArray[np.float64], positive: NDArray[np.bool_], names: Sequence[str], name: str, provenance: Provenance
-) -> PUData:
+def _scaled(X: Vector, positive: NDArray[np.bool_], names: Sequence[str], name: str, provenance: Provenance) -> PUData:
     names = tuple(str(attribute) for attribute in names)
     return PUData(scale_to_range(X, names), positive.astype(np.int64), names, name, provenance)
 

@@ -4,12 +4,12 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 
 
-def binarise(table: Any, numbers: Container[str] = ()) -> tuple[NDArray[np.float64], list[str]]:
+def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Vector, list[str]]:
     """Turn each column of a data frame that is not in `numbers` into -1/+1 columns, in sorted order of its values.
 
     More than two values give one column per value; two give one column, +1 for the later value; one value gives none.
@@ -38,7 +38,7 @@ def binarise(table: Any, numbers: Container[str] = ()) -> tuple[NDArray[np.float
     return np.column_stack(columns), names
 
 
-def scale_to_range(X: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+def scale_to_range(X: Vector, names: Sequence[str]) -> Vector:
     """Scale every column to [-1, 1] by its minimum and maximum over all rows; the result is a new array.
 
     Examples

@@ -10,6 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
+
 Item = TypeVar("Item")
 
 N_WORDS = 200
@@ -51,7 +53,7 @@ def read_posts(listing: bytes) -> dict[str, bytes]:
     return posts
 
 
-def parse_newsgroups(listing: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64], list[str]]:
+def parse_newsgroups(listing: bytes) -> tuple[Vector, NDArray[np.int64], list[str]]:
     """20 Newsgroups by date, both parts: presence of the 200 most frequent words; positive: ``comp`` groups.
 
     Words that occur in equally many posts are ranked by the alphabet, which settles the tie at the 200th place

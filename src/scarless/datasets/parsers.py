@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.datasets.encoding import binarise
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 
-Parsed = tuple[NDArray[np.float64], NDArray[np.int64], list[str]]
+Parsed = tuple[Vector, NDArray[np.int64], list[str]]
 
 _ADULT_COLUMNS = [
     "age",

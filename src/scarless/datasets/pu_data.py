@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 
 
@@ -66,7 +67,7 @@ class PUData:
     ('mean radius', 'mean texture')
     """
 
-    X: NDArray[np.float64]
+    X: Vector
     y: NDArray[np.int64] | None
     attribute_names: tuple[str, ...]
     name: str

@@ -1,24 +1,50 @@
-"""The seam between models and machines: who sums the row blocks.
+"""The seam between models and machines: where rows live, and who sums them up.
 
-A model hands over a *block function*; an engine applies it to every block of rows it holds and adds up what
-comes back, in a fixed order and in float64. An engine may hold its rows in memory, in files or on another
-machine. Nothing else of it is visible to a model.
+A model hands over a *block function*; an engine applies it to every block of rows it holds and adds up what comes back,
+in a fixed order. Values per row (labels, weights, targets, held-out logits) are the engine's too: a model says how they
+follow from others, and they are computed inside the block. An engine may hold its rows in memory, in files or on other
+machines. Nothing else of it is visible to a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import singledispatch
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.engines.units import Units
+from scarless.engines.units import Reading, Units
 
-Rows = dict[str, NDArray[np.float64]]
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
 
+class Rows(dict[str, Any]):
+    """Values per row of one block, by name; `where` says which rows of the table these are.
+
+    Examples
+    --------
+    >>> rows = Rows({"w": np.ones(3)}, slice(10, 16, 2))
+    >>> rows.number
+    array([10, 12, 14])
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: slice) -> None:
+        super().__init__(values)
+        self.where = where
+
+    @property
+    def number(self) -> NDArray[np.intp]:
+        """The rows' numbers in the table."""
+        return np.arange(self.where.start, self.where.stop, self.where.step)
+
+    @property
+    def size(self) -> int:
+        """How many rows the block has."""
+        return len(range(self.where.start, self.where.stop, self.where.step))
+
+
 class Engine(Protocol):
-    """Applies a block function to all rows and adds up."""
+    """Rows, and the sums over them."""
 
     @property
     def n_rows(self) -> int:
@@ -40,22 +66,78 @@ class Engine(Protocol):
         """How a solver should see the columns; None where they are fit for products as they are."""
         ...
 
-    def in_units(self) -> "Engine":
-        """Return an engine over the same rows whose columns are in these units."""
-        ...
-
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
-        """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
+        """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field.
+
+        Arrays and numbers are added in float64; any other field by its own ``+``.
+        """
         ...
 
-    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
+    def derive(self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False) -> "Engine":
+        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
+
+        They are computed inside the block, in every pass. `keep` says that they are dear: an engine with room for them
+        computes them once.
+        """
         ...
 
-    def with_rows(self, **columns: NDArray[np.float64]) -> "Engine":
-        """Return an engine over the same X with other values per row; X is shared, not copied."""
+    def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
+        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order: for predictions.
+
+        `into` is an array, or a memory map, to write them to.
+        """
         ...
 
     def every(self, step: int, first: int = 0) -> "Engine":
         """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
         ...
+
+    def read_as(self, reading: Reading) -> "Engine":
+        """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
+        ...
+
+    def in_units(self) -> "Engine":
+        """Return an engine over the same rows whose columns are in their units."""
+        ...
+
+
+@singledispatch
+def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
+    """Return the engine that holds the rows of a table: an open dispatch by the type of `X`.
+
+    A library with tables of its own registers its type::
+
+        @open_rows.register
+        def _(X: ShardedTable, y=None, sample_weight=None) -> Engine: ...
+
+    The engine's rows have ``y`` and ``w`` where labels and weights are given, just as they came: whoever opens rows
+    checks them. Tables in memory are registered by `scarless.engines.memory`.
+    """
+    raise TypeError(
+        f"X is a {type(X).__name__}, whose rows no engine knows how to read. Pass an array, a sparse matrix or a data "
+        "frame, or register the type with scarless.engines.open_rows."
+    )
+
+
+def has_own_engine(X: Any) -> bool:
+    """Whether a table's type was registered with an engine of its own, so that its rows need not be in memory.
+
+    Examples
+    --------
+    >>> has_own_engine(np.eye(2)), has_own_engine([[1.0], [2.0]])
+    (False, False)
+    """
+    opener: Any = open_rows.dispatch(type(X))
+    return opener is not open_rows.dispatch(object) and not getattr(opener, "in_memory", False)
+
+
+def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
+    """Return the engine with values per row that someone else has: one for each row of the table, in its order.
+
+    For what users hand over, such as known propensities, and for models that live in memory.
+    """
+    return engine.derive(_taken, values)
+
+
+def _taken(X: Any, rows: Rows, values: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    return {name: value[rows.where] for name, value in values.items()}

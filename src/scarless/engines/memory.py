@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.engines.base import Rows, Sums
+from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
+from scarless.engines.blocks import Preparation, add_up
 from scarless.engines.units import Reading, Units
 
 # A block of this many numbers stays in a core's cache together with its scaled copy.
@@ -24,7 +25,7 @@ class InMemoryEngine:
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n_rows, n_columns), float32 or float64
+    X : array or CSR matrix of shape (n_rows, n_columns)
         Never copied; a memory map stays on disk but for the blocks in work.
     rows : dict of arrays
         Values per row that block functions need: labels, weights, targets.
@@ -40,12 +41,15 @@ class InMemoryEngine:
     >>> engine = InMemoryEngine(np.eye(3), {"w": np.array([1.0, 2.0, 3.0])}, block_rows=2)
     >>> engine.total(lambda X, rows: (rows["w"] @ X,))
     (array([1., 2., 3.]),)
+    >>> doubled = engine.derive(lambda X, rows: {"w": 2.0 * rows["w"]})
+    >>> doubled.collect(lambda X, rows: rows["w"])
+    array([2., 4., 6.])
     """
 
     def __init__(
         self,
         X: Any,
-        rows: Rows,
+        rows: dict[str, NDArray[Any]],
         *,
         block_rows: int | None = None,
         n_threads: int | None = None,
@@ -54,8 +58,8 @@ class InMemoryEngine:
         self.X, self.rows = X, rows
         self.block_rows = block_rows or _default_block_rows(X)
         self.n_threads = n_threads or BLAS.threads()
-        self.reading = reading or Reading(np.dtype(X.dtype), None)
-        self._converted: Units | None = None  # what every block is brought to
+        self.preparation = Preparation(reading or Reading(np.dtype(X.dtype), None))
+        self._first, self._step = 0, 1  # of the table's rows
         self._sparse_blocks: dict[int, Any] = {}  # by their first row
 
     @property
@@ -71,58 +75,93 @@ class InMemoryEngine:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the blocks."""
-        return self.reading.dtype
+        return self.preparation.reading.dtype
 
     @property
     def units(self) -> Units | None:
         """How a solver should see the columns; None where they are fit for products as they are."""
-        return self.reading.units
+        return self.preparation.reading.units
+
+    def read_as(self, reading: Reading) -> "InMemoryEngine":
+        """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
+        return self._but(preparation=Preparation(reading, derived=self.preparation.derived))
 
     def in_units(self) -> "InMemoryEngine":
-        """Return an engine over the same rows whose columns are in these units."""
-        engine = self.with_rows(**self.rows)
-        engine.reading, engine._converted = self.reading._replace(units=None), self.units
-        return engine
+        """Return an engine over the same rows whose columns are in their units."""
+        return self._but(preparation=self.preparation.in_units())
 
-    def with_rows(self, **columns: NDArray[np.float64]) -> "InMemoryEngine":
-        """Return an engine over the same X with other values per row."""
-        engine = InMemoryEngine(
-            self.X, columns, block_rows=self.block_rows, n_threads=self.n_threads, reading=self.reading
-        )
-        engine._converted, engine._sparse_blocks = self._converted, self._sparse_blocks
-        return engine
+    def derive(
+        self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
+    ) -> "InMemoryEngine":
+        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
+
+        `keep`: all derived values are computed now, once.
+        """
+        engine = self._but(preparation=self.preparation.and_derive(row_function, parameters))
+        return engine._kept() if keep else engine
 
     def every(self, step: int, first: int = 0) -> "InMemoryEngine":
         """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
         rows = {name: values[first::step] for name, values in self.rows.items()}
-        engine = InMemoryEngine(self.X[first::step], rows, n_threads=self.n_threads, reading=self.reading)
-        engine._converted = self._converted
-        return engine
+        X = self.X[first::step]
+        where = {"_first": self._first + first * self._step, "_step": self._step * step}
+        return self._but(X=X, rows=rows, block_rows=_default_block_rows(X), _sparse_blocks={}, **where)
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
 
         def lane_sum(blocks: list[slice]) -> Sums:
-            parts = (block_function(*self._block(block), *parameters) for block in blocks)
-            return _add_up(parts)
+            return add_up(block_function(*self._block(block), *parameters) for block in blocks)
 
-        return _add_up(self._map(lane_sum, self._lanes()))
+        return add_up(self._map(lane_sum, self._lanes()))
 
-    def collect(self, row_function: Callable[..., NDArray[np.float64]], *parameters: Any) -> NDArray[np.float64]:
+    def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
 
-        def lane_values(blocks: list[slice]) -> NDArray[np.float64]:
-            return np.concatenate([row_function(*self._block(block), *parameters) for block in blocks])
+        def lane_values(blocks: list[slice]) -> Any:
+            values = (row_function(*self._block(block), *parameters) for block in blocks)
+            if into is None:
+                return np.concatenate(list(values))
+            for block, value in zip(blocks, values, strict=True):
+                into[block] = value
+            return None
 
-        return np.concatenate(list(self._map(lane_values, self._lanes())))
+        lanes = list(self._map(lane_values, self._lanes()))
+        return np.concatenate(lanes) if into is None else into
+
+    def _but(self, **changes: Any) -> "InMemoryEngine":
+        """Return an engine over the same table, with some of its parts changed."""
+        engine = object.__new__(InMemoryEngine)
+        vars(engine).update({**vars(self), **changes})
+        return engine
+
+    def _kept(self) -> "InMemoryEngine":
+        """Return an engine whose derived values are computed, and stay."""
+
+        def lane_values(blocks: list[slice]) -> list[dict[str, Any]]:
+            return [self._derived(block) for block in blocks]
+
+        found = [values for lane in self._map(lane_values, self._lanes()) for values in lane]
+        kept = {name: np.concatenate([values[name] for values in found]) for name in found[0]}
+        preparation = Preparation(self.preparation.reading, self.preparation.converted)
+        return self._but(rows={**self.rows, **kept}, preparation=preparation)
+
+    def _derived(self, block: slice) -> dict[str, Any]:
+        given = self._rows(block)
+        before = dict(given)
+        _, rows = self.preparation(self._table(block), given)
+        return {name: values for name, values in rows.items() if values is not before.get(name)}
 
     def _block(self, block: slice) -> tuple[Any, Rows]:
-        X = self._sparse_rows(block) if sparse.issparse(self.X) else self.X[block]
-        if X.dtype != self.dtype:
-            X = X.astype(self.dtype)
-        if self._converted is not None:
-            X = _in_units(X, self._converted)
-        return X, {name: values[block] for name, values in self.rows.items()}
+        return self.preparation(self._table(block), self._rows(block))
+
+    def _table(self, block: slice) -> Any:
+        return self._sparse_rows(block) if sparse.issparse(self.X) else self.X[block]
+
+    def _rows(self, block: slice) -> Rows:
+        stop = min(block.stop, self.n_rows)
+        where = slice(self._first + block.start * self._step, self._first + stop * self._step, self._step)
+        return Rows({name: values[block] for name, values in self.rows.items()}, where)
 
     def _sparse_rows(self, block: slice) -> Any:
         """Return a run of rows that shares the table's entries, and keeps what few columns are taken of it."""
@@ -149,6 +188,22 @@ class InMemoryEngine:
             with ThreadPoolExecutor(self.n_threads) as pool:
                 yield from pool.map(function, lanes)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the rows, not what was cut out of them."""
+        return {**vars(self), "_sparse_blocks": {}}
+
+
+def _open_in_memory(X: Any, y: Any = None, sample_weight: Any = None) -> InMemoryEngine:
+    """Open a table in memory; data frames are turned into arrays by the checks before."""
+    given = {"y": y, "w": sample_weight}
+    rows = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    return InMemoryEngine(sparse.csr_array(X) if sparse.issparse(X) else X, rows)
+
+
+_open_in_memory.in_memory = True  # type: ignore[attr-defined]
+for _type in (np.ndarray, sparse.sparray, sparse.spmatrix):
+    open_rows.register(_type, _open_in_memory)
+
 
 def _rows_of(X: Any, block: slice) -> Any:
     """Return a run of rows of a CSR matrix that shares its entries; its own slices are copies."""
@@ -159,25 +214,6 @@ def _rows_of(X: Any, block: slice) -> Any:
     rows.data, rows.indices = X.data[entries], X.indices[entries]
     rows.indptr = X.indptr[block.start : stop + 1] - X.indptr[block.start]
     return rows
-
-
-def _in_units(X: Any, units: Units) -> Any:
-    if not sparse.issparse(X):
-        return (X - units.shift) * units.scale
-    X = X.copy()
-    X.data *= units.scale[X.indices]
-    return X
-
-
-def _add_up(parts: Any) -> Any:
-    """Add tuples of arrays field by field, in order, in float64."""
-    iterator = iter(parts)
-    first = next(iterator)
-    sums = [np.array(field, dtype=np.float64) for field in first]
-    for part in iterator:
-        for total, field in zip(sums, part, strict=True):
-            np.add(total, field, out=total)
-    return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
 
 
 def _default_block_rows(X: Any) -> int:

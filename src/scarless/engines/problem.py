@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -78,7 +79,7 @@ class PenalisedProblem:
 
         What each row adds to the information is computed once, for all directions.
         """
-        engine = self.engine.with_rows(curvature=self.engine.collect(self.objective.row_curvature, beta, curvature))
+        engine = self.engine.derive(_row_curvature, self.objective, beta, curvature, keep=True)
 
         def product(direction: Vector) -> Vector:
             (total,) = engine.total(self.objective.product, direction)
@@ -178,3 +179,7 @@ class PenalisedProblem:
         pulls = tuple(replace(pull, point=change.point(pull.point)) for pull in self.pulls)
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         return change.back(minimise(problem, change.forth(start), options))
+
+
+def _row_curvature(X: Any, rows: Any, objective: Objective, beta: Vector, curvature: Curvature) -> dict[str, Any]:
+    return {"curvature": objective.row_curvature(X, rows, beta, curvature)}

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from scarless.engines.joins import Largest
 from scarless.numerics.arrays import Vector
 
 # Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
 _FAR = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
 _TINY = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-100}
-_SAMPLE, _CHUNK = 2048, 8192  # rows
+_SAMPLE = 2048  # rows
 
 
 class Units(NamedTuple):
@@ -44,53 +45,71 @@ class _Columns(NamedTuple):
         return far | ((self.largest > 0) & (self.largest < _TINY[dtype]))
 
 
-def how_to_read(X: Any) -> Reading:
+def how_to_read(engine: Any) -> Reading:
     """Return the precision and the units that a table needs: its own and none, but for columns out of proportion."""
-    dtype, double = np.dtype(X.dtype), np.dtype(np.float64)
-    suspects = _suspects(X, dtype)
+    dtype, double = np.dtype(engine.dtype), np.dtype(np.float64)
+    if engine.n_rows == 0 or engine.n_columns == 0:
+        return Reading(dtype, None)
+    is_sparse, suspects = _suspects(engine, dtype)
     if not suspects.size:
         return Reading(dtype, None)
-    columns = _measure(X, suspects)
+    columns = _measure(engine, suspects)
     if not columns.out_of_proportion(dtype).any():
         return Reading(dtype, None)
     bad = columns.out_of_proportion(double)
     if not bad.any():
         return Reading(double, None)
-    shift, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    shift, scale = np.zeros(engine.n_columns), np.ones(engine.n_columns)
     spread = np.where(columns.deviation > 0, columns.deviation, columns.largest)
-    shift[suspects[bad]] = 0.0 if sparse.issparse(X) else columns.mean[bad]  # centred, a sparse column would be dense
-    scale[suspects[bad]] = 2.0 ** -np.round(np.log2((columns.largest if sparse.issparse(X) else spread)[bad]))
+    shift[suspects[bad]] = 0.0 if is_sparse else columns.mean[bad]  # centred, a sparse column would be dense
+    scale[suspects[bad]] = 2.0 ** -np.round(np.log2((columns.largest if is_sparse else spread)[bad]))
     return Reading(double, Units(shift, scale))
 
 
-def _suspects(X: Any, dtype: np.dtype[Any]) -> NDArray[np.intp]:
-    """Return the columns that are worth a look at all rows: from some rows, or from the sparse entries together."""
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        return np.zeros(0, dtype=np.intp)
-    if sparse.issparse(X):
-        small = any(
-            bool(((chunk != 0) & (np.abs(chunk) < _TINY[dtype])).any())
-            for chunk in (X.data[i : i + 1_000_000] for i in range(0, X.nnz, 1_000_000))
-        )
-        return np.arange(X.shape[1]) if small else np.zeros(0, dtype=np.intp)
-    sample = _measure(X[:: max(1, X.shape[0] // _SAMPLE)], slice(None))
+def _suspects(engine: Any, dtype: np.dtype[Any]) -> tuple[bool, NDArray[np.intp]]:
+    """Return whether the table is sparse, and the columns that are worth a look at all rows: from some of them, or from
+    the sparse entries together.
+    """
+    is_sparse, small = engine.total(_block_small, _TINY[dtype])
+    if is_sparse > 0:
+        return True, np.arange(engine.n_columns if small > 0 else 0)
+    sample = _measure(engine.every(max(1, engine.n_rows // _SAMPLE)), np.arange(engine.n_columns))
     constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # here; other values may hide among the other rows
-    return np.flatnonzero(constant | sample.out_of_proportion(dtype))
+    return False, np.flatnonzero(constant | sample.out_of_proportion(dtype))
 
 
-def _measure(X: Any, columns: Any) -> _Columns:
-    """Return each column's mean, standard deviation and largest entry, in two passes in float64."""
-    n = X.shape[0]
-    if sparse.issparse(X):
-        largest = np.asarray(abs(X).max(axis=0).todense(), dtype=np.float64).ravel()[columns]
+def _measure(engine: Any, columns: NDArray[np.intp]) -> _Columns:
+    """Return each column's mean, standard deviation and largest entry, in float64; of sparse ones the latter only."""
+    is_sparse, found = engine.total(_block_largest, columns)
+    largest = found.values
+    if is_sparse > 0:
         return _Columns(np.zeros(largest.size), largest, largest)
-    blocks = [slice(start, start + _CHUNK) for start in range(0, n, _CHUNK)]
-
-    def block(rows: slice) -> Vector:
-        return np.asarray(X[rows][:, columns], dtype=np.float64)
-
-    largest = np.max([np.abs(block(rows)).max(axis=0) for rows in blocks], axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # entries of 1e-170 have no squares
-    mean = np.sum([(block(rows) / unit).sum(axis=0) for rows in blocks], axis=0) / n
-    squares = np.sum([((block(rows) / unit - mean) ** 2).sum(axis=0) for rows in blocks], axis=0) / n
-    return _Columns(mean * unit, np.sqrt(squares) * unit, largest)
+    (total,) = engine.total(_block_sums, columns, unit)
+    mean = total / engine.n_rows
+    (squares,) = engine.total(_block_squares, columns, unit, mean)
+    return _Columns(mean * unit, np.sqrt(squares / engine.n_rows) * unit, largest)
+
+
+def _block_small(X: Any, rows: Any, tiny: float) -> tuple[float, float]:
+    if not sparse.issparse(X):
+        return 0.0, 0.0
+    return 1.0, float(((X.data != 0) & (np.abs(X.data) < tiny)).any())
+
+
+def _block_largest(X: Any, rows: Any, columns: NDArray[np.intp]) -> tuple[float, Largest]:
+    if sparse.issparse(X):
+        return 1.0, Largest(np.asarray(abs(X).max(axis=0).todense(), dtype=np.float64).ravel()[columns])
+    return 0.0, Largest(np.abs(_taken(X, columns)).max(axis=0, initial=0.0))
+
+
+def _block_sums(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector) -> tuple[Vector]:
+    return ((_taken(X, columns) / unit).sum(axis=0),)
+
+
+def _block_squares(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector, mean: Vector) -> tuple[Vector]:
+    return (((_taken(X, columns) / unit - mean) ** 2).sum(axis=0),)
+
+
+def _taken(X: Any, columns: NDArray[np.intp]) -> Vector:
+    return np.asarray(X if columns.size == X.shape[1] else X[:, columns], dtype=np.float64)

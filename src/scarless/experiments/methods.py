@@ -1,14 +1,12 @@
-"""The methods of the experiment, by name: a task in, predictions for the test rows out.
+"""Methods to compare, by name: a task in, predictions for the test rows out.
 
-Only `supervised`, `known-e`, `known-c` and `published-known-e` look at the truth, and say so. The `published-` rows
-compute what the code published with the paper computes, as far as it differs from the paper: copies of negative weight
-are dropped by the solver, TIcE returns the share of labelled rows, and KM2's class prior is taken for the label
-frequency.
+Only `supervised`, `known-e` and `known-c` look at the truth, and say so. An experiment may have methods of its own
+beside these: functions of a module, since worker processes must find them.
 """
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -85,7 +83,7 @@ def supervised(bench: Bench) -> Fit:
 
     def fit() -> Fit:
         model = NaiveClassifier(C=bench.spec.C).fit(task.seen_train, task.split.y_train)
-        return _from_model(bench, model, None, float("nan"))
+        return fit_of(bench, model, None, float("nan"))
 
     return bench.of_split.get(f"supervised/{task.cell.setting}", fit)
 
@@ -100,7 +98,7 @@ def known_e(bench: Bench) -> Fit:
     """The propensity-weighted risk with the true propensities."""
     task = bench.task
     model = PropensityWeightedClassifier(C=bench.spec.C).fit(task.seen_train, task.s_train, propensity=task.e_train)
-    return _from_model(bench, model, task.e_test, model.label_frequency_)
+    return fit_of(bench, model, task.e_test, model.label_frequency_)
 
 
 def known_c(bench: Bench) -> Fit:
@@ -111,7 +109,7 @@ def known_c(bench: Bench) -> Fit:
 
 def scar_km2(bench: Bench) -> Fit:
     """SCAR with KM2's label frequency."""
-    return _scar(bench, _km2(bench).label_frequency_)
+    return _scar(bench, km2_of(bench).label_frequency_)
 
 
 def scar_tice(bench: Bench) -> Fit:
@@ -122,43 +120,22 @@ def scar_tice(bench: Bench) -> Fit:
 
 
 def sar_em(bench: Bench) -> Fit:
-    """The paper's method, both models learned together."""
-    model = _pair(bench)
-    return _from_model(
-        bench, model, model.predict_propensity(bench.task.split.X_test), model.label_frequency_, full=True
-    )
+    """Classifier and propensity model, learned together."""
+    model = sar_em_of(bench)
+    return fit_of(bench, model, model.predict_propensity(bench.task.split.X_test), model.label_frequency_, full=True)
 
 
 def sar_em_refit(bench: Bench) -> Fit:
     """SAR-EM, then the classifier once more on the propensity-weighted risk."""
-    task, pair = bench.task, _pair(bench)
+    task, pair = bench.task, sar_em_of(bench)
     e = pair.predict_propensity(task.split.X_train)
     model = PropensityWeightedClassifier(C=bench.spec.C).fit(task.seen_train, task.s_train, propensity=e)
-    return _from_model(bench, model, pair.predict_propensity(task.split.X_test), model.label_frequency_)
+    return fit_of(bench, model, pair.predict_propensity(task.split.X_test), model.label_frequency_)
 
 
-def published_known_e(bench: Bench) -> Fit:
-    """Known propensities as the published code uses them: rows of negative weight dropped."""
-    return _dropping(bench, bench.task.e_train, bench.task.e_test)
+Method = Callable[[Bench], Fit]
 
-
-def published_scar_km2(bench: Bench) -> Fit:
-    """SCAR as published: KM2's class prior in the place of the label frequency, rows of negative weight dropped."""
-    return _dropping(bench, *_everywhere(bench, _km2(bench).class_prior_))
-
-
-def published_scar_tice(bench: Bench) -> Fit:
-    """SCAR as published: the share of labelled rows in the place of TIcE's estimate, negative weights dropped."""
-    return _dropping(bench, *_everywhere(bench, float(bench.task.s_train.mean())))
-
-
-def published_sar_em(bench: Bench) -> Fit:
-    """SAR-EM as published: with a final refit from which rows of negative weight are dropped."""
-    pair, split = _pair(bench), bench.task.split
-    return _dropping(bench, pair.predict_propensity(split.X_train), pair.predict_propensity(split.X_test))
-
-
-METHODS: dict[str, Callable[[Bench], Fit]] = {
+METHODS: dict[str, Method] = {
     "supervised": supervised,
     "naive": naive,
     "known-e": known_e,
@@ -167,14 +144,11 @@ METHODS: dict[str, Callable[[Bench], Fit]] = {
     "scar-tice": scar_tice,
     "sar-em": sar_em,
     "sar-em-refit": sar_em_refit,
-    "published-known-e": published_known_e,
-    "published-scar-km2": published_scar_km2,
-    "published-scar-tice": published_scar_tice,
-    "published-sar-em": published_sar_em,
 }
 
 
-def _pair(bench: Bench) -> SAREMClassifier:
+def sar_em_of(bench: Bench) -> SAREMClassifier:
+    """Return the fitted pair of models, made once for all methods that need it."""
     task, C = bench.task, bench.spec.C
 
     def fit() -> SAREMClassifier:
@@ -189,7 +163,8 @@ def _pair(bench: Bench) -> SAREMClassifier:
     return bench.of_cell.get("pair", fit)
 
 
-def _km2(bench: Bench) -> KernelMean:
+def km2_of(bench: Bench) -> KernelMean:
+    """Return KM2's estimate, made once for all methods that need it."""
     task = bench.task
     estimator = KernelMean("km2", max_rows=bench.spec.km_max_rows, random_state=task.seed)
     return bench.of_cell.get("km2", lambda: estimator.fit(task.seen_train, task.s_train))
@@ -200,29 +175,12 @@ def _scar(bench: Bench, c: float) -> Fit:
     return _constant(bench, model, c)
 
 
-def _dropping(bench: Bench, e_train: Vector, e_test: Vector) -> Fit:
-    """Fit labelled rows as positive with weight 1/e and unlabelled ones as negative: no weight is negative.
-
-    The paper gives a labelled row 1/e as a positive and 1 - 1/e as a negative; the latter is what the solver drops.
-    """
-    task = bench.task
-    s = task.s_train
-    model = NaiveClassifier(C=bench.spec.C).fit(task.seen_train, s, sample_weight=s / e_train + (1.0 - s))
-    fit = _from_model(bench, model, e_test, float(s.sum() / (s / e_train).sum()))
-    # The model's own class prior counts rows by their weights; what is wanted is the mean over the rows as they are.
-    return replace(fit, class_prior=float(model.predict_proba(task.seen_train)[:, 1].mean()))
-
-
-def _everywhere(bench: Bench, c: float) -> tuple[Vector, Vector]:
-    split = bench.task.split
-    return np.full(split.X_train.shape[0], c), np.full(split.X_test.shape[0], c)
-
-
 def _constant(bench: Bench, model: Any, c: float) -> Fit:
-    return _from_model(bench, model, np.full(bench.task.split.X_test.shape[0], c), c)
+    return fit_of(bench, model, np.full(bench.task.split.X_test.shape[0], c), c)
 
 
-def _from_model(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
+def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
+    """Return what a fitted classifier says; `full` where it takes all columns and picks its own."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
     return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))

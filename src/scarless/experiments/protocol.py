@@ -1,4 +1,4 @@
-"""The paper's protocol: propensity attributes made from clusters, stratified splits, labels drawn by propensity."""
+"""The protocol: propensity attributes made from clusters, stratified splits, labels drawn by propensity."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_dataset
-from scarless.experiments.methods import METHODS, Bench, Kept
+from scarless.experiments.methods import METHODS, Bench, Kept, Method
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
 from scarless.experiments.scores import scores_of
 from scarless.experiments.spec import Cell, Spec
@@ -62,7 +62,7 @@ class Work:
 
     spec: Spec
     cell: Cell
-    methods: tuple[str, ...]
+    methods: dict[str, Method]
     data: str
 
 
@@ -70,6 +70,7 @@ def run_experiment(
     spec: Spec,
     folder: str | Path,
     *,
+    methods: Mapping[str, Method] = METHODS,
     jobs: int = 1,
     data_home: str | Path | None = None,
     download: bool = True,
@@ -82,6 +83,9 @@ def run_experiment(
     spec : Spec
     folder : path
         Where the records go, or are already: a run that was stopped goes on there.
+    methods : mapping of names to functions, optional
+        What the names in the specification stand for, if not what they stand for in `scarless.experiments.methods`.
+        With several jobs they must be functions of a module, which worker processes can import.
     jobs : int, default=1
         Worker processes, each on one core.
     data_home : path, optional
@@ -94,16 +98,16 @@ def run_experiment(
     -------
     Store
     """
-    unknown = [name for name in spec.methods if name not in METHODS]
+    unknown = [name for name in spec.methods if name not in methods]
     if unknown:
-        raise ValueError(f"There is no method {unknown[0]!r}; there are {', '.join(METHODS)}.")
+        raise ValueError(f"There is no method {unknown[0]!r}; there are {', '.join(methods)}.")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1; got {jobs}.")
     progress, store = progress or Silence(), Store(folder)
     # Sums by several threads differ in their last bits: one thread here too, as in workers.
     with store.locked(), store.scratch() as scratch, threadpool_limits(1):
         store.open_for(spec.name, spec.digest, asdict(spec))
-        work = list(_missing(spec, store, scratch))
+        work = list(_missing(spec, methods, store, scratch))
         load = partial(load_dataset, data_home=data_home, download=download)
         sizes = _prepare_all(spec, work, Path(scratch), load, progress)
         work = [item for item in work if item.cell.dataset in sizes]
@@ -117,13 +121,13 @@ def run_experiment(
     return store
 
 
-def _missing(spec: Spec, store: Store, scratch: str) -> Iterator[Work]:
+def _missing(spec: Spec, methods: Mapping[str, Method], store: Store, scratch: str) -> Iterator[Work]:
     done = {key_of(record) for record in store.records()}
     for cell in spec.cells():
         keys = {method: (*asdict(cell).values(), method) for method in spec.methods}
-        methods = tuple(method for method, key in keys.items() if key not in done)
-        if methods:
-            yield Work(spec, cell, methods, str(Path(scratch) / cell.dataset))
+        missing = {method: methods[method] for method, key in keys.items() if key not in done}
+        if missing:
+            yield Work(spec, cell, missing, str(Path(scratch) / cell.dataset))
 
 
 def _prepare_all(
@@ -206,7 +210,7 @@ def run_cell(work: Work) -> list[tuple[Record, Record]]:
     """Run methods on one cell; return a record and a timing for each."""
     split, kept = _split(work.spec, work.cell.dataset, work.cell.split, work.data)
     bench = Bench(work.spec, label(work.spec, work.cell, split), kept)
-    return [_run_method(bench, method) for method in work.methods]
+    return [_run_method(bench, name, method) for name, method in work.methods.items()]
 
 
 @lru_cache(maxsize=1)
@@ -216,14 +220,14 @@ def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept
     return split_rows(spec, dataset, split, prepared), Kept()
 
 
-def _run_method(bench: Bench, method: str) -> tuple[Record, Record]:
-    key = {**asdict(bench.task.cell), "method": method}
+def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record]:
+    key = {**asdict(bench.task.cell), "method": name}
     assert tuple(key) == KEY
     borrowed, start = bench.borrowed_seconds, time.perf_counter()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            fit = METHODS[method](bench)
+            fit = method(bench)
             found: Record = {
                 **{name: _round(value) for name, value in scores_of(fit, bench.task).items()},
                 "class_prior": _round(fit.class_prior),

@@ -6,6 +6,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from scarless.experiments.methods import Fit
 from scarless.experiments.protocol import Task
 from scarless.numerics.arrays import Vector
+from scarless.numerics.calibration import BinnedRows, binned, calibration_error
 
 BINS = 10
 
@@ -21,7 +22,7 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
         "auc_f": float(roc_auc_score(y, fit.f)),
         "average_precision": float(average_precision_score(y, fit.f)),
         "log_loss": float(log_loss(y, np.clip(fit.f, 1e-15, 1 - 1e-15))),
-        "calibration_error": calibration_error(fit.f, y),
+        "calibration_error": calibration_error(in_ten_bins(fit.f, y))[0],
         "class_prior_error": float(fit.class_prior - task.split.y_train.mean()),
     }
     if fit.e is None:
@@ -36,14 +37,14 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
     }
 
 
-def calibration_error(p: Vector, y: Vector) -> float:
-    """Return the mean distance of predicted and observed shares over ten bins of equal width, weighted by their rows.
+def in_ten_bins(p: Vector, y: Vector) -> BinnedRows:
+    """Return predicted and observed shares over ten bins of equal width between 0 and 1, without empty ones.
 
     Examples
     --------
-    >>> calibration_error(np.array([0.2, 0.2, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
+    >>> rows = in_ten_bins(np.array([0.2, 0.2, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
+    >>> round(calibration_error(rows)[0], 12)
     0.15
     """
     bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
-    predicted, observed = (np.bincount(bins, weights=values, minlength=BINS) for values in (p, y))
-    return round(float(np.abs(predicted - observed).sum()) / p.size, 12)
+    return binned(p, np.ones_like(p), y, np.unique(bins, return_inverse=True)[1].reshape(-1))

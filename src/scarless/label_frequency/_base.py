@@ -6,22 +6,24 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.order import canonical_order
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table, forget_fit
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.training import check_labelled_table, forget_fit, refuse_lost_class
+from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.engines.blas import BLAS
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
 
 FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
 FEWEST_RESAMPLES = 20  # fewer say nothing of the tails
+MOST_COPIES = 10**9  # that NumPy draws from without replacement
 
 
 class Estimate(NamedTuple):
@@ -53,11 +55,10 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     """
 
     n_resamples: int
-    level: float
     random_state: Any
     pos_label: Any
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the label frequency.
 
         Parameters
@@ -65,6 +66,9 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         y : array of shape (n_rows,)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts: 2 is as good as the row twice, 0 as no such row. Where folds or rows are drawn,
+            a row is drawn as a whole, in all its copies; half-samples for intervals are drawn from the copies.
 
         Returns
         -------
@@ -74,24 +78,79 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
             raise ValueError(
                 f"n_resamples must be 0, for no interval, or at least {FEWEST_RESAMPLES}; got {self.n_resamples}."
             )
-        check_share(self.level, "level")
         self._check_options()
         forget_fit(self)
-        X, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
+        table, s, w = self._check_rows(X, y, sample_weight)
         rng = check_random_stream(self.random_state)
-        order = canonical_order(X, s)
-        sample, sample_s = self._prepare(take_rows(X, order), s[order], rng)
+        order = canonical_order(table, s, w)
+        labelled = float(w @ s / w.sum())
+        sample = self._prepare(take_rows(table, order), s[order], w[order], rng)
         with BLAS.on_one_thread():  # small matrices: more threads wait for each other, most of all on busy machines
-            estimate = self._estimate(sample, sample_s, rng)
-            resampled = self._resample(sample, sample_s, rng, float(s.mean())) if self.n_resamples else None
+            estimate = self._estimate(*sample, rng)
+            self._halves = self._resample(*sample, rng, labelled) if self.n_resamples else None
         for message, category in estimate.warnings:
             warn_user(message, category)
         for name, value in estimate.attributes.items():
             setattr(self, f"{name}_", value)
-        labelled = float(s.mean())
-        c = possible_label_frequency(_ratio(labelled, estimate.prior(labelled)), s, type(self).__name__)
-        self._store(labelled, c, resampled)
+        c = _ratio(labelled, estimate.prior(labelled))
+        self.label_frequency_ = possible_label_frequency(c, labelled, n_copies(w), type(self).__name__)
+        self.class_prior_ = labelled / self.label_frequency_
         return self
+
+    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+        r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
+
+        From random halves of the rows, `n_resamples` of them. It shows noise, not the bias of the method.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+
+        Returns
+        -------
+        Interval
+            ``low, high``.
+        """
+        return self._interval(self._known_halves().class_prior, level, "class_prior_")
+
+    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+        r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+
+        Returns
+        -------
+        Interval
+            ``low, high``. As in `class_prior_interval`.
+        """
+        return self._interval(self._known_halves().label_frequency, level, "label_frequency_")
+
+    def _known_halves(self) -> "Halves":
+        check_is_fitted(self)
+        if self._halves is None:
+            raise ValueError(
+                f"This {type(self).__name__} has no interval: it was fitted with n_resamples=0. Set n_resamples, to "
+                "100 or more for an interval of 95%, and fit again."
+            )
+        return self._halves
+
+    def _interval(self, halves: Vector, level: float, name: str) -> Interval:
+        low, high = half_sample_interval(getattr(self, name), halves, check_share(level, "level"))
+        labelled = self.label_frequency_ * self.class_prior_  # neither share is below
+        return Interval(max(low, labelled), min(high, 1.0))
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Vector, Vector]:
+        """Return rows, labels and weights, without the rows that do not count."""
+        table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
+        w = check_counts(sample_weight, n_rows=s.size)
+        warn_of_row_order(X, sample_weight=sample_weight)
+        refuse_lost_class(s, w)
+        kept = np.flatnonzero(w)
+        return (table, s, w) if kept.size == w.size else (take_rows(table, kept), s[kept], w[kept])
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
@@ -102,40 +161,30 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         """Check the parameters of the subclass."""
 
     @abstractmethod
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
-        """Return what `_estimate` needs, one row per row of a sample, and the labels of that sample."""
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
+        """Return what `_estimate` needs, one row per row of a sample, and labels and weights of that sample."""
 
     @abstractmethod
-    def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
         """Return the class prior that the sample gives."""
 
-    def _resample(self, sample: Any, s: Vector, rng: np.random.Generator, labelled: float) -> tuple[Vector, Vector]:
+    def _resample(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator, labelled: float) -> "Halves":
         """Return label frequencies and class priors of random halves of the sample."""
-        if min(s.sum(), (1 - s).sum()) < FEWEST_LABELLED:
+        if min(w @ s, w @ (1 - s)) < FEWEST_LABELLED:
             raise ValueError(
                 f"n_resamples={self.n_resamples} asks for an interval, which needs at least {FEWEST_LABELLED} labelled "
-                f"and {FEWEST_LABELLED} unlabelled rows; there are {s.sum():.0f} and {(1 - s).sum():.0f}. "
+                f"and {FEWEST_LABELLED} unlabelled rows; there are {w @ s:.0f} and {w @ (1 - s):.0f}. "
                 "Set n_resamples=0."
             )
-        halves = [np.sort(rng.permutation(s.size)[: s.size // 2]) for _ in range(self.n_resamples)]
-        found = [self._estimate(take_rows(sample, rows), s[rows], rng) for rows in halves]
-        shares = np.array(
-            [labelled if e.class_prior is None else s[rows].mean() for e, rows in zip(found, halves, strict=True)]
-        )
-        raw = [estimate.prior(float(share)) for estimate, share in zip(found, shares, strict=True)]
+        halves = [random_half(w, rng) for _ in range(self.n_resamples)]
+        shares, raw = np.empty(self.n_resamples), np.empty(self.n_resamples)
+        for i, half in enumerate(halves):
+            rows = np.flatnonzero(half)
+            found = self._estimate(take_rows(sample, rows), s[rows], half[rows], rng)
+            shares[i] = labelled if found.class_prior is None else half @ s / half.sum()
+            raw[i] = found.prior(float(shares[i]))
         priors = np.clip(raw, shares, 1.0)
-        return shares / priors, priors
-
-    def _store(self, share: float, c: float, resampled: tuple[Vector, Vector] | None) -> None:
-        self.label_frequency_ = c
-        if resampled is not None:
-            of_c, of_prior = (
-                half_sample_interval(estimate, halves, self.level)
-                for estimate, halves in zip((c, share / c), resampled, strict=True)
-            )
-            self.label_frequency_interval_ = Interval(max(of_c.low, share), min(of_c.high, 1.0))
-            self.class_prior_interval_ = Interval(max(of_prior.low, share), min(of_prior.high, 1.0))
-        self.class_prior_ = share / c
+        return Halves(shares / priors, priors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,6 +201,41 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return hasattr(self, "class_prior_")  # what every fit stores last
 
 
+class Halves(NamedTuple):
+    """What random halves of the rows say."""
+
+    label_frequency: Vector
+    class_prior: Vector
+
+
+def random_half(w: Vector, rng: np.random.Generator) -> Vector:
+    """Return how much of each row's weight is in a random half of all copies of rows.
+
+    A row of weight 2.5 is two rows, and one that counts for half a row; half of all such pieces are drawn, without
+    replacement.
+    """
+    if (w == 1.0).all():
+        half = np.zeros(w.size)
+        half[rng.permutation(w.size)[: w.size // 2]] = 1.0
+        return half
+    whole = np.floor(w)
+    part = w - whole
+    n_pieces = float(whole.sum()) + np.count_nonzero(part)
+    if n_pieces >= MOST_COPIES:
+        raise ValueError(
+            f"n_resamples asks for an interval, and sample_weight for {n_pieces:.2g} copies of rows, which are too "
+            f"many to draw halves of (at most {MOST_COPIES:.0e}). Set n_resamples=0, or divide the weights."
+        )
+    pieces = np.concatenate([whole, part > 0]).astype(np.int64)
+    drawn = rng.multivariate_hypergeometric(pieces, int(n_pieces) // 2, method="marginals")
+    return np.asarray(drawn[: w.size] + part * drawn[w.size :])
+
+
+def n_copies(w: Vector) -> float:
+    """Return how many rows these weights stand for: their sum, and no fewer than there are."""
+    return max(float(w.sum()), float(w.size))
+
+
 def half_sample_interval(estimate: float, halves: Vector, level: float) -> Interval:
     r"""Return an interval around an estimate from the estimates on random halves of the rows.
 
@@ -165,16 +249,16 @@ def half_sample_interval(estimate: float, halves: Vector, level: float) -> Inter
     return Interval(float(estimate - max(above, 0.0)), float(estimate - min(below, 0.0)))
 
 
-def possible_label_frequency(c: float, s: Vector, name: str) -> float:
+def possible_label_frequency(c: float, share: float, n_rows: float, name: str) -> float:
     r"""Return `c`, or the nearest possible label frequency with a warning that says what it means.
 
     Labelled rows are positive, so :math:`\Pr(s=1) \le \alpha \le 1` and :math:`\Pr(s=1) \le c \le 1`. At
-    :math:`c = \Pr(s=1)` every row would be positive; the least value given back leaves one row negative.
+    :math:`c = \Pr(s=1)` every row would be positive; the least value given back leaves one row negative. `share` of
+    `n_rows` are labelled.
     """
-    share = float(s.mean())
-    least = share / (1.0 - 1.0 / s.size)
+    least = share / (1.0 - 1.0 / n_rows)
     if np.isnan(c):
-        raise ValueError(f"{name} gives no label frequency (NaN) for these {s.size} rows.")
+        raise ValueError(f"{name} gives no label frequency (NaN) for these {n_rows:.0f} rows.")
     if c > 1.0:
         warn_user(
             f"{name} estimates a class prior of {share / c:.3g}, below the share of labelled rows, {share:.3g}, which "

@@ -24,7 +24,7 @@ class BestBinEstimator(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`.
         "precomputed": `X` is one column of out-of-fold scores, any numbers, higher for rows that are more likely
         labelled. None: for a dense table ``HistGradientBoostingClassifier`` (``learning_rate=0.05,
@@ -38,9 +38,9 @@ class BestBinEstimator(ScoreEstimator):
     n_folds : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval. They share one set of
-        scores: the interval leaves out what the classifier's own training rows add to the noise.
-    level : float, default=0.95
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval. They share one set of scores: the interval leaves out what the classifier's own training rows add
+        to the noise.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
     pos_label : object, optional
@@ -58,8 +58,6 @@ class BestBinEstimator(ScoreEstimator):
         The score from which on rows were counted.
     upper_bound_ : float
         Upper confidence bound of :math:`\pi_u` at that threshold; above 1 it says nothing.
-    label_frequency_interval_, class_prior_interval_ : Interval
-        Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
@@ -82,22 +80,20 @@ class BestBinEstimator(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         delta: float = 0.1,
         gamma: float = 0.01,
         n_folds: int = 5,
         n_resamples: int = 0,
-        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.delta = delta
         self.gamma = gamma
         self.n_folds = n_folds
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -109,8 +105,7 @@ class BestBinEstimator(ScoreEstimator):
     def _read(self, scores: Vector, source: str) -> Vector:
         return scores
 
-    def _estimate(self, sample: Vector, s: Vector, rng: np.random.Generator) -> Estimate:
-        labelled, unlabelled = sample[s == 1], sample[s == 0]
-        found = best_bin(labelled, unlabelled, delta=float(self.delta), gamma=float(self.gamma))
-        prior = prior_of_all(found.unlabelled_prior, labelled.size, unlabelled.size)
+    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+        found = best_bin(sample, s, w, delta=float(self.delta), gamma=float(self.gamma))
+        prior = prior_of_all(found.unlabelled_prior, float(w @ s), float(w @ (1.0 - s)))
         return Estimate(prior, {"threshold": found.threshold, "upper_bound": found.upper_bound})

@@ -11,6 +11,8 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.density_ratio import negative_share, smoothed_ratio
 from scarless.numerics.scores import prior_of_all
 
+MOST_COPIES = 10**6
+
 
 class DEDPUL(ScoreEstimator):
     r"""Class prior from the densities of scores among labelled and among unlabelled rows (Ivanov, 2020).
@@ -26,7 +28,7 @@ class DEDPUL(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`, as
         log-odds. "precomputed": `X` is one column of out-of-fold scores, higher for rows that are more likely
         labelled; read as probabilities if all lie in [0, 1], else as log-odds. None: for a dense table
@@ -36,9 +38,9 @@ class DEDPUL(ScoreEstimator):
     n_folds : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval. They share one set of
-        scores: the interval leaves out what the classifier's own training rows add to the noise.
-    level : float, default=0.95
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval. They share one set of scores: the interval leaves out what the classifier's own training rows add
+        to the noise.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
     pos_label : object, optional
@@ -54,8 +56,6 @@ class DEDPUL(ScoreEstimator):
         :math:`n_l` labelled ones are positive: :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
     converged_ : bool
         Whether the posteriors give the estimate back; if not, it is where their error bends most.
-    label_frequency_interval_, class_prior_interval_ : Interval
-        Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
@@ -78,18 +78,16 @@ class DEDPUL(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         n_folds: int = 5,
         n_resamples: int = 0,
-        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.n_folds = n_folds
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -98,11 +96,31 @@ class DEDPUL(ScoreEstimator):
             return log_odds(scores)
         return scores
 
-    def _estimate(self, sample: Vector, s: Vector, rng: np.random.Generator) -> Estimate:
-        labelled, unlabelled = sample[s == 1], sample[s == 0]
+    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+        labelled, unlabelled = (copies(sample[s == kind], w[s == kind]) for kind in (1, 0))
         negative = negative_share(smoothed_ratio(labelled, unlabelled))
-        prior = prior_of_all(1.0 - negative.value, labelled.size, unlabelled.size)
+        prior = prior_of_all(1.0 - negative.value, float(w @ s), float(w @ (1.0 - s)))
         return Estimate(prior, {"converged": negative.converged})
+
+
+def copies(scores: Vector, w: Vector) -> Vector:
+    """Return as many scores as the weights count, in their proportion: quantiles of the weighted scores.
+
+    Whole weights are the scores repeated. Densities and medians over neighbours are then those of rows that all count
+    alike. Beyond a million, shares are met to one in a million.
+
+    Examples
+    --------
+    >>> copies(np.array([0.5, -1.0, 2.0]), np.array([2.0, 1.0, 3.0]))
+    array([-1. ,  0.5,  0.5,  2. ,  2. ,  2. ])
+    """
+    if (w == 1.0).all():
+        return scores
+    order = np.argsort(scores, kind="stable")
+    ends = np.cumsum(w[order])
+    n = max(min(round(float(ends[-1])), MOST_COPIES), w.size)
+    places = (np.arange(n) + 0.5) * (ends[-1] / n)
+    return scores[order][np.searchsorted(ends, places)]
 
 
 def log_odds(probability: Vector) -> Vector:

@@ -29,7 +29,7 @@ class ElkanNoto(ScoreEstimator):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier or "precomputed", optional
+    estimator : scikit-learn classifier or "precomputed", optional
         What learns to tell labelled from unlabelled rows. It needs `predict_proba`, and should be calibrated.
         "precomputed": `X` is one column of probabilities of being labelled, out of fold. None: for a dense table
         ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
@@ -39,9 +39,9 @@ class ElkanNoto(ScoreEstimator):
     n_folds : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval. The
-        classifier is fitted anew on each, for its noise is most of the noise here; precomputed scores leave that out.
-    level : float, default=0.95
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval. The classifier is fitted anew on each, for its noise is most of the noise here; precomputed scores
+        leave that out.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
     pos_label : object, optional
@@ -54,8 +54,6 @@ class ElkanNoto(ScoreEstimator):
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
         (the single-training-set scenario).
-    label_frequency_interval_, class_prior_interval_ : Interval
-        Where `n_resamples` is above 0. They show noise, not bias.
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
@@ -76,20 +74,18 @@ class ElkanNoto(ScoreEstimator):
 
     def __init__(
         self,
-        classifier: Any = None,
+        estimator: Any = None,
         *,
         variant: str = "e1",
         n_folds: int = 5,
         n_resamples: int = 0,
-        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.classifier = classifier
+        self.estimator = estimator
         self.variant = variant
         self.n_folds = n_folds
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -110,9 +106,9 @@ class ElkanNoto(ScoreEstimator):
             )
         return scores
 
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
-        return X, s  # scores are made anew for each half-sample: here they are most of the noise
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
+        return X, s, w  # scores are made anew for each half-sample: here they are most of the noise
 
-    def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
-        c = _VARIANTS[self.variant](self._scores(sample, s, rng), s)
-        return Estimate(float(s.mean()) / c if c > 0 else np.inf)
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+        c = _VARIANTS[self.variant](self._scores(sample, s, w, rng), s, w)
+        return Estimate(float(w @ s / w.sum()) / c if c > 0 else np.inf)

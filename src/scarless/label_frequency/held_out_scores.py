@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from scarless.checks.options import check_whole
+from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import take_rows
 from scarless.label_frequency._base import LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
@@ -30,11 +31,11 @@ class ScoreEstimator(LabelFrequencyEstimator):
     interval needs no refits.
     """
 
-    classifier: Any
+    estimator: Any
     n_folds: int
 
     def _inner(self) -> Any:
-        return None if self.classifier is None or _is_precomputed(self.classifier) else self.classifier
+        return None if self.estimator is None or _is_precomputed(self.estimator) else self.estimator
 
     def _check_options(self) -> None:
         check_whole(self.n_folds, "n_folds", at_least=2)
@@ -46,18 +47,18 @@ class ScoreEstimator(LabelFrequencyEstimator):
         """Return the methods of a classifier that give scores, best first."""
         return PROBABILITY, DECISION
 
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
-        return self._scores(X, s, rng), s
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
+        return self._scores(X, s, w, rng), s, w
 
-    def _scores(self, X: Any, s: Vector, rng: np.random.Generator) -> Vector:
-        if _is_precomputed(self.classifier):
+    def _scores(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Vector:
+        if _is_precomputed(self.estimator):
             return self._read(one_column(X), PRECOMPUTED)
-        classifier = default_classifier(X) if self.classifier is None else self.classifier
-        method = next(name for name in self._reads() if hasattr(classifier, name))
+        estimator = default_classifier(X) if self.estimator is None else self.estimator
+        method = next(name for name in self._reads() if hasattr(estimator, name))
         # Small fits: more threads wait for each other on busy machines (seen: 46 seconds in place of 0.6).
-        alone = self.classifier is None and X.shape[0] <= MANY_ROWS
+        alone = self.estimator is None and X.shape[0] <= MANY_ROWS
         with threadpool_limits(limits=1, user_api="openmp") if alone else nullcontext():
-            scores = out_of_fold_scores(classifier, method, X, s, self.n_folds, rng)
+            scores = out_of_fold_scores(estimator, method, X, s, w, self.n_folds, rng)
         return self._read(scores, method)
 
     @abstractmethod
@@ -65,20 +66,20 @@ class ScoreEstimator(LabelFrequencyEstimator):
         """Return scores in the form that `_estimate` takes, or raise where they cannot be read."""
 
 
-def _is_precomputed(classifier: Any) -> bool:
-    return isinstance(classifier, str) and classifier == PRECOMPUTED
+def _is_precomputed(estimator: Any) -> bool:
+    return isinstance(estimator, str) and estimator == PRECOMPUTED
 
 
-def check_scorer(classifier: Any, methods: tuple[str, ...], name: str) -> None:
+def check_scorer(estimator: Any, methods: tuple[str, ...], name: str) -> None:
     """Refuse what is no classifier or has none of the methods that give scores."""
-    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"classifier must be None, 'precomputed' or a scikit-learn classifier (an instance); got {classifier!r}."
+            f"estimator must be None, 'precomputed' or a scikit-learn classifier (an instance); got {estimator!r}."
         )
-    if not any(hasattr(classifier, method) for method in methods):
+    if not any(hasattr(estimator, method) for method in methods):
         raise ValueError(
-            f"classifier={type(classifier).__name__} has no {' and no '.join(methods)}, which {name} reads. Use "
-            "another classifier, or wrap it: sklearn.calibration.CalibratedClassifierCV(classifier)."
+            f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, which {name} reads. Use "
+            "another classifier, or wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
         )
 
 
@@ -101,38 +102,49 @@ def one_column(X: Any) -> Vector:
     """Return the scores that a table of one column holds."""
     if X.shape[1] != 1:
         raise ValueError(
-            f"With classifier='precomputed' X holds one column of out-of-fold scores; it has {X.shape[1]} columns. "
-            "Pass scores.reshape(-1, 1), or leave classifier at None to have the scores made from these columns."
+            f"With estimator='precomputed' X holds one column of out-of-fold scores; it has {X.shape[1]} columns. "
+            "Pass scores.reshape(-1, 1), or leave estimator at None to have the scores made from these columns."
         )
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)[:, 0]
 
 
 def out_of_fold_scores(
-    classifier: Any, method: str, X: Any, s: Vector, n_folds: int, rng: np.random.Generator
+    estimator: Any, method: str, X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator
 ) -> Vector:
     """Score each row by a clone of the classifier that was fitted without the row's fold.
 
-    Folds keep the share of labelled rows; there are never more of them than rows of either kind.
+    Folds keep the share of labelled rows; there are never more of them than rows of either kind. Weights that are not
+    all 1 go to the classifier, which must take them.
     """
+    weighted = bool((w != 1.0).any())
+    if weighted and not takes_weights(estimator):
+        raise ValueError(
+            f"sample_weight is given, but estimator={type(final_step(estimator)).__name__} takes none in its fit. Use "
+            "another classifier, e.g. LogisticRegression or HistGradientBoostingClassifier, or repeat rows instead."
+        )
     fewest = int(min(s.sum(), (1.0 - s).sum()))
     if fewest < 2:
         raise ValueError(
             f"Out-of-fold scores need at least 2 labelled and 2 unlabelled rows; there are {s.sum():.0f} and "
-            f"{(1.0 - s).sum():.0f}. Give more rows, or scores that you already have: classifier='precomputed'."
+            f"{(1.0 - s).sum():.0f}. Give more rows, or scores that you already have: estimator='precomputed'."
         )
     labels = s.astype(np.int64)
     folds = StratifiedKFold(min(n_folds, fewest), shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(labels, labels):
-        model = seeded_clone(classifier, rng).fit(take_rows(X, others), labels[others])
+        model = seeded_clone(estimator, rng)
+        if weighted:
+            fit_weighted(model, take_rows(X, others), labels[others], w[others])
+        else:
+            model.fit(take_rows(X, others), labels[others])
         scores[fold] = positive_score(model, method, take_rows(X, fold))
-    _check_finite(scores, classifier)
+    _check_finite(scores, estimator)
     return scores
 
 
-def seeded_clone(classifier: Any, rng: np.random.Generator) -> Any:
+def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
     """Return an unfitted copy whose every `random_state` that was None, inside pipelines too, has a seed."""
-    copy = clone(classifier)
+    copy = clone(estimator)
     unset = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
     return copy.set_params(**{name: _seed(rng) for name in sorted(unset)})
 
@@ -143,11 +155,11 @@ def positive_score(model: Any, method: str, X: Any) -> Vector:
     return scores[:, 1] if scores.ndim == 2 else scores  # classes are sorted: 0, 1
 
 
-def _check_finite(scores: Vector, classifier: Any) -> None:
+def _check_finite(scores: Vector, estimator: Any) -> None:
     bad = np.count_nonzero(~np.isfinite(scores))
     if bad:
         raise ValueError(
-            f"{type(classifier).__name__} gave {bad} of {scores.size} scores that are not finite numbers. Check its "
+            f"{type(estimator).__name__} gave {bad} of {scores.size} scores that are not finite numbers. Check its "
             "attributes and options, or use another classifier."
         )
 

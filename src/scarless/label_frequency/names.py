@@ -8,11 +8,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import has_fit_parameter
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric
-from scarless.label_frequency._base import possible_label_frequency
+from scarless.label_frequency._base import n_copies, possible_label_frequency
 from scarless.label_frequency.best_bin import BestBinEstimator
 from scarless.label_frequency.dedpul import DEDPUL
 from scarless.label_frequency.elkan_noto import ElkanNoto
@@ -74,12 +73,17 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
     """Fit an estimator in place and return its label frequency, made possible where it is not."""
     last = final_step(estimator)
     kind = type(last).__name__
-    options: dict[str, Any] = {}
-    if sample_weight is not None:
-        _check_takes_weights(estimator, kind)
-        options["sample_weight"] = sample_weight
+    if sample_weight is not None and not takes_weights(estimator):
+        raise ValueError(
+            f"sample_weight is given, but {kind} estimates the label frequency without: its fit takes none. Repeat "
+            "rows in place of weights, or give an estimator whose fit takes sample_weight. SCARClassifier also takes "
+            "label_frequency as a number."
+        )
     try:
-        estimator.fit(X, s.astype(np.int64), **options)
+        if sample_weight is None:
+            estimator.fit(X, s.astype(np.int64))
+        else:
+            fit_weighted(estimator, X, s.astype(np.int64), sample_weight)
     except ValueError as error:
         if isinstance(estimator, Pipeline) or _is_numeric(X):
             raise
@@ -95,7 +99,9 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
             f"{kind} must leave one number as label_frequency_ after fit, as TIcE and the other estimators of "
             f"scarless.label_frequency do: {error}."
         ) from error
-    return possible_label_frequency(c, s if sample_weight is None else _copies(s, sample_weight), kind)
+    w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
+    share = float(s.mean()) if sample_weight is None else float(sample_weight @ s / w.sum())
+    return possible_label_frequency(c, share, n_copies(w), kind)
 
 
 def narrow_tags(tags: Any, value: Any) -> None:
@@ -114,25 +120,6 @@ def _is_numeric(X: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _check_takes_weights(estimator: Any, kind: str) -> None:
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise ValueError(
-            f"sample_weight is given, but {kind} estimates the label frequency without: its fit takes none. Repeat "
-            "rows in place of weights, or give an estimator whose fit takes sample_weight. SCARClassifier also takes "
-            "label_frequency as a number."
-        )
-
-
-def _copies(s: Vector, w: Vector) -> Vector:
-    """Return labels of the weighted mean, as many as there are copies of rows: what is possible depends on no more.
-
-    Weights may be large; that one row in a million must be negative changes nothing.
-    """
-    total = float(w.sum())
-    n_rows = max(int(np.count_nonzero(w)), min(round(total), 10**6))
-    return np.full(n_rows, float(w @ s) / total)
 
 
 def _choices(value: str = "") -> str:

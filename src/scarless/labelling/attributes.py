@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
 from scarless.checks.kinds import refuse_masked, refuse_unread
-from scarless.checks.vectors import FloatVector, check_vector
+from scarless.checks.vectors import check_vector
+from scarless.numerics.arrays import Array, Matrix, Vector
 
 
 class Attributes(NamedTuple):
     """Columns that were selected from a table."""
 
-    columns: list[NDArray[Any]]
+    columns: list[Array]
     labels: list[str]  # how messages name each
 
 
@@ -85,7 +85,7 @@ def _select(X: Any, selector: Any, parameter: str) -> list[int]:
     return chosen
 
 
-def columns_at(X: Any, positions: Sequence[int]) -> list[NDArray[Any]]:
+def columns_at(X: Any, positions: Sequence[int]) -> list[Array]:
     """Return the values of the columns at some positions.
 
     Examples
@@ -103,7 +103,7 @@ def columns_at(X: Any, positions: Sequence[int]) -> list[NDArray[Any]]:
     return list(np.asarray(X)[:, positions].T)
 
 
-def attribute_matrix(attributes: Attributes) -> NDArray[np.float64]:
+def attribute_matrix(attributes: Attributes) -> Matrix:
     """Return the attributes as a float64 matrix, one column each; every value must be a finite number.
 
     Examples
@@ -147,7 +147,7 @@ def check_count(n_values: int, name: str, labels: Sequence[str]) -> None:
         )
 
 
-def _check_finite(values: NDArray[Any], name: str) -> FloatVector:
+def _check_finite(values: Array, name: str) -> Vector:
     vector = check_vector(values, name)
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:

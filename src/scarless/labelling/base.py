@@ -6,11 +6,11 @@ from numbers import Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import shown
-from scarless.checks.vectors import FloatVector, check_probability, check_propensity
+from scarless.checks.vectors import check_probability, check_propensity
 from scarless.labelling.attributes import count_rows
+from scarless.numerics.arrays import ArrayLike, Vector
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]
 
@@ -47,7 +47,7 @@ class LabellingMechanism(ABC):
     def assumption(self) -> Assumption:
         """The class of the mechanism: ``"SCAR"``, ``"SAR"`` or ``"SNAR"``."""
 
-    def propensity(self, X: Any, *, class_probability: ArrayLike | None = None) -> FloatVector:
+    def propensity(self, X: Any, *, class_probability: ArrayLike | None = None) -> Vector:
         """Return the propensity of each row of `X`.
 
         Parameters
@@ -70,7 +70,7 @@ class LabellingMechanism(ABC):
         return check_propensity(self._propensity(X, p), n_rows=n_rows)
 
     @abstractmethod
-    def _propensity(self, X: Any, p: FloatVector | None) -> ArrayLike:
+    def _propensity(self, X: Any, p: Vector | None) -> ArrayLike:
         """Compute the propensities: one value per row, or one for all rows."""
 
     def fitted(self, X: Any) -> Self:
@@ -128,7 +128,7 @@ def check_range(low: Any, high: Any, *, allow_zero: bool = False) -> tuple[float
     return bottom, top
 
 
-def require_class_probability(p: FloatVector | None, who: str) -> FloatVector:
+def require_class_probability(p: Vector | None, who: str) -> Vector:
     """Return the class probabilities, or say how to give them."""
     if p is None:
         raise ValueError(

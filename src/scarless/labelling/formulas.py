@@ -1,13 +1,12 @@
 """The mechanisms' formulas on clean float arrays: no checks, no randomness."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-FloatArray = NDArray[np.float64]
+from scarless.numerics.arrays import Vector
 
 
-def geometric_mean(x: FloatArray, low: float, high: float) -> FloatArray:
+def geometric_mean(x: Vector, low: float, high: float) -> Vector:
     r"""Geometric mean over the columns of `x`, each of them between `low` (at 0) and `high` (at 1).
 
     .. math:: \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k} = low^{1-m}\, high^{m},
@@ -25,7 +24,7 @@ def geometric_mean(x: FloatArray, low: float, high: float) -> FloatArray:
     return np.clip(low ** (1.0 - m) * high**m, low, high)
 
 
-def logistic(z: FloatArray, low: float, high: float) -> FloatArray:
+def logistic(z: Vector, low: float, high: float) -> Vector:
     r"""Logistic curve of the logit `z` between `low` and `high`.
 
     .. math:: low + (high - low) \, \frac{1}{1 + \exp(-z)}
@@ -38,7 +37,7 @@ def logistic(z: FloatArray, low: float, high: float) -> FloatArray:
     return np.clip(low + (high - low) * expit(z), low, high)
 
 
-def gap_share(p: FloatArray, *, absolute: bool) -> FloatArray:
+def gap_share(p: Vector, *, absolute: bool) -> Vector:
     r"""The gap between the class probabilities, mapped to [0, 1].
 
     With :math:`\Delta = Pr(y=1|x) - Pr(y=0|x) = 2p - 1`: the share is :math:`(1+\Delta)/2 = p`, or
@@ -52,7 +51,7 @@ def gap_share(p: FloatArray, *, absolute: bool) -> FloatArray:
     return np.abs(2.0 * p - 1.0) if absolute else p
 
 
-def power_curve(share: FloatArray, low: float, high: float, power: float, *, decreasing: bool) -> FloatArray:
+def power_curve(share: Vector, low: float, high: float, power: float, *, decreasing: bool) -> Vector:
     r"""A power of `share` between `low` and `high`.
 
     .. math:: low + (high - low)\, t^{power}, \qquad t = share \text{ or } 1 - share

@@ -5,11 +5,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.attributes import check_selector
 from scarless.checks.options import check_flag, shown
-from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import (
     Attributes,
     attribute_matrix,
@@ -27,6 +25,7 @@ from scarless.labelling.base import (
     require_class_probability,
 )
 from scarless.labelling.formulas import gap_share, geometric_mean, logistic, power_curve
+from scarless.numerics.arrays import Vector
 
 Range = tuple[float, float]
 
@@ -62,7 +61,7 @@ class SCAR(LabellingMechanism):
         """``"SCAR"``."""
         return "SCAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> float:
+    def _propensity(self, X: Any, p: Vector | None) -> float:
         return self.label_frequency
 
 
@@ -146,7 +145,7 @@ class GeometricMeanSAR(LabellingMechanism):
         attributes = fixed_attributes(X, self.attributes)
         return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         chosen = read_attributes(X, self.attributes)
         signs = self.signs or (1,) * len(chosen.labels)
         check_count(len(signs), "signs", chosen.labels)
@@ -221,7 +220,7 @@ class LogisticSAR(LabellingMechanism):
         """Return a copy that always means the columns of `X`."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         chosen = read_attributes(X, self.attributes)
         check_count(len(self.coefficients), "coefficients", chosen.labels)
         values = attribute_matrix(chosen)
@@ -298,7 +297,7 @@ class ProbabilisticGap(LabellingMechanism):
         """``"SNAR"``."""
         return "SNAR"
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 
@@ -352,7 +351,7 @@ def _find_ranges(attributes: Attributes) -> tuple[Range, ...]:
     return found
 
 
-def _check_inside(values: NDArray[np.float64], ranges: Sequence[Range], labels: Sequence[str]) -> None:
+def _check_inside(values: Vector, ranges: Sequence[Range], labels: Sequence[str]) -> None:
     for label, column, (bottom, top) in zip(labels, values.T, ranges, strict=True):
         bad = np.flatnonzero((column < bottom) | (column > top))
         if bad.size:

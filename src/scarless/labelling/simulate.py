@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from scarless.checks.vectors import bad_seed, check_indicator, check_propensity, check_random_stream
 from scarless.labelling.base import LabellingMechanism
+from scarless.numerics.arrays import ArrayLike
 
 _LABEL_STREAM = 0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label
 

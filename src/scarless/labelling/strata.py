@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from scarless.checks.attributes import check_selector, count_columns
-from scarless.checks.vectors import FloatVector
 from scarless.labelling.attributes import (
     attribute_matrix,
     check_count,
@@ -18,6 +17,7 @@ from scarless.labelling.attributes import (
     read_attributes,
 )
 from scarless.labelling.base import Assumption, LabellingMechanism, check_number, check_one_propensity
+from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
 _ONE = "StepSAR has steps along one attribute; {} are given. See StratifiedSAR."
@@ -71,7 +71,7 @@ class StratifiedSAR(LabellingMechanism):
         """Return a copy that always means the columns of `X`."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         chosen = read_attributes(X, self.attributes)
         for stratum in self.table:
             check_count(len(stratum), f"the stratum {stratum!r}", chosen.labels)
@@ -147,7 +147,7 @@ class StepSAR(LabellingMechanism):
         """Return a copy that always means the column of `X`."""
         return replace(self, attribute=fixed_attributes(X, check_selector(self.attribute, "attribute"), "attribute"))
 
-    def _propensity(self, X: Any, p: FloatVector | None) -> FloatVector:
+    def _propensity(self, X: Any, p: Vector | None) -> Vector:
         chosen = read_attributes(X, self.attribute, "attribute")
         if len(chosen.labels) != 1:
             raise ValueError(_ONE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))

@@ -18,7 +18,6 @@ Arguments come in scikit-learn's order, and are called the same everywhere:
 What has an interval is returned as a `Score`: the value, its standard error, its `Interval`.
 """
 
-from scarless.metrics._score import Score
 from scarless.metrics.bounds import corrected_bound, paper_bound
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
@@ -36,6 +35,7 @@ from scarless.metrics.risk import (
     risk_variance,
     true_risk,
 )
+from scarless.metrics.score import Score
 from scarless.metrics.scorers import PUScorer, make_pu_scorer, pu_scorer_names
 from scarless.metrics.scores import (
     observed_log_likelihood,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.vectors import FloatVector
+from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 
 HALVINGS = 60  # of a step that is at most twice as long as the interval
@@ -98,9 +98,7 @@ def f1_equation(value: float) -> Equation:
     return Equation(2.0 - value, value, value, 0.0)
 
 
-def decided_rows(
-    decision: FloatVector, s: FloatVector, e: FloatVector, weight: FloatVector, max_weight: float = math.inf
-) -> Decided:
+def decided_rows(decision: Vector, s: Vector, e: Vector, weight: Vector, max_weight: float = math.inf) -> Decided:
     r"""Sum up both sides of a decision, for targets :math:`t = \min(s/e, M)`.
 
     Few labels say little of how :math:`1/e` varies over positives, and they are those of large :math:`e`. So two more
@@ -116,7 +114,7 @@ def decided_rows(
     return Decided(_side(decision == 1, s, e, t, weight), _side(decision == 0, s, e, t, weight), float(t.max()))
 
 
-def _side(rows: NDArray[np.bool_], s: FloatVector, e: FloatVector, t: FloatVector, weight: FloatVector) -> Side:
+def _side(rows: NDArray[np.bool_], s: Vector, e: Vector, t: Vector, weight: Vector) -> Side:
     seen = rows if rows.any() else ~rows  # where no row is decided so, the others stand in
     labels = s[seen] + 2.0 * e[seen] / e[seen].sum()
     w = weight[seen]

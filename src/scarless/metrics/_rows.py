@@ -3,11 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
 from scarless.checks.scored import check_scored
-from scarless.checks.vectors import FloatVector, check_probability
+from scarless.checks.vectors import check_probability
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.risk import times
 
@@ -15,18 +15,18 @@ from scarless.numerics.risk import times
 class Predictions(NamedTuple):
     """Checked predictions with what each of them costs on a positive and on a negative row."""
 
-    p: FloatVector
-    cost_pos: FloatVector
-    cost_neg: FloatVector
+    p: Vector
+    cost_pos: Vector
+    cost_neg: Vector
 
 
 class JudgedPredictions(NamedTuple):
     """Checked predictions and their costs, after the label, or the class, of each row."""
 
-    s: FloatVector
-    p: FloatVector
-    cost_pos: FloatVector
-    cost_neg: FloatVector
+    s: Vector
+    p: Vector
+    cost_pos: Vector
+    cost_neg: Vector
 
 
 def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
@@ -83,7 +83,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def weighted_mean(values: FloatVector, weight: FloatVector) -> float:
+def weighted_mean(values: Vector, weight: Vector) -> float:
     """Return the weighted mean; infinite rows of weight 0 do not count, and ``inf - inf`` is an error.
 
     Examples

@@ -3,11 +3,9 @@
 import math
 from typing import NamedTuple
 
-from numpy.typing import ArrayLike
-
 from scarless.checks.options import check_flag, real_number, shown
-from scarless.checks.vectors import FloatVector
 from scarless.metrics._rows import check_fraction, is_number
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.weighted_scores import Targets, normalised_targets, plain_targets
 
 
@@ -45,7 +43,7 @@ def check_options(options: Weighting) -> None:
         raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {shown(options.class_prior)}.")
 
 
-def targets(share: FloatVector, weight: FloatVector, options: Weighting) -> Targets:
+def targets(share: Vector, weight: Vector, options: Weighting) -> Targets:
     """Turn ``s/e`` of rows that count into targets."""
     if not options.normalised:
         return plain_targets(share, options.cap)

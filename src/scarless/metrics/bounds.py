@@ -6,11 +6,11 @@ In both, rows and classes are fixed and only the labels are random.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity
+from scarless.checks.vectors import check_indicator, check_propensity
 from scarless.metrics._rows import check_fraction, check_predictions
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.costs import Cost
 from scarless.numerics.risk import over_propensity, times
 
@@ -122,7 +122,7 @@ def corrected_bound(
     return _length(jump) / p.size * math.sqrt(_log_inverse(eta, n_hypotheses) / 2)
 
 
-def _length(jump: FloatVector) -> float:
+def _length(jump: Vector) -> float:
     """Return the Euclidean length of a vector whose squares may leave the range of numbers."""
     largest = float(jump.max())
     return largest * float(np.linalg.norm(jump / largest)) if 0.0 < largest < math.inf else largest

@@ -1,15 +1,14 @@
 """Scores of decisions about the class, from labels and propensities only; `scores` says what they ask of the data."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.scored import check_scored
-from scarless.checks.vectors import FloatVector
 from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import Measure, Score, evaluate
 from scarless.metrics._weighting import Weighting
+from scarless.metrics.score import Measure, Score, evaluate
 from scarless.numerics import weighted_scores
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.weighted_scores import Ratio
 
 
@@ -191,11 +190,11 @@ def propensity_weighted_f1(
     return evaluate(measure, *_decisions(s, y_pred, threshold), propensity, options)
 
 
-def _accuracy(decision: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
+def _accuracy(decision: Vector, target: Vector, weight: Vector) -> Ratio:
     return weighted_scores.mean_cost(decision, 1.0 - decision, target, weight)
 
 
-def _decisions(s: ArrayLike, y_pred: ArrayLike, threshold: float) -> tuple[FloatVector, FloatVector]:
+def _decisions(s: ArrayLike, y_pred: ArrayLike, threshold: float) -> tuple[Vector, Vector]:
     check_fraction(threshold, "threshold")
     labels, p = check_scored(s, y_pred)
     return labels, (p > threshold).astype(np.float64)

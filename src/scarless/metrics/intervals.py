@@ -10,14 +10,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from scarless.checks.options import check_choice
-from scarless.checks.vectors import FloatVector, check_propensity, check_random_stream, check_weight
+from scarless.checks.vectors import check_propensity, check_random_stream, check_weight
 from scarless.metrics._rows import check_fraction, check_judged_predictions, is_number
-from scarless.metrics._score import Score
 from scarless.metrics.risk import effective_sample_size
+from scarless.metrics.score import Score
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.costs import Cost
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.risk import weighted_cost
@@ -149,7 +149,7 @@ def risk_interval(
     )
 
 
-def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:
+def _check_finite(cost_pos: Vector, cost_neg: Vector) -> None:
     bad = np.flatnonzero(~np.isfinite(cost_pos + cost_neg))
     if bad.size:
         raise ValueError(
@@ -159,7 +159,7 @@ def _check_finite(cost_pos: FloatVector, cost_neg: FloatVector) -> None:
         )
 
 
-def _check_some_label(labels: FloatVector, method: str) -> None:
+def _check_some_label(labels: Vector, method: str) -> None:
     if not labels.any():
         raise ValueError(
             f"method={method!r} needs at least one labelled row: it learns from the data how much labelled "
@@ -167,13 +167,13 @@ def _check_some_label(labels: FloatVector, method: str) -> None:
         )
 
 
-def _standard_error(influence: FloatVector) -> float:
+def _standard_error(influence: Vector) -> float:
     """Return the infinitesimal jackknife's error; with equal weights that of a mean."""
     n = influence.size
     return float(np.linalg.norm(influence)) * math.sqrt(n / (n - 1))
 
 
-def _cost_range(costs: FloatVector, attainable: FloatVector, cost_range: tuple[float, float] | None) -> Interval:
+def _cost_range(costs: Vector, attainable: Vector, cost_range: tuple[float, float] | None) -> Interval:
     if cost_range is None:
         return Interval(float(attainable.min()), float(attainable.max()))
     low, high = cost_range if _is_pair(cost_range) else (math.nan, math.nan)
@@ -191,7 +191,7 @@ def _is_pair(value: Any) -> bool:
     return np.shape(value) == (2,) and all(is_number(end) for end in value)
 
 
-def _bernstein_half_width(costs: FloatVector, share: FloatVector, within: Interval, level: float) -> float:
+def _bernstein_half_width(costs: Vector, share: Vector, within: Interval, level: float) -> float:
     """Return the two-sided half-width of Maurer and Pontil: two tails and the variance, eta/3 each."""
     n, log_term = costs.size, math.log(3.0 / (1.0 - level))
     summands = share * (costs - 0.5 * (within.low + within.high))  # 1/n of independent terms, in a known range
@@ -200,7 +200,7 @@ def _bernstein_half_width(costs: FloatVector, share: FloatVector, within: Interv
     return spread + 7.0 * length * log_term / (3.0 * (n - 1))
 
 
-def _bca(costs: FloatVector, weight: FloatVector, level: float, n_resamples: int, random_state: Any) -> Interval:
+def _bca(costs: Vector, weight: Vector, level: float, n_resamples: int, random_state: Any) -> Interval:
     """Return the ends of Efron's BCa interval for a weighted mean.
 
     scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
@@ -223,9 +223,7 @@ def _bca(costs: FloatVector, weight: FloatVector, level: float, n_resamples: int
     return Interval(float(low), float(high))
 
 
-def _resampled_means(
-    costs: FloatVector, weight: FloatVector, n_resamples: int, rng: np.random.Generator
-) -> FloatVector:
+def _resampled_means(costs: Vector, weight: Vector, n_resamples: int, rng: np.random.Generator) -> Vector:
     means, totals = np.empty(n_resamples), weight * costs
     step = max(1, CELLS_PER_BATCH // costs.size)
     for start in range(0, n_resamples, step):

@@ -6,15 +6,16 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from scarless.checks.labels import LabelCoding, check_labels
-from scarless.checks.vectors import FloatVector, check_propensity, check_vector
+from scarless.checks.vectors import check_propensity, check_vector
+from scarless.numerics.arrays import Vector
 
 
 class Answers(NamedTuple):
     """Labels as 0 and 1, predicted probabilities of the positive class and propensities of the same rows."""
 
-    s: FloatVector
-    f: FloatVector
-    e: FloatVector
+    s: Vector
+    f: Vector
+    e: Vector
 
 
 def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
@@ -32,12 +33,12 @@ def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
     return check_labels(classes, pos_label=pos_label)
 
 
-def encode(coding: LabelCoding, y: Any) -> FloatVector:
+def encode(coding: LabelCoding, y: Any) -> Vector:
     """Return observed labels as 0 and 1."""
     return check_vector(coding.encode(y), "y")
 
 
-def class_probability(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
+def class_probability(model: Any, X: Any, coding: LabelCoding) -> Vector:
     """Return the predicted probability of the positive class."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(
@@ -47,12 +48,12 @@ def class_probability(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
 
 
-def decisions(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
+def decisions(model: Any, X: Any, coding: LabelCoding) -> Vector:
     """Return 1 where the model predicts the positive class."""
     return (np.asarray(model.predict(X)) == coding.classes[coding.positive]).astype(np.float64)
 
 
-def ranking(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
+def ranking(model: Any, X: Any, coding: LabelCoding) -> Vector:
     """Return numbers that are higher for rows more likely to be positive: probabilities, or else decision values."""
     if hasattr(model, "predict_proba") or not hasattr(model, "decision_function"):
         return class_probability(model, X, coding)
@@ -60,7 +61,7 @@ def ranking(model: Any, X: Any, coding: LabelCoding) -> FloatVector:
     return values if coding.positive == 1 else -values
 
 
-def own_propensity(model: Any, X: Any) -> FloatVector | None:
+def own_propensity(model: Any, X: Any) -> Vector | None:
     """Return the propensity that a model predicts, also from inside a pipeline or a search; None if it has none."""
     if hasattr(model, "predict_propensity"):
         return np.asarray(model.predict_propensity(X), dtype=np.float64)

@@ -1,13 +1,13 @@
 """Scores of a ranking by the true class, from labels and propensities only; `scores` says what they ask of the data."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.scored import check_scored
-from scarless.checks.vectors import FloatVector, check_vector
-from scarless.metrics._score import Measure, Score, evaluate
+from scarless.checks.vectors import check_vector
 from scarless.metrics._weighting import Weighting
+from scarless.metrics.score import Measure, Score, evaluate
 from scarless.numerics import weighted_scores
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.weighted_scores import Ratio
 
 
@@ -116,17 +116,17 @@ def propensity_weighted_average_precision(
     return evaluate(measure, *_ranked(s, y_pred), propensity, options)
 
 
-def _roc_auc(z: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
+def _roc_auc(z: Vector, target: Vector, weight: Vector) -> Ratio:
     found = weighted_scores.roc_auc(z, target, weight)
     negatives = float(weight @ (1.0 - target) / weight.sum())
     return found if negatives > 1e-9 else found._replace(bottom=np.nan)
 
 
-def _ranked(s: ArrayLike, y_pred: ArrayLike) -> tuple[FloatVector, FloatVector]:
+def _ranked(s: ArrayLike, y_pred: ArrayLike) -> tuple[Vector, Vector]:
     return check_scored(s, y_pred, check_predictions=_check_order)
 
 
-def _check_order(values: ArrayLike, *, name: str) -> FloatVector:
+def _check_order(values: ArrayLike, *, name: str) -> Vector:
     z = check_vector(values, name)
     bad = np.flatnonzero(np.isnan(z))
     if bad.size:

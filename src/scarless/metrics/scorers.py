@@ -10,8 +10,6 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice, check_flag
-from scarless.checks.vectors import FloatVector
-from scarless.metrics._score import Score
 from scarless.metrics._weighting import Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
@@ -21,11 +19,13 @@ from scarless.metrics.decisions import (
 )
 from scarless.metrics.predictions import class_probability, coding_of, decisions, encode, own_propensity, ranking
 from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
+from scarless.metrics.score import Score
 from scarless.metrics.scores import (
     observed_log_likelihood,
     propensity_weighted_brier_score,
     propensity_weighted_log_loss,
 )
+from scarless.numerics.arrays import Vector
 
 OBSERVED = "observed_log_likelihood"
 
@@ -33,7 +33,7 @@ OBSERVED = "observed_log_likelihood"
 class _Recipe(NamedTuple):
     """How a score is made from a model: what is asked of it, the function, its sign and its options."""
 
-    ask: Callable[[Any, Any, LabelCoding], FloatVector]
+    ask: Callable[[Any, Any, LabelCoding], Vector]
     function: Callable[..., Score]
     sign: float
     options: tuple[str, ...] = ("normalised", "max_weight", "class_prior")
@@ -170,7 +170,7 @@ class PUScorer(BaseEstimator):
         value = getattr(self, option)
         return value is not None if option != "normalised" else check_flag(value, option)
 
-    def _own_propensity(self, estimator: Any, X: Any, n_rows: int) -> FloatVector:
+    def _own_propensity(self, estimator: Any, X: Any, n_rows: int) -> Vector:
         e = own_propensity(estimator, X)
         if e is not None:
             return e

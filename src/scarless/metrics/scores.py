@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.scored import check_scored
-from scarless.checks.vectors import FloatVector
 from scarless.metrics._rows import check_fraction
-from scarless.metrics._score import (
+from scarless.metrics._weighting import Weighting
+from scarless.metrics.score import (
     Measure,
     Score,
     check_rows,
@@ -24,8 +23,8 @@ from scarless.metrics._score import (
     student_interval,
     summary,
 )
-from scarless.metrics._weighting import Weighting
 from scarless.numerics import weighted_scores
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.weighted_scores import Ratio
@@ -221,7 +220,7 @@ def observed_log_likelihood(
     return summary("Observed log-likelihood", mean, error, answer, rows, options)
 
 
-def _mean_cost(cost: str, p: FloatVector, target: FloatVector, weight: FloatVector) -> Ratio:
+def _mean_cost(cost: str, p: Vector, target: Vector, weight: Vector) -> Ratio:
     chosen = get_cost(cost)
     return weighted_scores.mean_cost(chosen.positive(p), chosen.negative(p), target, weight)
 

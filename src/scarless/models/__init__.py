@@ -1,22 +1,21 @@
 """Thin scikit-learn classes: check, compute, store."""
 
-from scarless.models._stack_summary import StackSummary
-from scarless.models._summary import Summary
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
+from scarless.models.stack_summary import StackSummary
 from scarless.models.stratified_scar import StratifiedSCARClassifier
+from scarless.models.summary import Summary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
-from scarless.pair.basins import Basin, Selection
-from scarless.pair.cross_validation import CVSelection
+from scarless.pair.basins import Basin
 from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
-    "CVSelection",
     "Interval",
     "Levels",
     "NaiveClassifier",

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -11,22 +10,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_unread
+from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.tables import check_table
-from scarless.checks.training import check_labelled_table, forget_fit
+from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows
+from scarless.checks.training import check_labelled_table, forget_fit, refuse_lost_class
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
-from scarless.numerics.arrays import Vector
+from scarless.engines import Engine
+from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution, Status
 from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training, all_labelled
-
-_PREDICTED_ROWS = 8192  # that are turned into float64 at a time
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):
@@ -66,7 +64,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             warn_if_scored_by_labels(self)
         return self._coding.columns(self._class_probability(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the more probable class of each row.
 
         Parameters
@@ -129,19 +127,34 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         """Check everything a fit gets."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
+        refuse_own_engine(X, f"{type(self).__name__} with these parameters")
         forget_fit(self)
         self._reader = self._inner()
         table, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_of_row_order(X, sample_weight=sample_weight)
-        for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
-            if not weight[s == value].any():
-                raise ValueError(
-                    f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
-                    "learn from."
-                )
+        refuse_lost_class(s, weight)
         return Training(table, s, weight)
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:
+        """Check everything a fit of logistic models gets, wherever its rows live."""
+        if self._corrects:
+            warn_if_fitted_to_labels(self)
+        forget_fit(self)
+        self._reader = None
+        rows = check_labelled_rows(self, X, y, sample_weight, pos_label=self.pos_label)
+        self._coding = rows.coding
+        self.classes_ = self._coding.classes
+        return rows
+
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        """Fit logistic models to checked rows; `X` is the table as the user gave it, for those who name columns."""
+        raise NotImplementedError
+
+    def _lives_in_engine(self) -> bool:
+        """Whether a fit needs no rows but those of an engine."""
+        return False
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what every fit stores last
@@ -157,21 +170,21 @@ class LogisticMixin:
         setattr(self, f"{prefix}intercept_", beta[-1:].copy())
 
     def _linear_probability(self, X: Any, prefix: str = "") -> Vector:
-        check_is_fitted(self)
-        return self._checked_probability(check_table(self, X, reset=False), prefix)
+        return self._row_probability(check_rows(self, X), prefix)
 
-    def _checked_probability(self, X: Any, prefix: str = "") -> Vector:
+    def _row_probability(self, engine: Engine, prefix: str = "") -> Vector:
         coef = getattr(self, f"{prefix}coef_")[0]
-        intercept = float(getattr(self, f"{prefix}intercept_")[0])
-        return np.asarray(expit(_linear(X, coef) + intercept))
+        return np.asarray(engine.collect(_block_probability, coef, float(getattr(self, f"{prefix}intercept_")[0])))
 
 
-def _linear(X: Any, coef: Vector) -> Vector:
-    """Return ``X @ coef`` in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
-    if sparse.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ coef, dtype=np.float64)
-    blocks = (X[start : start + _PREDICTED_ROWS] for start in range(0, X.shape[0], _PREDICTED_ROWS))
-    return np.concatenate([block.astype(np.float64) @ coef for block in blocks])
+def _block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:
+    """Return probabilities in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
+    return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
+
+
+def in_double(X: Any) -> Any:
+    """Return a block in float64; a sparse one is that in products."""
+    return X if sparse.issparse(X) or X.dtype == np.float64 else X.astype(np.float64)
 
 
 def need_labels(s: Any, call: str) -> None:

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models._stack_summary import crossed_summary
+from scarless.models.stack_summary import crossed_summary
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -30,8 +30,8 @@ from scarless.pair.rows import Training
 class CrossedClassifier(PairClassifier):
     """The cross-fitted half of `SAREMClassifier`; its parameters are that class's."""
 
-    classifier: Any
-    propensity_model: Any
+    estimator: Any
+    propensity_estimator: Any
     cross_fit: Any
     relax: bool
     C: float
@@ -88,8 +88,8 @@ class CrossedClassifier(PairClassifier):
                     print(f"SAREMClassifier: {what}", flush=True)
 
             crossed = cross_fit(
-                self.classifier,
-                self.propensity_model if self._e_columns.size else None,
+                self.estimator,
+                self.propensity_estimator if self._e_columns.size else None,
                 training,
                 self._f_columns,
                 self._e_columns,
@@ -103,7 +103,7 @@ class CrossedClassifier(PairClassifier):
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
         self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
-        self.classifiers_ = [model_of(model) for model in fit.models]
+        self.estimators_ = [model_of(model) for model in fit.models]
         self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
         self.history_ = {
             "log_likelihood": np.array(fit.log_likelihood) * self._judged,
@@ -143,4 +143,4 @@ class CrossedClassifier(PairClassifier):
         """
         if getattr(self, "_crossed", None) is None or not self.relax:
             return super().summary(level=level)
-        return crossed_summary(self, type(self.classifier).__name__, level)
+        return crossed_summary(self, type(self.estimator).__name__, level)

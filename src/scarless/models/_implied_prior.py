@@ -1,9 +1,11 @@
 """The class prior that known propensities imply by themselves, beside the one that a classifier found."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from scarless.checks.rows import row_totals
+from scarless.engines import Engine, Rows
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
@@ -47,12 +49,22 @@ def shares(s: Vector, e: Vector) -> Vector:
     return s / np.maximum(e, _SMALLEST)
 
 
-def implied_prior(s: Vector, e: Vector, w: Vector) -> ImpliedPrior:
-    """Return the class prior by propensities and labels alone."""
-    share, total = shares(s, e), float(w.sum())
-    part, near = w / total, np.minimum(share, _SQUARED)
-    variance = float(part @ (near - part @ near) ** 2)
-    return ImpliedPrior(float(part @ share), float(np.sqrt(variance / total)))
+def implied_prior(engine: Engine) -> ImpliedPrior:
+    """Return the class prior by propensities and labels alone. Rows: ``s``, ``e``, ``w``."""
+    weight = row_totals(engine).weight
+    mean, near = (float(each) for each in engine.total(_block_shares, weight))
+    variance = float(engine.total(_block_variance, weight, near)[0])
+    return ImpliedPrior(mean, float(np.sqrt(variance / weight)))
+
+
+def _block_shares(X: Any, rows: Rows, weight: float) -> tuple[Any, Any]:
+    share, part = shares(rows["s"], rows["e"]), rows["w"] / weight
+    return part @ share, part @ np.minimum(share, _SQUARED)
+
+
+def _block_variance(X: Any, rows: Rows, weight: float, mean: float) -> tuple[Any]:
+    near = np.minimum(shares(rows["s"], rows["e"]), _SQUARED)
+    return (rows["w"] / weight @ (near - mean) ** 2,)
 
 
 def warn_of_prior(found: float, implied: ImpliedPrior, labelled_share: float, name: str, *, model: str) -> None:

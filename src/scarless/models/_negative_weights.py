@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.pipelines import final_step, fit_weighted
+from scarless.engines import Engine, Rows
 from scarless.models._implied_prior import implied_prior, shares
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Array, Vector
 from scarless.outside.notices import warn_user
-from scarless.pair.learners import CopiesLearner, Learner, TreeLearner, fit_weighted
+from scarless.pair.learners import CopiesLearner, Learner, TreeLearner
+from scarless.pair.rows import engine_of
 
 _LARGEST_PRIOR = 0.999  # to which an implied class prior of 1 or more is lowered
 # Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
@@ -20,16 +22,34 @@ _FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monoton
 
 
 def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = None) -> Vector:
-    """Return ``s/e``, scaled down where it would mean more positives than rows.
+    """Return ``s/e`` of rows in memory, scaled down where it would mean more positives than rows.
+
+    Trees by regression have a minimum whatever their targets, so their shares are left alone.
+    """
+    if isinstance(learner, TreeLearner):
+        return shares(s, e)
+    return shares(s, e) * _possible_part(engine_of(np.empty((s.size, 0)), s=s, e=e, w=w))
+
+
+def with_shares(engine: Engine) -> Engine:
+    """Return rows whose targets ``t`` are ``s/e``, scaled down where that would mean more positives than rows."""
+    return engine.derive(_targets, _possible_part(engine), keep=True)
+
+
+def _targets(X: Any, rows: Rows, part: float) -> dict[str, Any]:
+    return {"t": shares(rows["s"], rows["e"]) * part}
+
+
+def _possible_part(engine: Engine) -> float:
+    """Return by what shares are to be multiplied.
 
     The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
     of ``s/e``, its estimate of the class prior, is below 1. (With a penalty on all other coefficients that is also
-    enough.) Trees by regression always have a minimum, so their shares are left alone.
+    enough.)
     """
-    share = shares(s, e)
-    prior = implied_prior(s, e, w).mean
-    if prior < 1.0 or isinstance(learner, TreeLearner):
-        return share
+    prior = implied_prior(engine).mean
+    if prior < 1.0:
+        return 1.0
     warn_user(
         f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
         "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
@@ -37,7 +57,7 @@ def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = N
         "chance: with propensities that are too low it calls nearly all rows positive too.",
         ConvergenceWarning,
     )
-    return share * _LARGEST_PRIOR / prior
+    return _LARGEST_PRIOR / prior
 
 
 def refuse_unless_negative_weights(learner: Learner) -> None:
@@ -87,7 +107,7 @@ def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
     return place, y, weight
 
 
-def _probe(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> Vector:
+def _probe(estimator: Any, X: Any, y: Array, weight: Vector) -> Vector:
     model = clone(estimator)
     known = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in _FREE.items() if name in known})

@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.engines.units import Units
 from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
 from scarless.models.uncertainty import InferenceMixin
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
@@ -126,13 +126,12 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "gain": np.array([at.gain for at in fit.solution.history]),
             "step": np.array([at.step for at in fit.solution.history]),
         }
-        w = problem.w
         inference = pair_inference(problem, beta_f, fit.e, information=fit.information, sums=None if refitted else sums)
         self._levels = ()
         self._warn_of_units(problem.engine.units)
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
-        self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, w)
+        self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
 
     def _warn_of_units(self, units: Units | None) -> None:
         """Warn that errors were computed from columns that a solver had to centre and scale."""
@@ -149,8 +148,8 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             UserWarning,
         )
 
-    def _store_summary(self, log_likelihood: float, positives: float, labelled: float, w: Vector) -> None:
+    def _store_summary(self, log_likelihood: float, positives: float, labelled: float, weight: float) -> None:
         self.log_likelihood_ = log_likelihood
         self.label_frequency_ = labelled / positives
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        self.class_prior_ = positives / float(w.sum())
+        self.class_prior_ = positives / weight

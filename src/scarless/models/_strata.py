@@ -9,13 +9,13 @@ from sklearn.base import clone
 
 from scarless.checks.tables import take_rows
 from scarless.label_frequency.names import fit_label_frequency
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Array, Vector
 
 Codes = NDArray[np.int64]
 _NOT_A_VALUE = ("None", "nan", "NaT", "<NA>")  # how missing values look as text
 
 
-def comparable(values: NDArray[Any], name: str) -> NDArray[Any]:
+def comparable(values: Array, name: str) -> Array:
     """Return one attribute as floats or, where it holds other things than numbers, as text; nothing may be missing."""
     held = np.asarray(values.tolist()) if values.dtype.kind == "O" else values
     if held.dtype.kind in "fiub":
@@ -36,10 +36,10 @@ def comparable(values: NDArray[Any], name: str) -> NDArray[Any]:
 class Combinations(NamedTuple):
     """The combinations of values that occur in some columns, numbered in sorted order."""
 
-    levels: list[NDArray[Any]]  # per column, its values, sorted
+    levels: list[Array]  # per column, its values, sorted
     keys: list[Codes]  # per column, number of the combination so far and place among the levels, as one number
 
-    def find(self, columns: list[NDArray[Any]], n_rows: int) -> Codes:
+    def find(self, columns: list[Array], n_rows: int) -> Codes:
         """Return the number of each row's combination, -1 where it is not among them."""
         code, known = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows, dtype=bool)
         for levels, keys, column in zip(self.levels, self.keys, columns, strict=True):
@@ -52,7 +52,7 @@ class Combinations(NamedTuple):
         return np.where(known, code, -1)
 
 
-def combine(columns: list[NDArray[Any]], n_rows: int) -> tuple[Combinations, Codes]:
+def combine(columns: list[Array], n_rows: int) -> tuple[Combinations, Codes]:
     """Return the combinations that occur, and the number of each row's."""
     code, found = np.zeros(n_rows, dtype=np.int64), Combinations([], [])
     for column in columns:
@@ -103,7 +103,7 @@ def _collect(notices: dict[type[Warning], dict[int | None, str]], stratum: int |
         notices.setdefault(notice.category, {}).setdefault(stratum, str(notice.message))
 
 
-def _place(ordered: NDArray[Any], values: NDArray[Any]) -> tuple[Codes, NDArray[np.bool_]]:
+def _place(ordered: Array, values: Array) -> tuple[Codes, NDArray[np.bool_]]:
     """Return where each value stands in an ordered array, and whether it is there at all."""
     place = np.minimum(np.searchsorted(ordered, values), ordered.size - 1)
     return place, ordered[place] == values

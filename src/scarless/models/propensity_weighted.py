@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -11,19 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_jobs
 from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import LabelledRows, row_totals
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_propensity
+from scarless.engines import Engine, Rows, attach
 from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
 from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
-from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
-from scarless.numerics.arrays import Vector
+from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.pair.em import em_known_propensity
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.learners import TreeLearner, as_learner, check_weighted_classifier
-from scarless.pair.logistic import fit_known_propensity, fit_targets
-from scarless.pair.rows import Training, all_columns, engine_of
+from scarless.pair.logistic import fit_known_propensity, fit_targets, with_probability
+from scarless.pair.rows import Training, all_columns, engine_of, labelled_rows
 
 
 class CrossedLearner:
@@ -44,22 +45,35 @@ class CrossedLearner:
 class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     """The fit that all classifiers with a given propensity share."""
 
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
+        """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
+        if self.estimator is None:
+            return self._check_rows(X, y, sample_weight)
+        return self._check_training(X, y, sample_weight)
+
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         if self.estimator is not None:
             check_weighted_classifier(self.estimator, "estimator")
         return super()._check_training(X, y, sample_weight)
 
-    def _fit_known(self, training: Training, e: Vector, method: str) -> None:
-        if self.estimator is None:
-            self._fit_logistic(training, e, method)
+    def _fit_known(self, read: LabelledRows | Training, e: float | Vector, method: str) -> None:
+        """Fit with known propensities, one for each row or one for all."""
+        if isinstance(read, Training) and self.estimator is None:
+            read = labelled_rows(read, self._coding)
+        if isinstance(read, LabelledRows):
+            rows = read.engine.derive(_constant, e) if isinstance(e, float) else attach(read.engine, e=e)
+            rows = self._fit_logistic(rows, read.totals.weight, method)
         else:
-            self._fit_estimator(training, e, method)
-        X, s, w = training
-        p = self._training_probability(X)
-        self.label_frequency_ = float(w @ (p * e)) / float(w @ p)
-        self.class_prior_ = float(w @ p) / float(w.sum())
+            vector = np.full(read.s.size, e) if isinstance(e, float) else e
+            self._fit_estimator(read, vector, method)
+            p = self._held_out if isinstance(self._learner, CrossedLearner) else self._learner.probability(read.X)
+            rows = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p)
+        totals, implied = row_totals(rows), implied_prior(rows)
+        positives, labelled = rows.total(_block_positives)
+        self.label_frequency_ = float(labelled / positives)
+        self.class_prior_ = float(positives) / totals.weight
         if self._corrects:
-            self._warn_of_prior(implied_prior(s, e, w), float(w @ s) / float(w.sum()), method)
+            self._warn_of_prior(implied, totals.labelled_share, method)
 
     def _warn_of_prior(self, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
         learner = None if self.estimator is None else self._learner
@@ -70,26 +84,18 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
             model = "logistic" if learner is None else "crossed"
         warn_of_prior(self.class_prior_, implied, labelled_share, type(self).__name__, model=model)
 
-    def _training_probability(self, X: Any) -> Vector:
-        """Return the training rows' probabilities; of a cross-fit, by models that have not seen them."""
-        if self.estimator is None:
-            return self._checked_probability(X)
-        if isinstance(self._learner, CrossedLearner):
-            return self._held_out
-        return self._learner.probability(X)
-
-    def _fit_logistic(self, training: Training, e: Vector, method: str) -> None:
-        X, s, w = training
-        engine, design = engine_of(X), all_columns(X)
-        tol = 1e-8 if self.tol is None else self.tol
+    def _fit_logistic(self, rows: Engine, weight: float, method: str) -> Engine:
+        """Fit the logistic model; return the rows with their probability ``f``."""
+        design, tol = all_columns(rows), 1e-8 if self.tol is None else self.tol
         options: dict[str, Any] = {"C": self.C, "tol": tol, "max_iter": self.max_iter}
         if method == "risk":
-            solution = fit_targets(engine, design, possible_shares(s, e, w), w, **options)
+            solution = fit_targets(with_shares(rows), design, **options)
         else:
-            solution = fit_known_propensity(engine, design, s, e, w, **options)
-        warn_unless_converged(solution, type(self).__name__, total_weight=w.sum(), tol=tol)
+            solution = fit_known_propensity(rows, design, **options)
+        warn_unless_converged(solution, type(self).__name__, total_weight=weight, tol=tol)
         self._store_linear(solution.parameters, design)
         self.n_iter_ = solution.n_iter
+        return with_probability(rows, design, solution.parameters, "f")
 
     def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
@@ -139,6 +145,15 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         if hasattr(self, "coef_"):
             return self._linear_probability(X)
         return self._learner.probability(check_foreign_table(self, X, inner=self._reader, reset=False))
+
+
+def _constant(X: Any, rows: Rows, e: float) -> dict[str, Any]:
+    return {"e": np.full(rows.size, e)}
+
+
+def _block_positives(X: Any, rows: Rows) -> tuple[Any, Any]:
+    positives = rows["w"] * rows["f"]
+    return positives.sum(), positives @ rows["e"]
 
 
 class PropensityWeightedClassifier(KnownPropensityClassifier):
@@ -274,7 +289,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         check_solver_options(self)
         refuse_odd_cv(self.cross_fit, "cross_fit")
         check_jobs(self.n_jobs)
-        training = self._check_training(X, y, sample_weight)
+        read = self._read(X, y, sample_weight)
         if propensity is None:
             warn_user(
                 "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
@@ -282,9 +297,9 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 UserWarning,
             )
             propensity = 1.0
-        e = check_propensity(propensity, n_rows=training.s.size)
+        e = check_propensity(propensity, n_rows=read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size)
         warn_of_row_order(X, propensity=propensity)
-        self._fit_known(training, e, method)
+        self._fit_known(read, e, method)
         return self
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:

@@ -4,19 +4,20 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
+from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
 from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights
+from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -26,9 +27,9 @@ from scarless.pair.em import EMStep, em
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
-from scarless.pair.logistic import fit_targets, predict
+from scarless.pair.logistic import fit_targets, with_probability
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import Training, engine_of
+from scarless.pair.rows import Training
 from scarless.pair.starts import check_starts, make_starts
 
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
@@ -49,12 +50,12 @@ class SAREMClassifier(CrossedClassifier):
 
     Parameters
     ----------
-    classifier : scikit-learn classifier, optional
+    estimator : scikit-learn classifier, optional
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
         cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
         XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
         number of rounds as a limit; all others are fitted by expectation maximisation.
-    propensity_model : scikit-learn classifier, optional
+    propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : column selector or "all", optional
         What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
@@ -74,7 +75,7 @@ class SAREMClassifier(CrossedClassifier):
         it, and with the published code's version, which drops rows of negative weight: splice 0.123, 0.148, 0.183;
         breast cancer 0.045, 0.065, 0.103; image segmentation 0.074, 0.074, 0.125; mushroom 0.096, 0.095, 0.123.
     cross_fit : int, splitter, list of pairs or None, default=5
-        With a `classifier` of your own: folds. A classifier that has seen a row's label reproduces it, EM then finds
+        With a `estimator` of your own: folds. A classifier that has seen a row's label reproduces it, EM then finds
         that every positive is labelled, and its start is its answer; so each row's class is judged by models that were
         fitted without its fold. A number: each fold has the same share of labelled rows, and equal rows are in one
         fold; for groups, ``list(GroupKFold().split(X, s, groups))``. Predictions are the mean of the folds' models.
@@ -130,18 +131,18 @@ class SAREMClassifier(CrossedClassifier):
     classes_ : array of shape (2,)
         The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
-        The logistic classifier; 0 for columns that it does not see. Absent where `classifier` is given.
+        The logistic classifier; 0 for columns that it does not see. Absent where `estimator` is given.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
-        The logistic propensity model. Absent where `propensity_model` is given.
-    classifiers_ : list
+        The logistic propensity model. Absent where `propensity_estimator` is given.
+    estimators_ : list
         Of a cross-fit: one fitted model for each fold.
     relaxation_ : Relaxation
         Of a relaxed cross-fit: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior
         is.
     feature_importances_ : array
         Of a cross-fit whose models have them: their mean over folds, with sum 1.
-    classifier_, propensity_model_ : fitted estimators
-        Without cross-fit, where `classifier` and `propensity_model` are given. Trees and forests by Gini's index and
+    estimator_, propensity_estimator_ : fitted estimators
+        Without cross-fit, where `estimator` and `propensity_estimator` are given. Trees and forests by Gini's index and
         LightGBM fit posteriors as real-valued targets; these are then the regressors that do so.
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
@@ -162,7 +163,7 @@ class SAREMClassifier(CrossedClassifier):
         Where both models see the same attributes under different penalties, optima with classifier and propensity
         model exchanged are among them, with `exchanged` True, and are never taken.
     selection_ : Selection
-        Newton only: which of them was taken (`basin`) and why (`reason`).
+        Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
         Newton only: what another start was seen to lead to, where the paper's is the only one and led clearly lower.
     n_features_in_ : int
@@ -209,8 +210,8 @@ class SAREMClassifier(CrossedClassifier):
 
     def __init__(
         self,
-        classifier: Any = None,
-        propensity_model: Any = None,
+        estimator: Any = None,
+        propensity_estimator: Any = None,
         *,
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
@@ -232,8 +233,8 @@ class SAREMClassifier(CrossedClassifier):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.classifier = classifier
-        self.propensity_model = propensity_model
+        self.estimator = estimator
+        self.propensity_estimator = propensity_estimator
         self.propensity_attributes = propensity_attributes
         self.classification_attributes = classification_attributes
         self.solver = solver
@@ -272,20 +273,27 @@ class SAREMClassifier(CrossedClassifier):
         self
         """
         solver = self._check_parameters()
-        training = self._check_training(X, y, sample_weight)
-        self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
-        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        if type(self.classifier) is type(self.propensity_model) and not means_all(self.propensity_attributes):
-            f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
-            warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
-        self._crossed = None
         if solver == "newton":
-            self._fit_newton(training)
-        elif solver == "cross-fit":
+            self._fit_on(self._check_rows(X, y, sample_weight), X)
+            return self
+        training = self._check_training(X, y, sample_weight)
+        self._choose_columns(X)
+        if solver == "cross-fit":
             self._fit_crossed(training)
         else:
             self._fit_em(training)
         return self
+
+    def _choose_columns(self, X: Any) -> None:
+        self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
+            f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
+            warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
+        self._crossed = None
+
+    def _lives_in_engine(self) -> bool:
+        return self._check_parameters() == "newton"
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
@@ -329,11 +337,11 @@ class SAREMClassifier(CrossedClassifier):
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
-        return self.propensity_model if self.classifier is None else self.classifier
+        return self.propensity_estimator if self.estimator is None else self.estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.propensity_attributes is not None and self.propensity_model is None:
+        if self.propensity_attributes is not None and self.propensity_estimator is None:
             tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
@@ -344,18 +352,18 @@ class SAREMClassifier(CrossedClassifier):
         check_positive(self.slope_tol, "slope_tol")
         if not isinstance(self.window, int | np.integer) or self.window < 2:
             raise ValueError(f"window must be a whole number of at least 2, to have a slope; got {self.window!r}.")
-        if self.propensity_model is not None and self.propensity_attributes is None:
+        if self.propensity_estimator is not None and self.propensity_attributes is None:
             raise ValueError(
-                "propensity_model is given but propensity_attributes is not, which means a constant propensity. "
+                "propensity_estimator is given but propensity_attributes is not, which means a constant propensity. "
                 "Name the attributes that the labelling depends on, or use slice(None) for all."
             )
-        for name in ("classifier", "propensity_model"):
+        for name in ("estimator", "propensity_estimator"):
             if getattr(self, name) is not None:
                 check_weighted_classifier(getattr(self, name), name)
-        logistic = self.classifier is None and self.propensity_model is None
+        logistic = self.estimator is None and self.propensity_estimator is None
         if solver == "newton" and not logistic:
             raise ValueError(
-                "solver='newton' is for two logistic models; with a classifier or propensity_model of your own "
+                "solver='newton' is for two logistic models; with an estimator or propensity_estimator of your own "
                 "use solver='em' or 'auto'."
             )
         self._check_cross_fit()
@@ -381,20 +389,20 @@ class SAREMClassifier(CrossedClassifier):
                 f"over rows; give one between {_NEAREST_PRIOR:g} and 1 - {_NEAREST_PRIOR:g}."
             )
 
-    def _fit_newton(self, training: Training) -> None:
-        X, s, w = training
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        self._choose_columns(X)
         tol = 1e-10 if self.tol is None else self.tol
-        engine = engine_of(X)
         f, e = Design.of(self._f_columns), Design.of(self._e_columns)
-        problem = PairProblem(engine, s, w, f, e, self.C, self.propensity_C).with_audits(self._audits(0.0))
+        problem = PairProblem(rows.engine, rows.totals, f, e, self.C, self.propensity_C)
+        problem = problem.with_audits(self._audits(0.0))
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         progress = _print_climb if self.verbose else None
         climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
-        _, fit, sums = climbs[self.selection_.basin]
-        warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=w.sum(), tol=tol)
-        self._look_elsewhere(problem, climbs[self.selection_.basin])
+        _, fit, sums = climbs[self.selection_.index]
+        warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=problem.weight, tol=tol)
+        self._look_elsewhere(problem, climbs[self.selection_.index])
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
         self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None, sums)
@@ -413,7 +421,7 @@ class SAREMClassifier(CrossedClassifier):
         higher = getattr(self, "higher_basin_", None)
         if higher is None:
             return ""
-        told = told_of(higher, self.basins_[self.selection_.basin])
+        told = told_of(higher, self.basins_[self.selection_.index])
         return told[0].upper() + told[1:]
 
     def _remarks(self) -> list[str]:
@@ -421,21 +429,20 @@ class SAREMClassifier(CrossedClassifier):
         return [*([told] if told else []), *super()._remarks()]
 
     def _refit_classifier(self, problem: PairProblem, fit: PairFit, tol: float) -> Vector:
-        engine, s, w = problem.engine, problem.s, problem.w
-        share = possible_shares(s, predict(engine, problem.e, fit.e), w)
-        solution = fit_targets(engine, problem.f, share, w, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
-        warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=w.sum(), tol=tol)
+        engine = with_shares(with_probability(problem.engine, problem.e, fit.e, "e"))
+        solution = fit_targets(engine, problem.f, C=self.C, tol=tol, max_iter=self.max_iter, start=fit.f)
+        warn_unless_converged(solution, "SAREMClassifier's refit", total_weight=problem.weight, tol=tol)
         return solution.parameters
 
     def _fit_em(self, training: Training) -> None:
         X, s, w = training
         tol = 1e-4 if self.tol is None else self.tol
-        f = as_learner(self.classifier, name="classifier", C=self.C)
+        f = as_learner(self.estimator, name="estimator", C=self.C)
         if self.refit:
             refuse_unless_negative_weights(f)
         e: Learner = ConstantLearner()
         if self._e_columns.size:
-            e = as_learner(self.propensity_model, name="propensity_model", C=self.propensity_C)
+            e = as_learner(self.propensity_estimator, name="propensity_estimator", C=self.propensity_C)
         X_f, X_e = self._seen_by(f, X, self._f_columns), self._seen_by(e, X, self._e_columns)
         result = em(
             X_f,
@@ -468,8 +475,8 @@ class SAREMClassifier(CrossedClassifier):
         # A table that a model of the user's reads may hold text: then only the learners know how to read it.
         self._f_learner, self._e_learner = (None, None) if self._inner() is None else (f, e)
         self._inference = None
-        self._store_learner(f, self._f_columns, "", "classifier_")
-        self._store_learner(e, self._e_columns, "propensity_", "propensity_model_")
+        self._store_learner(f, self._f_columns, "", "estimator_")
+        self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
         self.n_iter_ = len(result.history) - 1
         self.converged_ = result.converged
         self.history_ = {
@@ -477,7 +484,7 @@ class SAREMClassifier(CrossedClassifier):
             "slope": np.array([step.slope for step in result.history]),
         }
         log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
-        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), w)
+        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), float(w.sum()))
 
     def _store_learner(self, learner: Learner, columns: NDArray[np.intp], prefix: str, name: str) -> None:
         if isinstance(learner, LogisticLearner) and learner.beta is not None:

@@ -4,25 +4,23 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
 
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
+from scarless.checks.rows import LabelledRows
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
 from scarless.models._pair import PairClassifier, means_all
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
-from scarless.pair.crossed import counted
-from scarless.pair.folds import Fold, check_folds
+from scarless.pair.folded import FoldedRows, fold_rows
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
-from scarless.pair.rows import Training, engine_of
 
 # Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
 _PATH_TOL = 1e-8
@@ -112,8 +110,9 @@ class SAREMClassifierCV(PairClassifier):
         Its parameters.
     best_score_ : float
         Its mean held-out log-likelihood.
-    selection_ : CVSelection
-        Why: ``selection_.reason``; and ``selection_.class_priors``, the lowest and highest of what was chosen.
+    selection_ : Selection
+        Which rows of ``cv_results_`` were chosen, and why: ``selection_.reason``; ``selection_.class_priors`` are the
+        lowest and highest of what was chosen.
     class_prior_, label_frequency_ : float
         Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
     coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_, \
@@ -125,7 +124,9 @@ classes_, n_features_in_, feature_names_in_
     SAREMClassifier : One pair of penalties.
     scarless.diagnostics.SelectionPathDisplay : A picture of the candidates.
 
-    Notes ----- ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
+    Notes
+    -----
+    ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
     Standard errors of coefficients do not know of the choice: they are those of two logistic models at the relaxed
     coefficients, with the penalty that these bear (`C` times the square of the slope), direction included.
     `scarless.diagnostics.bootstrap_intervals` repeats everything on every resample, which takes as many searches.
@@ -206,8 +207,16 @@ classes_, n_features_in_, feature_names_in_
         self
         """
         grid = self._check_parameters()
-        everything = self._check_training(X, y, sample_weight)
-        training = counted(everything)
+        self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
+        return self
+
+    def _lives_in_engine(self) -> bool:
+        return True
+
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        self._fit_grid(rows, X, self._check_parameters())
+
+    def _fit_grid(self, rows: LabelledRows, X: Any, grid: Grid) -> None:
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = check_attribute_sets(
             self.attribute_sets,
@@ -218,28 +227,23 @@ classes_, n_features_in_, feature_names_in_
         if not means_all(self.propensity_attributes):
             for columns in sets.values():
                 warn_if_exchangeable(Design.of(columns), Design.of(e_columns), type(self).__name__)
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
-        paths = self._paths(training, list(sets.values()), e_columns)
+        folded = fold_rows(self.cv, rows, self.random_state, name="cv")
+        paths = self._paths(rows, list(sets.values()), e_columns)
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
-            self._search(paths, grid, list(sets), training, folds)
-        return self
+            self._search(paths, grid, list(sets), folded)
 
-    def _search(self, paths: list[Path], grid: Grid, sets: list[str], training: Training, folds: list[Fold]) -> None:
+    def _search(self, paths: list[Path], grid: Grid, sets: list[str], folded: FoldedRows) -> None:
         """Fit in folds, judge, choose, and fit the choice."""
-        fits = self._fold_fits(paths, grid, training, folds)
+        fits = self._fold_fits(paths, grid, folded)
         judged = fits
         if self.relax:
             self._tell("relaxing the candidates")
-            judged = relax_candidates(fits, folds, training, paths[0].problem, self.imaginary_audits)
-        sums = [
-            held_out_sums(fit, training.X, training.s, training.weight, test)
-            for fit, (_, test) in zip(judged, folds, strict=True)
-        ]
-        tested = float(training.weight[np.unique(np.concatenate([test for _, test in folds]))].sum())
+            judged = relax_candidates(fits, folded, paths[0].problem, self.imaginary_audits)
+        sums, tested = held_out_sums(judged, folded), folded.tested_weight()
         self.cv_results_ = results_of(paths, grid, sums, sets, tested=tested, n_standard_errors=self.n_standard_errors)
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
         self.selection_ = select(self.cv_results_, combine=self.relax)
-        self._store_chosen(paths, grid, fits, folds, training)
+        self._store_chosen(paths, grid, fits, folded)
 
     def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
@@ -251,46 +255,43 @@ classes_, n_features_in_, feature_names_in_
             check_at_least_zero(getattr(self, name), name)
         return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
 
-    def _paths(self, training: Training, sets: list[NDArray[np.intp]], e_columns: NDArray[np.intp]) -> list[Path]:
+    def _paths(self, rows: LabelledRows, sets: list[Columns], e_columns: Columns) -> list[Path]:
         """Return what is to be walked: each set of attributes."""
-        engine, s, w = engine_of(training.X), training.s, training.weight
-        e, exchangeable = Design.of(e_columns), e_columns.size == training.X.shape[1]
-        audits = imagine_audits(engine, e, w, self.imaginary_audits, exchangeable=exchangeable)
-        problems = [PairProblem(engine, s, w, Design.of(columns), e, audits=audits) for columns in sets]
+        e, exchangeable = Design.of(e_columns), e_columns.size == rows.engine.n_columns
+        audits = imagine_audits(rows.engine, e, self.imaginary_audits, exchangeable=exchangeable)
+        problems = [PairProblem(rows.engine, rows.totals, Design.of(columns), e, audits=audits) for columns in sets]
         return [Path(i, problem) for i, problem in enumerate(problems)]
 
-    def _fold_fits(self, paths: list[Path], grid: Grid, training: Training, folds: list[Fold]) -> list[FoldFits]:
+    def _fold_fits(self, paths: list[Path], grid: Grid, folded: FoldedRows) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
-        n_candidates = len(paths) * len(grid.pairs())
+        n_candidates, n_folds = len(paths) * len(grid.pairs()), folded.n_folds
         jobs = (
-            delayed(fits_without)(paths, grid, training.X, train, tol=_PATH_TOL, max_iter=self.max_iter)
-            for train, _ in folds
+            delayed(fits_without)(paths, grid, folded.to_fit(fold), tol=_PATH_TOL, max_iter=self.max_iter)
+            for fold in range(n_folds)
         )
-        with progress_bar("cross-validation", len(folds), False if self.verbose else None) as advance:
+        with progress_bar("cross-validation", n_folds, False if self.verbose else None) as advance:
             fits = []
             for i, fit in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
-                self._tell(f"fold {i + 1} of {len(folds)}, {n_candidates} candidates")
+                self._tell(f"fold {i + 1} of {n_folds}, {n_candidates} candidates")
                 fits.append(fit)
                 advance()
         return fits
 
-    def _store_chosen(
-        self, paths: list[Path], grid: Grid, fits: list[FoldFits], folds: list[Fold], training: Training
-    ) -> None:
+    def _store_chosen(self, paths: list[Path], grid: Grid, fits: list[FoldFits], folded: FoldedRows) -> None:
         tol = 1e-10 if self.tol is None else self.tol
         members = []
         for candidate in self.selection_.members:
             number, place = divmod(candidate, len(grid.pairs()))
             C, propensity_C = grid.pairs()[place]
             fit = walk_to(paths[number], grid, C, propensity_C, tol=tol, max_iter=self.max_iter)
-            warn_unless_converged(fit.solution, type(self).__name__, total_weight=training.weight.sum(), tol=tol)
+            warn_unless_converged(fit.solution, type(self).__name__, total_weight=paths[number].problem.weight, tol=tol)
             members.append((paths[number].problem._replace(C=C, propensity_C=propensity_C), fit, candidate))
         self.best_index_ = self.selection_.index
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
         if self.relax:
-            chosen = combine(members, fits, folds, training, self.imaginary_audits, self.selection_.possible)
+            chosen = combine(members, fits, folded, self.imaginary_audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f.indices
             self._store_relaxed(chosen, [fit for _, fit, _ in members])
         else:

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,10 +13,10 @@ from scarless.checks.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models._stack_summary import MemberSummary, StackSummary
-from scarless.models._summary import few_labels_remarks
+from scarless.models.stack_summary import MemberSummary, StackSummary
+from scarless.models.summary import few_labels_remarks
 from scarless.models.uncertainty import attribute_names
-from scarless.numerics.arrays import Columns, Vector
+from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
@@ -260,11 +259,12 @@ class SARStackingClassifier(PairClassifier):
         X, s, w = training
         held = held_out(w, folds)
         u = logit_of(np.mean([member.f for member in self.members_], axis=0))
-        engine, design = engine_of(numeric_columns(X, self._e_columns)), Design.of(np.arange(self._e_columns.size))
+        engine = engine_of(numeric_columns(X, self._e_columns), s=s, w=held, u=u)
         hold = None
         if self._e_columns.size == self.n_features_in_:
             hold = np.mean([member.relaxation.e for member in self.members_], axis=0)
-        found = relax(engine, design, u, s, held, audits=self.imaginary_audits, hold=hold)
+        design = Design.of(np.arange(self._e_columns.size))
+        found = relax(engine, design, audits=self.imaginary_audits, hold=hold)
         self.relaxation_ = found
         self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)

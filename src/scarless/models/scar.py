@@ -4,19 +4,20 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
+from scarless.checks.rows import LabelledRows
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged
 from scarless.models.propensity_weighted import KnownPropensityClassifier
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import all_columns, engine_of
+from scarless.pair.rows import Training, all_columns, in_memory
 
 
 class SCARClassifier(KnownPropensityClassifier):
@@ -135,15 +136,16 @@ class SCARClassifier(KnownPropensityClassifier):
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
         frequency = self._check_label_frequency()
-        training = self._check_training(X, y, sample_weight)
-        if frequency is None:
-            self._fit_jointly(*training)
+        read = self._read(X, y, sample_weight)
+        if isinstance(read, LabelledRows) and frequency is None:
+            self._fit_jointly(read)
             return self
         if not isinstance(frequency, float):
+            refuse_own_engine(X, "An estimator of the label frequency")
             self.label_frequency_estimator_ = frequency
-            weight = None if sample_weight is None else training.weight
-            frequency = fit_label_frequency(frequency, X, training.s, weight)
-        self._fit_known(training, np.full(training.s.size, frequency), method)
+            s, w = read[1:] if isinstance(read, Training) else (in_memory(read.engine, name) for name in ("s", "w"))
+            frequency = fit_label_frequency(frequency, X, s, None if sample_weight is None else w)
+        self._fit_known(read, frequency, method)
         self.label_frequency_ = frequency
         return self
 
@@ -159,16 +161,16 @@ class SCARClassifier(KnownPropensityClassifier):
         narrow_tags(tags, self.label_frequency)
         return tags
 
-    def _fit_jointly(self, X: Any, s: Vector, w: Vector) -> None:
-        f, tol = all_columns(X), 1e-8 if self.tol is None else self.tol
-        problem = PairProblem(engine_of(X), s, w, f, Design.of(np.arange(0)), self.C)
+    def _fit_jointly(self, rows: LabelledRows) -> None:
+        f, tol = all_columns(rows.engine), 1e-8 if self.tol is None else self.tol
+        problem = PairProblem(rows.engine, rows.totals, f, Design.of(np.arange(0)), self.C)
         fit = fit_pair(problem, None, FitOptions(tol, self.max_iter))
-        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=w.sum(), tol=tol)
+        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=problem.weight, tol=tol)
         self._store_linear(fit.f, f)
         self.n_iter_ = fit.solution.n_iter
         self.label_frequency_ = float(expit(fit.e[0]))
         warn_if_all_labelled(self.label_frequency_, "SCARClassifier")
-        self.class_prior_ = float(w @ self._checked_probability(X)) / float(w.sum())
+        self.class_prior_ = float(problem.sums(fit.f, fit.e).positives) / problem.weight
 
     def predict_propensity(self, X: Any) -> Vector:
         """Return the label frequency for every row.
@@ -278,6 +280,5 @@ class NaiveClassifier(KnownPropensityClassifier):
         self
         """
         check_solver_options(self)
-        training = self._check_training(X, y, sample_weight)
-        self._fit_known(training, np.ones(training.s.size), "risk")
+        self._fit_known(self._read(X, y, sample_weight), 1.0, "risk")
         return self

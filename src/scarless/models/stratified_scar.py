@@ -4,7 +4,7 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import select_columns
@@ -20,7 +20,7 @@ from scarless.labelling.attributes import columns_at
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training
 
@@ -183,7 +183,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         self._fit_known(training, self._propensity_of(values, training.s.size), method)
         return self
 
-    def _fit_strata(self, training: Training, values: list[NDArray[Any]], prototype: Any, *, weighted: bool) -> None:
+    def _fit_strata(self, training: Training, values: list[Array], prototype: Any, *, weighted: bool) -> None:
         table, s, w = training
         self._combinations, code = combine(values, s.size)
         n_rows, n_labelled = np.bincount(code, w), np.bincount(code, w * s)
@@ -283,11 +283,11 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         names = getattr(self, "feature_names_in_", None)
         return f"column {column}" if names is None else str(names[column])
 
-    def _stratum_values(self, X: Any) -> list[NDArray[Any]]:
+    def _stratum_values(self, X: Any) -> list[Array]:
         columns = columns_at(X, self._columns.tolist())
         return [comparable(values, self._name(j)) for values, j in zip(columns, self._columns, strict=True)]
 
-    def _propensity_of(self, values: list[NDArray[Any]], n_rows: int) -> Vector:
+    def _propensity_of(self, values: list[Array], n_rows: int) -> Vector:
         for column, levels, j in zip(values, self._combinations.levels, self._columns, strict=True):
             if (column.dtype.kind == "U") != (levels.dtype.kind == "U"):
                 was, is_now = ("numbers", "text") if column.dtype.kind == "U" else ("text", "numbers")
@@ -320,7 +320,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
                 category,
             )
 
-    def _warn_of_fallback(self, n_rows: NDArray[Any], fell_back: NDArray[np.bool_]) -> None:
+    def _warn_of_fallback(self, n_rows: Array, fell_back: NDArray[np.bool_]) -> None:
         share = n_rows[fell_back].sum() / n_rows.sum()
         if share > 0.5:
             warn_user(
@@ -332,7 +332,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
                 UserWarning,
             )
 
-    def _warn_of_no_labels(self, n_rows: NDArray[Any], n_labelled: NDArray[Any]) -> None:
+    def _warn_of_no_labels(self, n_rows: Array, n_labelled: Array) -> None:
         bare = np.flatnonzero((n_rows >= self.min_rows) & (n_labelled == 0))
         if bare.size:
             warn_user(

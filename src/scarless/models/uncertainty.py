@@ -3,14 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
-from scarless.checks.tables import check_table
-from scarless.models._summary import Block, Summary, collinear_remarks, few_labels_remarks
-from scarless.numerics.arrays import Vector
+from scarless.checks.rows import check_rows
+from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
+from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
 from scarless.pair.inference import PairInference
@@ -214,7 +213,7 @@ class InferenceMixin:
     def _row_intervals(self, X: Any, level: float, *, propensity: bool) -> Vector:
         inference = self._known_inference()
         level = check_share(level, "level")
-        return inference.row_intervals(check_table(self, X, reset=False), level, propensity=propensity)
+        return inference.row_intervals(check_rows(self, X), level, propensity=propensity)
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
@@ -271,8 +270,8 @@ def known_inference(model: Any) -> PairInference:
     if inference is None:
         raise ValueError(
             f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
-            "models at its maximum (classifier=None, propensity_model=None, solver='newton', refit=False). For other "
-            "fits use scarless.diagnostics.bootstrap_intervals."
+            "models at its maximum (estimator=None, propensity_estimator=None, solver='newton', refit=False). For "
+            "other fits use scarless.diagnostics.bootstrap_intervals."
         )
     inference.needed_information()
     return inference
@@ -293,7 +292,7 @@ def refuse_wrapped(model: Any) -> None:
         )
 
 
-def attribute_names(model: Any) -> NDArray[Any]:
+def attribute_names(model: Any) -> Array:
     """Return the names of the columns that a fitted model saw: those of the data frame, or x0, x1, ..."""
     names = getattr(model, "feature_names_in_", None)
     return np.array([f"x{j}" for j in range(model.n_features_in_)] if names is None else names, dtype=object)

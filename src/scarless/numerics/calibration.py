@@ -9,22 +9,21 @@ independent labels.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from scarless.numerics.risk import Array
+from scarless.numerics.arrays import Integers, Vector
 
-Bins = NDArray[np.intp]
+Bins = Integers
 
 
 class BinnedRows(NamedTuple):
     """Rows by bin: how many, what was predicted, what came, and how the latter varies if the predictions are right."""
 
-    n: Array
-    predicted: Array  # mean of f
-    observed: Array  # mean of s/e
-    variance: Array  # of the observed mean, if f and e are right
-    inflation: Array  # mean of 1/e over the positives
+    n: Vector
+    predicted: Vector  # mean of f
+    observed: Vector  # mean of s/e
+    variance: Vector  # of the observed mean, if f and e are right
+    inflation: Vector  # mean of 1/e over the positives
 
 
 class ChiSquare(NamedTuple):
@@ -36,7 +35,7 @@ class ChiSquare(NamedTuple):
     p_value: float
 
 
-def equal_counts(values: Array, n_bins: int, w: Array | None = None) -> Bins:
+def equal_counts(values: Vector, n_bins: int, w: Vector | None = None) -> Bins:
     """Number the rows' bins, of about equal counts; equal values stay together, empty bins have no number.
 
     Counts are sums of the weights `w`, where these are given.
@@ -51,7 +50,7 @@ def equal_counts(values: Array, n_bins: int, w: Array | None = None) -> Bins:
     return _numbered(np.searchsorted(edges, values, side="right"))
 
 
-def equal_widths(values: Array, n_bins: int) -> Bins:
+def equal_widths(values: Vector, n_bins: int) -> Bins:
     """Number the rows' bins, of equal width from the lowest value to the highest; empty bins have no number.
 
     Examples
@@ -63,7 +62,7 @@ def equal_widths(values: Array, n_bins: int) -> Bins:
     return _numbered(np.searchsorted(edges, values, side="right"))
 
 
-def _weighted_quantile(values: Array, shares: Array, w: Array) -> Array:
+def _weighted_quantile(values: Vector, shares: Vector, w: Vector) -> Vector:
     """Return what ``np.quantile`` gives of rows copied `w` times, and the like where weights are no whole numbers."""
     order = np.argsort(values, kind="stable")
     unit = max(min(1.0, float(w.min())), 1e-12 * float(w.sum()))  # between neighbours, copies being one apart
@@ -81,7 +80,7 @@ def _numbered(bins: Bins) -> Bins:
     return np.unique(bins, return_inverse=True)[1].reshape(-1)
 
 
-def binned(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None) -> BinnedRows:
+def binned(f: Vector, e: Vector, s: Vector, bins: Bins, w: Vector | None = None) -> BinnedRows:
     r"""Sum up each bin: :math:`n=\sum w`, means of :math:`f` and :math:`s/e`, :math:`\frac{1}{n^2}\sum w f(1-fe)/e`.
 
     The mean of :math:`1/e` over positives is taken once as the model has it, :math:`\sum (f/e) / \sum f`, and once as
@@ -107,7 +106,7 @@ def binned(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None) -> 
     return BinnedRows(n, total_f / n, observed, variance, np.maximum(by_model, by_labels))
 
 
-def score_interval(rows: BinnedRows, z: float) -> tuple[Array, Array]:
+def score_interval(rows: BinnedRows, z: float) -> tuple[Vector, Vector]:
     r"""Return the shares :math:`p` of positives that the observed mean does not speak against.
 
     All :math:`p` with :math:`(\bar h - p)^2 \le z^2\,p(v - p)/n`, where :math:`\bar h` is the mean of :math:`s/e`, and
@@ -144,7 +143,9 @@ def calibration_error(rows: BinnedRows) -> tuple[float, float]:
     return float(share @ np.abs(rows.observed - rows.predicted)), float(share @ np.sqrt(2.0 * rows.variance / np.pi))
 
 
-def chi_square(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None, *, at_least: float = 1.0) -> ChiSquare:
+def chi_square(
+    f: Vector, e: Vector, s: Vector, bins: Bins, w: Vector | None = None, *, at_least: float = 1.0
+) -> ChiSquare:
     r"""Test that :math:`s \sim \mathrm{Bernoulli}(fe)`, on rows that `f` and `e` were not fitted on.
 
     .. math:: \sum_b \frac{\bigl(\sum_{i \in b} w_i (s_i/e_i - f_i)\bigr)^2}{\sum_{i \in b} w_i f_i (1 - f_i e_i)/e_i}
@@ -185,7 +186,7 @@ def chi_square(f: Array, e: Array, s: Array, bins: Bins, w: Array | None = None,
     return ChiSquare(statistic, freedom, spread, p_value)
 
 
-def _join(labelled: Array, n: Array, at_least: float) -> Bins:
+def _join(labelled: Vector, n: Vector, at_least: float) -> Bins:
     """Number groups of neighbouring bins that each expect enough labelled and unlabelled rows."""
     group = np.zeros(n.size, dtype=np.intp)
     current, sums = 0, np.zeros(2)
@@ -197,15 +198,15 @@ def _join(labelled: Array, n: Array, at_least: float) -> Bins:
     return np.minimum(group, max(current - 1, 0))  # what is left over joins the last group that is large enough
 
 
-def _sums(bins: Bins, values: Array) -> Array:
+def _sums(bins: Bins, values: Vector) -> Vector:
     return np.asarray(np.bincount(bins, weights=values))
 
 
-def _least(bins: Bins, values: Array) -> Array:
+def _least(bins: Bins, values: Vector) -> Vector:
     least = np.full(int(bins.max()) + 1, np.inf)
     np.minimum.at(least, bins, values)
     return least
 
 
-def _quotient(top: Array, bottom: Array, *, otherwise: Array) -> Array:
+def _quotient(top: Vector, bottom: Vector, *, otherwise: Vector) -> Vector:
     return np.divide(top, bottom, out=otherwise.copy(), where=bottom > 0)

@@ -19,8 +19,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from scarless.numerics import linear
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.objectives import Curvature, LogisticPair, Rows
+from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.namespace import concat, namespace_of, zeros
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.sigmoid import sigmoid_pair
 
 _HALVINGS = 30
@@ -51,9 +52,9 @@ class PairWithPositives:
         f, not_f = sigmoid_pair(linear.logits(X_f, beta_f))
         weight = w * f * not_f
         observed = curvature is Curvature.OBSERVED
-        bend = linear.cross_product(X_f, weight * (not_f - f), X_f) if observed else np.zeros((0, 0))
-        slope = np.append(linear.transposed_product(X_f, weight), np.zeros_like(beta_e))
-        return LevelSums(value, gradient, matrix, np.asarray(w @ f), slope, bend)
+        bend = linear.cross_product(X_f, weight * (not_f - f), X_f) if observed else zeros(X, 0, 0)
+        slope = concat([linear.transposed_product(X_f, weight), zeros(X, beta_e.size)])
+        return LevelSums(value, gradient, matrix, namespace_of(X).asarray(w @ f), slope, bend)
 
 
 class LevelProblem(Protocol):

@@ -10,13 +10,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.sigmoid import softplus
 
-Array = NDArray[np.float64]
-Curve = Callable[[Array], Array]
+Curve = Callable[[Vector], Vector]
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Cost:
             return get_cost, (self.name,)
         return Cost, tuple(getattr(self, field.name) for field in fields(self))
 
-    def max_cost(self, p: Array | None = None) -> float:
+    def max_cost(self, p: Vector | None = None) -> float:
         r"""Return :math:`\delta_{\max}`: over all of [0, 1], or over the predictions `p` and either class.
 
         For the log loss this is finite only with predictions that stay away from 0 and 1.
@@ -91,22 +90,22 @@ class Cost:
         return float(max(self.positive(p).max(), self.negative(p).max()))
 
 
-def _neg_log(p: Array) -> Array:
+def _neg_log(p: Vector) -> Vector:
     with np.errstate(divide="ignore"):  # -log(0) is inf on purpose, not an accident
         return 0.0 - np.log(p)  # 0 - x, because -x turns log(1) into -0.0
 
 
-def _neg_log1m(p: Array) -> Array:
+def _neg_log1m(p: Vector) -> Vector:
     with np.errstate(divide="ignore"):
         return 0.0 - np.log1p(-p)
 
 
-def _neg_inverse(p: Array) -> Array:
+def _neg_inverse(p: Vector) -> Vector:
     with np.errstate(divide="ignore"):
         return -1.0 / p
 
 
-def _inverse1m(p: Array) -> Array:
+def _inverse1m(p: Vector) -> Vector:
     with np.errstate(divide="ignore"):
         return 1.0 / (1.0 - p)
 

@@ -11,12 +11,13 @@ probabilities and their complements, each taken without subtraction, and right t
 finite logit; the observed information changes sign, and is as right in absolute terms.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import namespace_of
 from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 # Below this, 1 - f e has lost digits to underflow and q is taken from the logits instead.
@@ -46,18 +47,29 @@ def pair_terms(u: Vector, v: Vector) -> PairTerms:
     >>> terms.q  # f = e = 1/2: (1/4) / (3/4)
     array([0.33333333])
     """
+    xp = namespace_of(u)
     f, not_f = sigmoid_pair(u)
     e, not_e = sigmoid_pair(v)
-    unlabelled = np.minimum(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
+    unlabelled = xp.minimum(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
     far = unlabelled < _UNDERFLOW
-    if far.any():
-        log_odds = u[far] - softplus(v[far])  # q / (1 - q) = (f / (1 - f)) (1 - e)
-        safe = np.where(far, 1.0, unlabelled)
-        q, not_q = f * not_e / safe, not_f / safe
-        q[far], not_q[far] = expit(log_odds), expit(-log_odds)
-    else:
+    if xp is np and not far.any():
         q, not_q = f * not_e / unlabelled, not_f / unlabelled
+    else:
+        safe = xp.where(far, 1.0, unlabelled)
+        q, not_q = _where_far(u, v, far, (f * not_e / safe, not_f / safe))
     return PairTerms(f, not_f, e, not_e, q, not_q, unlabelled)
+
+
+def _where_far(u: Vector, v: Vector, far: Any, near: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    """Return ``q`` and ``1 - q``, where far from the logits: the odds of ``q`` are those of ``f`` times ``1 - e``."""
+    q, not_q = near
+    xp = namespace_of(u)
+    if xp is not np:
+        by_odds = sigmoid_pair(u - softplus(v))
+        return xp.where(far, by_odds[0], q), xp.where(far, by_odds[1], not_q)
+    log_odds = u[far] - softplus(v[far])
+    q[far], not_q[far] = expit(log_odds), expit(-log_odds)
+    return q, not_q
 
 
 def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
@@ -72,6 +84,8 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     >>> log_likelihood(u, v, np.zeros(2), pair_terms(u, v))
     array([-4.24835426e-18, -6.99306853e+02])
     """
+    if namespace_of(u) is not np:
+        return _log_likelihood_everywhere(u, v, s, terms)
     product = terms.f * terms.e
     value = np.log1p(-np.minimum(product, 0.5))
     large = np.flatnonzero(product >= 0.5)
@@ -84,6 +98,17 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     return value
 
 
+def _log_likelihood_everywhere(u: Any, v: Any, s: Any, terms: PairTerms) -> Any:
+    """Return the same with every case worked out for every row: no array is written into, none of unknown length."""
+    xp = namespace_of(u)
+    product = terms.f * terms.e
+    few = xp.log1p(-xp.minimum(product, 0.5))
+    many = xp.log(xp.maximum(terms.unlabelled, _UNDERFLOW))
+    far = xp.logaddexp(-softplus(u), -softplus(-u) - softplus(v))
+    unlabelled = xp.where(product < 0.5, few, xp.where(terms.unlabelled < _UNDERFLOW, far, many))
+    return xp.where(s == 0, unlabelled, -softplus(-u) - softplus(-v))
+
+
 def score(s: Vector, terms: PairTerms) -> tuple[Vector, Vector]:
     r"""Return :math:`\partial\ell/\partial u` and :math:`\partial\ell/\partial v` per row.
 
@@ -94,8 +119,9 @@ def score(s: Vector, terms: PairTerms) -> tuple[Vector, Vector]:
     >>> score(np.array([1.0, 0.0]), pair_terms(np.zeros(2), np.zeros(2)))
     (array([ 0.5       , -0.16666667]), array([ 0.5       , -0.16666667]))
     """
-    du = np.where(s == 1, terms.not_f, -terms.not_q * terms.f * terms.e)
-    dv = np.where(s == 1, terms.not_e, -terms.q * terms.e)
+    xp = namespace_of(s)
+    du = xp.where(s == 1, terms.not_f, -terms.not_q * terms.f * terms.e)
+    dv = xp.where(s == 1, terms.not_e, -terms.q * terms.e)
     return du, dv
 
 
@@ -111,8 +137,9 @@ def fisher_roots(terms: PairTerms) -> tuple[Vector, Vector]:
     >>> fisher_roots(pair_terms(np.zeros(1), np.zeros(1)))
     (array([0.28867513]), array([0.28867513]))
     """
-    a = np.sqrt(terms.not_f) * np.sqrt(terms.f * terms.e * terms.not_q)
-    b = np.sqrt(terms.not_e) * np.sqrt(terms.e * terms.q)
+    xp = namespace_of(terms.f)
+    a = xp.sqrt(terms.not_f) * xp.sqrt(terms.f * terms.e * terms.not_q)
+    b = xp.sqrt(terms.not_e) * xp.sqrt(terms.e * terms.q)
     return a, b
 
 
@@ -129,10 +156,11 @@ def observed_information(s: Vector, terms: PairTerms) -> tuple[Vector, Vector, V
     (array([0.02777778]), array([0.11111111]), array([0.02777778]))
     """
     f, not_f, e, not_e, q, not_q, _ = terms
+    xp = namespace_of(s)
     labelled = s == 1
-    uu = np.where(labelled, f * not_f, not_q * f * e * (not_f - q))
-    uv = np.where(labelled, 0.0, e * q * not_q)
-    vv = np.where(labelled, e * not_e, q * e * (not_e - not_q * e))
+    uu = xp.where(labelled, f * not_f, not_q * f * e * (not_f - q))
+    uv = xp.where(labelled, 0.0, e * q * not_q)
+    vv = xp.where(labelled, e * not_e, q * e * (not_e - not_q * e))
     return uu, uv, vv
 
 
@@ -149,8 +177,10 @@ def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
     """
     missed = f * (1.0 - e)
     unlabelled = (1.0 - f) + missed
-    q = np.divide(missed, unlabelled, out=np.ones_like(unlabelled), where=unlabelled > 0)
-    return np.where(s == 1, 1.0, q)
+    xp = namespace_of(f)
+    told = unlabelled > 0
+    q = xp.where(told, missed / xp.where(told, unlabelled, 1.0), 1.0)
+    return xp.where(s == 1, 1.0, q)
 
 
 def posterior_known(f: Vector, e: Vector, s: Vector) -> Vector:
@@ -161,7 +191,7 @@ def posterior_known(f: Vector, e: Vector, s: Vector) -> Vector:
     >>> posterior_known(np.array([1.0, 0.5]), np.array([1.0, 0.5]), np.zeros(2))
     array([0.        , 0.33333333])
     """
-    return np.where(e == 1, s, posterior(f, e, s))
+    return namespace_of(e).where(e == 1, s, posterior(f, e, s))
 
 
 def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:
@@ -172,7 +202,8 @@ def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:
     >>> log_likelihood_of_probabilities(np.array([0.5, 0.0]), np.array([0.5, 1.0]), np.array([0.0, 1.0]))
     array([-0.28768207,        -inf])
     """
+    xp = namespace_of(f)
     with np.errstate(divide="ignore"):
-        labelled = np.log(f) + np.log(e)
-        unlabelled = np.where(f * e < 0.5, np.log1p(-f * e), np.log((1.0 - f) + f * (1.0 - e)))
-    return np.where(s == 1, labelled, unlabelled)
+        labelled = xp.log(f) + xp.log(e)
+        unlabelled = xp.where(f * e < 0.5, xp.log1p(-f * e), xp.log((1.0 - f) + f * (1.0 - e)))
+    return xp.where(s == 1, labelled, unlabelled)

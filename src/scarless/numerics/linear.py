@@ -1,7 +1,7 @@
 """Products of a block of rows with a linear model: logits, gradients, weighted cross products.
 
-Dense and CSR blocks alike, without densifying. Products run in the block's own precision (float32 stays
-float32); what they return is float64, to be added up across blocks.
+Dense and CSR blocks alike, without densifying, and dense ones of any array API namespace. Products run in the block's
+own precision (float32 stays float32); what they return is float64, to be added up across blocks.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of
 
 _NO_INFORMATION = 1e-280  # curvature: what is divided by less leaves the range of numbers
 
@@ -59,7 +60,7 @@ class Design:
         if self.n_columns == X.shape[1] and isinstance(self.columns, slice):
             return X
         if not hasattr(X, "taken"):
-            return X[:, self.columns]
+            return X[:, self.columns] if isinstance(self.columns, slice) else _columns_of(X, self.columns)
         key = repr(self.columns) if isinstance(self.columns, slice) else self.columns.tobytes()
         if (kept := X.taken.get(key)) is None:
             kept = X[:, self.columns]
@@ -70,16 +71,20 @@ class Design:
 
 def logits(X: Any, beta: Vector) -> Vector:
     """Return ``X @ beta[:-1] + beta[-1]`` in float64."""
-    return np.asarray(X @ beta[:-1].astype(X.dtype), dtype=np.float64) + beta[-1]
+    return in_float64(X @ like(X, beta[:-1])) + float(beta[-1])
 
 
 def transposed_product(X: Any, r: Vector) -> Vector:
     """Return ``[X, 1]' r`` in float64."""
-    return np.append(np.asarray(_transposed(X) @ r.astype(X.dtype), dtype=np.float64), r.sum())
+    product, xp = in_float64(_transposed(X) @ like(X, r)), namespace_of(X)
+    total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # the former is quicker for small blocks
+    return concat([product, total])
 
 
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
     """Return ``[left, 1]' diag(weight) [right, 1]``; weights of any sign."""
+    if namespace_of(left) is not np:
+        return _cross_product_of_parts(left, weight, right)
     out = np.empty((left.shape[1] + 1, right.shape[1] + 1))
     scaled = _scale_rows(right, weight)
     product = left.T @ scaled
@@ -97,6 +102,9 @@ def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
     """
     if any(sparse.issparse(X) for X, _ in parts):
         return np.block([[cross_product(L, a * b, R) for R, b in parts] for L, a in parts])
+    if namespace_of(parts[0][0]) is not np:
+        A = concat([_scaled_with_ones(X, root) for X, root in parts], axis=1)
+        return in_float64(A.T @ A)
     widths = [X.shape[1] + 1 for X, _ in parts]
     A = np.empty((parts[0][1].size, sum(widths)), dtype=parts[0][0].dtype)
     start = 0
@@ -117,7 +125,9 @@ def exact_gram(X: Any, weight: Vector) -> Matrix:
 
     Quadratic forms of it are sums of squares that may cancel; float32 would leave nothing of some.
     """
-    return gram([(X if X.dtype == np.float64 else X.astype(np.float64), np.sqrt(weight))])
+    xp = namespace_of(X)
+    root = xp.sqrt(weight)
+    return gram([(X.astype(np.float64, copy=False) if xp is np else in_float64(X), root)])
 
 
 def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
@@ -129,8 +139,27 @@ def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
 
 def squared_sums(X: Any, weight: Vector) -> Vector:
     """Return the diagonal of ``[X, 1]' diag(weight) [X, 1]``."""
-    squared = X.multiply(X) if sparse.issparse(X) else np.square(X)
+    squared = X.multiply(X) if sparse.issparse(X) else namespace_of(X).square(X)
     return transposed_product(squared, weight)
+
+
+def _columns_of(X: Any, columns: NDArray[np.intp]) -> Any:
+    xp = namespace_of(X)
+    return X[:, columns] if xp is np else xp.take(X, xp.asarray(columns, device=X.device), axis=1)
+
+
+def _scaled_with_ones(X: Any, root: Any) -> Any:
+    scale = like(X, root)[:, None]
+    return concat([X * scale, scale], axis=1)
+
+
+def _cross_product_of_parts(left: Any, weight: Any, right: Any) -> Any:
+    """Return the cross product put together from new arrays, none of which is written into."""
+    xp = namespace_of(left)
+    inner = left.T @ (right * like(right, weight)[:, None])
+    below, beside = right.T @ like(right, weight), left.T @ like(left, weight)
+    corner = xp.reshape(xp.sum(weight), (1, 1))
+    return block([[in_float64(inner), in_float64(beside)[:, None]], [in_float64(below)[None, :], corner]])
 
 
 def _transposed(X: Any) -> Any:

@@ -2,7 +2,8 @@
 
 Each objective is minus a log-likelihood, or a convex risk. `sums` gives value, gradient and the curvature asked for;
 `row_curvature` and `product` multiply the information with a direction, for models too wide to hold its matrix.
-Blocks return sums, never means, so any partition of the rows adds up to the same totals.
+Blocks return sums, never means, so any partition of the rows adds up to the same totals. Rows are numpy's,
+sparse, or of any array API namespace, where the sums are then too; parameters are numpy's.
 """
 
 from dataclasses import dataclass
@@ -13,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Rows, Vector
 from scarless.numerics.linear import Design
+from scarless.numerics.namespace import block, concat, namespace_of, zeros
 from scarless.numerics.sigmoid import sigmoid_pair
-
-Rows = dict[str, Vector]
 
 
 class Curvature(Enum):
@@ -99,20 +99,20 @@ class TargetLogistic:
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature; expected and observed information coincide."""
         X = self.design.take(X)
-        t, w = rows["t"], rows["w"]
+        xp, t, w = namespace_of(X), rows["t"], rows["w"]
         z = linear.logits(X, beta)
         p, not_p = sigmoid_pair(z)
         # softplus(z) - t z with max(z, 0) merged into the linear part: nothing large is subtracted.
-        value = np.log1p(np.exp(-np.abs(z))) + np.where(z > 0, (1.0 - t) * z, -t * z)
-        residual = np.where(z > 0, (1.0 - t) - not_p, p - t)
+        value = xp.log1p(xp.exp(-xp.abs(z))) + xp.where(z > 0, (1.0 - t) * z, -t * z)
+        residual = xp.where(z > 0, (1.0 - t) - not_p, p - t)
         gradient = linear.transposed_product(X, w * residual)
         weight = w * p * not_p
-        return Sums(np.asarray(w @ value), gradient, _single_curvature(X, weight, curvature))
+        return Sums(xp.asarray(w @ value), gradient, _single_curvature(X, weight, curvature))
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
         """Return each row's weight in the information; expected and observed coincide."""
         p, not_p = sigmoid_pair(linear.logits(self.design.take(X), beta))
-        return np.asarray(rows["w"] * p * not_p)
+        return rows["w"] * p * not_p
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the information times a direction."""
@@ -160,14 +160,14 @@ class KnownPropensity:
             matrix = linear.cross_product(X, weight, X)
         else:
             matrix = _single_curvature(X, w * likelihood.fisher_roots(terms)[0] ** 2, curvature)
-        return Sums(np.asarray(value), linear.transposed_product(X, -w * du), matrix)
+        return Sums(namespace_of(X).asarray(value), linear.transposed_product(X, -w * du), matrix)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
         """Return each row's weight in the information."""
         terms = likelihood.pair_terms(linear.logits(self.design.take(X), beta), rows["v"])
         if curvature is Curvature.OBSERVED:
-            return np.asarray(rows["w"] * likelihood.observed_information(rows["s"], terms)[0])
-        return np.asarray(rows["w"] * likelihood.fisher_roots(terms)[0] ** 2)
+            return rows["w"] * likelihood.observed_information(rows["s"], terms)[0]
+        return rows["w"] * likelihood.fisher_roots(terms)[0] ** 2
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the information times a direction."""
@@ -214,23 +214,23 @@ class LogisticPair:
         terms = likelihood.pair_terms(u, v)
         value = -(w @ likelihood.log_likelihood(u, v, s, terms))
         du, dv = likelihood.score(s, terms)
-        gradient = np.concatenate([linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)])
+        gradient = concat([linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)])
         if curvature is Curvature.OBSERVED:
             uu, uv, vv = likelihood.observed_information(s, terms)
             ff = linear.cross_product(X_f, w * uu, X_f)
             fe = linear.cross_product(X_f, w * uv, X_e)
             ee = linear.cross_product(X_e, w * vv, X_e)
-            matrix = np.block([[ff, fe], [fe.T, ee]])
+            matrix = block([[ff, fe], [fe.T, ee]])
         elif curvature is Curvature.NONE:
-            matrix = np.zeros(0)
+            matrix = zeros(X, 0)
         else:
             a, b = likelihood.fisher_roots(terms)
             if curvature is Curvature.DIAGONAL:
-                matrix = np.append(linear.squared_sums(X_f, w * a**2), linear.squared_sums(X_e, w * b**2))
+                matrix = concat([linear.squared_sums(X_f, w * a**2), linear.squared_sums(X_e, w * b**2)])
             else:
-                root = np.sqrt(w)
+                root = namespace_of(X).sqrt(w)
                 matrix = linear.gram([(X_f, root * a), (X_e, root * b)])
-        return Sums(np.asarray(value), gradient, matrix)
+        return Sums(namespace_of(X).asarray(value), gradient, matrix)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
         """Return each row's information of its two logits: ``uu, uv, vv``."""
@@ -238,26 +238,22 @@ class LogisticPair:
         _, _, u, v = self._logits(X, beta)
         terms = likelihood.pair_terms(u, v)
         if curvature is Curvature.OBSERVED:
-            return np.column_stack(likelihood.observed_information(s, terms)) * w[:, None]
+            return namespace_of(X).stack(likelihood.observed_information(s, terms), axis=1) * w[:, None]
         a, b = likelihood.fisher_roots(terms)
-        return np.column_stack([a * a, a * b, b * b]) * w[:, None]
+        return namespace_of(X).stack([a * a, a * b, b * b], axis=1) * w[:, None]
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the information times a direction."""
         X_f, X_e, along_f, along_e = self._logits(X, direction)
-        uu, uv, vv = rows["curvature"].T
-        return (
-            np.append(
-                linear.transposed_product(X_f, uu * along_f + uv * along_e),
-                linear.transposed_product(X_e, uv * along_f + vv * along_e),
-            ),
-        )
+        uu, uv, vv = (rows["curvature"][:, j] for j in range(3))
+        of_f = linear.transposed_product(X_f, uu * along_f + uv * along_e)
+        return (concat([of_f, linear.transposed_product(X_e, uv * along_f + vv * along_e)]),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sums of the squared changes of both models' logits along a direction."""
         along_f, along_e = self.split(direction)
         change_f = _squared_change(self.f.take(X), rows["w"], along_f)
-        return (np.append(change_f, _squared_change(self.e.take(X), rows["w"], along_e)),)
+        return (concat([change_f, _squared_change(self.e.take(X), rows["w"], along_e)]),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
         """Return, for each model, the matrix whose quadratic form `reach` is."""
@@ -272,14 +268,14 @@ class LogisticPair:
 def _single_curvature(X: Any, weight: Vector, curvature: Curvature) -> NDArray[np.float64]:
     """Return the information of one model with non-negative row weights, in the shape asked for."""
     if curvature is Curvature.NONE:
-        return np.zeros(0)
+        return zeros(X, 0)
     if curvature is Curvature.DIAGONAL:
         return linear.squared_sums(X, weight)
-    return linear.gram([(X, np.sqrt(weight))])
+    return linear.gram([(X, namespace_of(X).sqrt(weight))])
 
 
 def _squared_change(X: Any, w: Vector, direction: Vector) -> Vector:
-    return np.array([w @ linear.logits(X, direction) ** 2])
+    return namespace_of(X).stack([w @ linear.logits(X, direction) ** 2])
 
 
 def _information_product(X: Any, weight: Vector, direction: Vector) -> Vector:

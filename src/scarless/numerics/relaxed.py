@@ -10,15 +10,16 @@ where `z` are the propensity attributes, standardised, and `v` is what else is k
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
-from scarless.numerics.objectives import Curvature, Rows, Sums
+from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of, zeros
+from scarless.numerics.objectives import Curvature, Sums
 
 _FEW = 32  # sparse columns of a block that are quicker dense
 _STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
@@ -57,32 +58,34 @@ class RelaxedPair:
         terms = likelihood.pair_terms(u, v)
         value = -(w @ likelihood.log_likelihood(u, v, s, terms))
         du, dv = likelihood.score(s, terms)
-        gradient = np.append(linear.transposed_product(stretched, -w * du), linear.transposed_product(Z, -w * dv))
+        gradient = concat([linear.transposed_product(stretched, -w * du), linear.transposed_product(Z, -w * dv)])
         matrix = self._curvature(stretched, Z, rows, (du, terms), curvature)
         if self.hold_level:
-            gradient[1] = 0.0
-            _isolate(matrix, 1)
-        return Sums(np.asarray(value), gradient, matrix)
+            gradient, matrix = _isolated(gradient, 1, 0.0), _isolated(matrix, 1, 1.0)
+        return Sums(namespace_of(w).asarray(value), gradient, matrix)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Matrix:
         """Return each row's expected information of its two logits, ``uu, uv, vv``, and its stretched logit."""
         stretched, _, u, v = self.logits(X, rows, beta)
         a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
-        return np.column_stack([np.column_stack([a * a, a * b, b * b]) * rows["w"][:, None], stretched])
+        information = namespace_of(a).stack([a * a, a * b, b * b], axis=1) * rows["w"][:, None]
+        return concat([information, stretched], axis=1)
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the expected information times a direction."""
-        uu, uv, vv, stretched = rows["curvature"].T
+        uu, uv, vv, stretched = (rows["curvature"][:, j] for j in range(4))
         Z, direction = self._standardised(X), direction * self._moves()
         along_f, along_e = linear.logits(stretched[:, None], direction[:2]), linear.logits(Z, direction[2:])
         of_f = linear.transposed_product(stretched[:, None], uu * along_f + uv * along_e)
-        return (np.append(of_f, linear.transposed_product(Z, uv * along_f + vv * along_e)) * self._moves(),)
+        both = concat([of_f, linear.transposed_product(Z, uv * along_f + vv * along_e)])
+        return (both * like(both, self._moves()),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the weighted sums of the squared changes of both logits along a direction, from a slope of 1."""
         w, direction = rows["w"], direction * self._moves()
         change_f = linear.logits(rows["u"][:, None], direction[:2])
-        return (np.array([w @ change_f**2, w @ linear.logits(self._standardised(X), direction[2:]) ** 2]),)
+        change_e = linear.logits(self._standardised(X), direction[2:])
+        return (namespace_of(w).stack([w @ change_f**2, w @ change_e**2]),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[Matrix, ...]:
         """Return the matrices whose quadratic forms `reach` is."""
@@ -90,23 +93,24 @@ class RelaxedPair:
             linear.exact_gram(rows["u"][:, None], rows["w"]),
             linear.exact_gram(self._standardised(X), rows["w"]),
         )
-        moves = self._moves()[:2]
+        moves = like(of_f, self._moves()[:2])
         return of_f * moves[:, None] * moves, of_e
 
     def _curvature(self, stretched: Any, Z: Any, rows: Rows, at: Any, curvature: Curvature) -> Matrix:
         (du, terms), w = at, rows["w"]
         if curvature is Curvature.NONE:
-            return np.zeros(0)
+            return zeros(w, 0)
         if curvature is Curvature.OBSERVED:
             uu, uv, vv = likelihood.observed_information(rows["s"], terms)
             ff = linear.cross_product(stretched, w * uu, stretched)
-            ff[0, 0] -= float((w * du) @ stretched[:, 0])  # the logit is not linear in g
+            bend = (w * du) @ stretched[:, 0]  # the logit is not linear in g
+            ff = namespace_of(w).where(like(ff, np.diag([1.0, 0.0])) == 1.0, ff - bend, ff)
             fe = linear.cross_product(stretched, w * uv, Z)
-            return np.block([[ff, fe], [fe.T, linear.cross_product(Z, w * vv, Z)]])
+            return block([[ff, fe], [fe.T, linear.cross_product(Z, w * vv, Z)]])
         a, b = likelihood.fisher_roots(terms)
         if curvature is Curvature.DIAGONAL:
-            return np.append(linear.squared_sums(stretched, w * a**2), linear.squared_sums(Z, w * b**2))
-        root = np.sqrt(w)
+            return concat([linear.squared_sums(stretched, w * a**2), linear.squared_sums(Z, w * b**2)])
+        root = namespace_of(w).sqrt(w)
         return linear.gram([(stretched, root * a), (Z, root * b)])
 
     def _moves(self) -> Vector:
@@ -116,9 +120,9 @@ class RelaxedPair:
 
     def logits(self, X: Any, rows: Rows, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         """Return the stretched logits as a column, the standardised attributes, and both models' logits."""
-        stretched = np.exp(min(float(beta[0]), _STEEPEST)) * rows["u"]
+        stretched = float(np.exp(min(float(beta[0]), _STEEPEST))) * rows["u"]
         Z = self._standardised(X)
-        u = self.centre + beta[1] + stretched
+        u = float(self.centre + beta[1]) + stretched
         return stretched[:, None], Z, u, rows["v"] + linear.logits(Z, beta[2:])
 
     def _standardised(self, X: Any) -> Any:
@@ -127,26 +131,43 @@ class RelaxedPair:
             if Z.shape[1] > _FEW:
                 return Z.multiply(1.0 / self.unit).tocsr()
             Z = Z.toarray()
-        return (np.asarray(Z, dtype=np.float64) - self.shift) / self.unit
+        Z = in_float64(Z)
+        return (Z - like(Z, self.shift)) / like(Z, self.unit)
 
 
-def centre_of(u: Vector, w: Vector) -> float:
-    r"""Return the mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least.
+class CentreSums(NamedTuple):
+    """Sums over rows for the centre of held-out logits."""
+
+    products: Any
+    weight: Any
+    total: Any
+    everything: Any
+
+    @property
+    def centre(self) -> float:
+        """The mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least."""
+        return float(self.products / self.weight if self.weight > 0 else self.total / self.everything)
+
+
+def centre_sums(X: Any, rows: Rows) -> CentreSums:
+    """Return the sums for the centre of the logits ``u``.
 
     Examples
     --------
-    >>> round(centre_of(np.array([-1.0, 1.0, 600.0]), np.ones(3)), 12)
+    >>> round(centre_sums(None, {"u": np.array([-1.0, 1.0, 600.0]), "w": np.ones(3)}).centre, 12)
     0.0
     """
+    u, w = rows["u"], rows["w"]
     half = np.exp(-0.5 * np.abs(u))
     weight = w * (half / (1.0 + half**2)) ** 2
-    return float(weight @ u) / float(weight.sum()) if weight.any() else float(w @ u) / float(w.sum())
+    return CentreSums(weight @ u, weight.sum(), w @ u, w.sum())
 
 
-def _isolate(matrix: Matrix, i: int) -> None:
-    """Make a parameter one that nothing depends on."""
-    if matrix.ndim == 2:
-        matrix[i, :] = matrix[:, i] = 0.0
-        matrix[i, i] = 1.0
-    elif matrix.size:
-        matrix[i] = 1.0
+def _isolated(derivatives: Any, i: int, own: float) -> Any:
+    """Return derivatives as of a parameter that nothing depends on, and `own` by itself; nothing stays nothing."""
+    if derivatives.shape[0] == 0:
+        return derivatives
+    concerned, instead = np.zeros(derivatives.shape), np.zeros(derivatives.shape)
+    concerned[i, ...] = concerned[..., i] = 1.0
+    instead[(i,) * instead.ndim] = own
+    return namespace_of(derivatives).where(like(derivatives, concerned) == 1.0, like(derivatives, instead), derivatives)

@@ -9,14 +9,12 @@ not count, so ``0 * inf`` is 0 here. The two curves of a cost are never infinite
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior
 
-Array = NDArray[np.float64]
 
-
-def times(weight: Array, cost: Array) -> Array:
+def times(weight: Vector, cost: Vector) -> Vector:
     """Return ``weight * cost`` with ``0 * inf = 0``: what has no weight does not count.
 
     Examples
@@ -29,7 +27,7 @@ def times(weight: Array, cost: Array) -> Array:
     return np.multiply(weight, cost, out=out, where=weight != 0)
 
 
-def over_propensity(values: Array, e: Array) -> Array:
+def over_propensity(values: Vector, e: Vector) -> Vector:
     """Return ``values / e``, infinite where a propensity is so small that the quotient leaves the range of numbers.
 
     Examples
@@ -42,7 +40,7 @@ def over_propensity(values: Array, e: Array) -> Array:
         return np.asarray(values / e)
 
 
-def mixed_cost(target: Array, cost_pos: Array, cost_neg: Array) -> Array:
+def mixed_cost(target: Vector, cost_pos: Vector, cost_neg: Vector) -> Vector:
     r"""Per-row cost with a real-valued target.
 
     .. math:: t\,\delta_1 + (1 - t)\,\delta_0
@@ -58,7 +56,7 @@ def mixed_cost(target: Array, cost_pos: Array, cost_neg: Array) -> Array:
     return times(target, cost_pos) + times(1.0 - target, cost_neg)
 
 
-def true_cost(cost_pos: Array, cost_neg: Array, y: Array) -> Array:
+def true_cost(cost_pos: Vector, cost_neg: Vector, y: Vector) -> Vector:
     r"""Per-row cost when the class is known: :math:`y\,\delta_1 + (1-y)\,\delta_0`.
 
     Examples
@@ -70,7 +68,7 @@ def true_cost(cost_pos: Array, cost_neg: Array, y: Array) -> Array:
     return mixed_cost(y, cost_pos, cost_neg)
 
 
-def weighted_cost(cost_pos: Array, cost_neg: Array, s: Array, e: Array) -> Array:
+def weighted_cost(cost_pos: Vector, cost_neg: Vector, s: Vector, e: Vector) -> Vector:
     r"""Per-row cost whose mean estimates the supervised risk without the class.
 
     .. math:: \frac{s}{e}\,\delta_1 + \Bigl(1 - \frac{s}{e}\Bigr)\,\delta_0
@@ -88,7 +86,7 @@ def weighted_cost(cost_pos: Array, cost_neg: Array, s: Array, e: Array) -> Array
     return mixed_cost(s / e, cost_pos, cost_neg)
 
 
-def expected_cost(cost_pos: Array, cost_neg: Array, p: Array, s: Array, e: Array) -> Array:
+def expected_cost(cost_pos: Vector, cost_neg: Vector, p: Vector, s: Vector, e: Vector) -> Vector:
     r"""Per-row cost expected under the prediction itself: :math:`q\,\delta_1 + (1-q)\,\delta_0`.
 
     ``q`` is the posterior of `scarless.numerics.likelihood` with the prediction `p` in the place of ``Pr(y=1|x)``, so
@@ -104,7 +102,7 @@ def expected_cost(cost_pos: Array, cost_neg: Array, p: Array, s: Array, e: Array
     return mixed_cost(posterior(p, e, s), cost_pos, cost_neg)
 
 
-def labelling_variance(cost_pos: Array, cost_neg: Array, y: Array, e: Array) -> Array:
+def labelling_variance(cost_pos: Vector, cost_neg: Vector, y: Vector, e: Vector) -> Vector:
     r"""Per-row variance of `weighted_cost` when only the label is random: rows and classes are fixed.
 
     .. math:: y\,\frac{1-e}{e}\,(\delta_1-\delta_0)^2

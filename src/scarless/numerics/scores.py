@@ -12,41 +12,41 @@ import numpy as np
 from scarless.numerics.arrays import Vector
 
 
-def mean_labelled_score(g: Vector, s: Vector) -> float:
+def mean_labelled_score(g: Vector, s: Vector, w: Vector) -> float:
     r"""Elkan and Noto's :math:`e_1`, the mean of :math:`g` over labelled rows.
 
     Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x)\mid y=1]`: right where no negative looks like a positive, else too low.
 
     Examples
     --------
-    >>> mean_labelled_score(np.array([0.5, 0.25, 0.0]), np.array([1.0, 1.0, 0.0]))
+    >>> mean_labelled_score(np.array([0.5, 0.25, 0.0]), np.array([1.0, 1.0, 0.0]), np.ones(3))
     0.375
     """
-    return float(s @ g) / float(s.sum())
+    return float((w * s) @ g) / float(w @ s)
 
 
-def labelled_share_of_scores(g: Vector, s: Vector) -> float:
+def labelled_share_of_scores(g: Vector, s: Vector, w: Vector) -> float:
     r"""Elkan and Noto's :math:`e_2 = \sum_{s=1} g / \sum g`, 0 where no row has a score above 0.
 
     It equals :math:`e_1` where :math:`g` is calibrated: :math:`\sum g` is then the number of labelled rows.
 
     Examples
     --------
-    >>> labelled_share_of_scores(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 1.0]))
+    >>> labelled_share_of_scores(np.array([0.5, 0.25, 0.25]), np.array([1.0, 0.0, 1.0]), np.ones(3))
     0.75
     """
-    total = float(g.sum())
-    return float(s @ g) / total if total > 0 else 0.0
+    total = float(w @ g)
+    return float((w * s) @ g) / total if total > 0 else 0.0
 
 
-def largest_score(g: Vector, s: Vector) -> float:
+def largest_score(g: Vector, s: Vector, w: Vector) -> float:
     r"""Elkan and Noto's :math:`e_3 = \max g`: right where some row is surely positive and :math:`g` is exact there.
 
-    A maximum picks the largest error of :math:`g`, so that noise pushes it up.
+    A maximum picks the largest error of :math:`g`, so that noise pushes it up. Copies of a row change nothing.
 
     Examples
     --------
-    >>> largest_score(np.array([0.5, 0.25]), np.array([1.0, 0.0]))
+    >>> largest_score(np.array([0.5, 0.25]), np.array([1.0, 0.0]), np.ones(2))
     0.5
     """
     return float(g.max())
@@ -71,7 +71,7 @@ class BestBin(NamedTuple):
     upper_bound: float
 
 
-def best_bin(labelled: Vector, unlabelled: Vector, *, delta: float, gamma: float) -> BestBin:
+def best_bin(scores: Vector, s: Vector, w: Vector, *, delta: float, gamma: float) -> BestBin:
     r"""Bound the share of positives among unlabelled rows from the top of the ranking.
 
     With :math:`q_l(z)`, :math:`q_u(z)` the shares of labelled and unlabelled rows that score at least :math:`z`,
@@ -81,24 +81,28 @@ def best_bin(labelled: Vector, unlabelled: Vector, *, delta: float, gamma: float
               \Bigl(\sqrt{\tfrac{\log(4/\delta)}{2 n_u}} + \sqrt{\tfrac{\log(4/\delta)}{2 n_l}}\Bigr),
 
     and :math:`\pi_u` is the ratio there, at most 1. Equal scores stay together; of equally good thresholds the lowest
-    is taken, which rests on most rows. Garg, Wu, Smola, Balakrishnan and Lipton, "Mixture proportion estimation and PU
-    learning: a modern approach", NeurIPS 2021.
+    is taken, which rests on most rows. Rows count as often as their weights say. Garg, Wu, Smola,
+    Balakrishnan and Lipton, "Mixture proportion estimation and PU learning: a modern approach", NeurIPS 2021.
 
     Examples
     --------
-    >>> found = best_bin(np.array([3.0, 3.0, 2.0]), np.array([3.0, 2.0, 1.0, 1.0]), delta=0.1, gamma=0.01)
+    >>> scores, s = np.array([3.0, 2.0, 3.0, 2.0, 1.0]), np.array([1.0, 1.0, 0.0, 0.0, 0.0])
+    >>> found = best_bin(scores, s, np.array([2.0, 1.0, 1.0, 1.0, 2.0]), delta=0.1, gamma=0.01)
     >>> found.threshold, found.unlabelled_prior
     (2.0, 0.5)
     """
-    thresholds = np.unique(labelled)  # between two of them q_l does not change and q_u only falls
-    q_l = _share_from(thresholds, labelled)
-    q_u = _share_from(thresholds, unlabelled)
-    slack = np.sqrt(0.5 * np.log(4.0 / delta)) * (unlabelled.size**-0.5 + labelled.size**-0.5)
+    labelled = s == 1
+    thresholds = np.unique(scores[labelled])  # between two of them q_l does not change and q_u only falls
+    q_l, n_l = _share_from(thresholds, scores[labelled], w[labelled])
+    q_u, n_u = _share_from(thresholds, scores[~labelled], w[~labelled])
+    slack = np.sqrt(0.5 * np.log(4.0 / delta)) * (n_u**-0.5 + n_l**-0.5)
     upper = (q_u + (1.0 + gamma) * slack) / q_l
     best = int(np.argmin(upper))
     return BestBin(float(thresholds[best]), float(min(q_u[best] / q_l[best], 1.0)), float(upper[best]))
 
 
-def _share_from(thresholds: Vector, values: Vector) -> Vector:
-    """Return the share of values that are at least each threshold."""
-    return (values.size - np.searchsorted(np.sort(values), thresholds, side="left")) / values.size
+def _share_from(thresholds: Vector, values: Vector, w: Vector) -> tuple[Vector, float]:
+    """Return the share of values that are at least each threshold, and how many values there are."""
+    order = np.argsort(values, kind="stable")
+    above = np.append(np.cumsum(w[order][::-1])[::-1], 0.0)
+    return above[np.searchsorted(values[order], thresholds, side="left")] / above[0], float(above[0])

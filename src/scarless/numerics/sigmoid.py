@@ -1,8 +1,10 @@
 """The logistic function and its complement, without cancellation."""
 
 import numpy as np
+from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import namespace_of
 
 
 def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
@@ -12,15 +14,29 @@ def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> p, not_p = sigmoid_pair(np.array([0.0, 40.0]))
     >>> p, not_p
     (array([0.5, 1. ]), array([5.00000000e-01, 4.24835426e-18]))
     """
-    t = np.exp(-np.abs(z))
+    xp = namespace_of(z)
+    t = xp.exp(-xp.abs(z))
     larger = 1.0 / (1.0 + t)
     smaller = t * larger
     above = z >= 0
-    return np.where(above, larger, smaller), np.where(above, smaller, larger)
+    return xp.where(above, larger, smaller), xp.where(above, smaller, larger)
+
+
+def sigmoid(z: Vector) -> Vector:
+    r"""Return :math:`\sigma(z)`; of numpy's arrays by SciPy, which needs one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sigmoid(np.array([0.0, 40.0]))
+    array([0.5, 1. ])
+    """
+    return np.asarray(expit(z)) if namespace_of(z) is np else sigmoid_pair(z)[0]
 
 
 def softplus(z: Vector) -> Vector:
@@ -28,7 +44,9 @@ def softplus(z: Vector) -> Vector:
 
     Examples
     --------
+    >>> import numpy as np
     >>> softplus(np.array([-700.0, 0.0, 700.0]))
     array([9.85967654e-305, 6.93147181e-001, 7.00000000e+002])
     """
-    return np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))
+    xp = namespace_of(z)
+    return xp.maximum(z, 0.0) + xp.log1p(xp.exp(-xp.abs(z)))

@@ -25,6 +25,8 @@ from scipy.special import expit
 from scarless.numerics import likelihood, linear
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design, unit_diagonal
+from scarless.numerics.namespace import concat, in_float64, like, namespace_of
+from scarless.numerics.sigmoid import sigmoid_pair
 
 _NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
 
@@ -46,26 +48,26 @@ class PairSums(NamedTuple):
 
 def pair_sums(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:
     """Return the sums over one block of rows. Rows: ``s``, ``w``."""
-    s, w = rows["s"], rows["w"]
+    xp, s, w = namespace_of(X), rows["s"], rows["w"]
     X_f, X_e = f.take(X), e.take(X)
     u, v = linear.logits(X_f, beta_f), linear.logits(X_e, beta_e)
     terms = likelihood.pair_terms(u, v)
     labelled = terms.f * terms.e
 
     def gradient(by_u: Vector, by_v: Vector) -> Vector:
-        return np.append(linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v))
+        return concat([linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v)])
 
     return PairSums(
-        log_likelihood=np.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
-        weight=np.asarray(w.sum()),
-        labelled=np.asarray(w @ s),
-        positives=np.asarray(w @ terms.f),
-        labelled_positives=np.asarray(w @ labelled),
-        propensities=np.asarray(w @ terms.e),
-        squares=np.array([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
-        positives_gradient=gradient(terms.f * terms.not_f, np.zeros_like(v)),
+        log_likelihood=xp.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
+        weight=xp.asarray(xp.sum(w)),
+        labelled=xp.asarray(w @ s),
+        positives=xp.asarray(w @ terms.f),
+        labelled_positives=xp.asarray(w @ labelled),
+        propensities=xp.asarray(w @ terms.e),
+        squares=xp.stack([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
+        positives_gradient=gradient(terms.f * terms.not_f, xp.zeros_like(v)),
         labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
-        columns=gradient(np.ones_like(u), np.ones_like(v)),
+        columns=gradient(xp.ones_like(u), xp.ones_like(v)),
     )
 
 
@@ -140,18 +142,31 @@ class Precision:
 
         .. math:: \sqrt{[x, 1]\, V [x, 1]'}, \qquad V = (A^{-1})_\mathrm{part}
 
-        Dense and CSR rows alike. In float64 also for float32 rows, since what adds up may cancel.
+        Rows dense, CSR or of any array API namespace. In float64 also for float32 rows, since what adds up may cancel.
         """
-        squared = X.multiply(X) if sparse.issparse(X) else np.square(X)
-        scale = self.scale[part] ** 2
-        whole = np.asarray(squared @ scale[:-1], dtype=np.float64) + scale[-1]
-        along_root, along_null = (np.asarray(X @ side[:-1]) + side[-1] for side in (self.root[part], self.null[part]))
-        return self._errors(along_root, along_null, whole)
+        squared = X.multiply(X) if sparse.issparse(X) else namespace_of(X).square(X)
+        whole = _exactly_along(squared, self.scale[part] ** 2)
+        return self._errors(_exactly_along(X, self.root[part]), _exactly_along(X, self.null[part]), whole)
 
     def _errors(self, along_root: Matrix, along_null: Matrix, squared_length: Vector) -> Vector:
-        error = np.sqrt(np.einsum("ij,ij->i", along_root, along_root))
-        astray = np.einsum("ij,ij->i", along_null, along_null)
-        return np.where(astray > self.noise * squared_length, np.inf, error)
+        xp = namespace_of(along_root)
+        astray = _squared_lengths(along_null)
+        return xp.where(astray > self.noise * squared_length, np.inf, xp.sqrt(_squared_lengths(along_root)))
+
+
+def _exactly_along(X: Any, side: Any) -> Any:
+    """Return ``[X, 1] @ side`` in float64, whatever the rows are in."""
+    xp = namespace_of(X)
+    if xp is np:
+        return np.asarray(X @ side[:-1], dtype=np.float64) + side[-1]
+    X = in_float64(X)
+    side = like(X, side)
+    return X @ side[:-1, ...] + side[-1, ...]
+
+
+def _squared_lengths(rows: Any) -> Any:
+    xp = namespace_of(rows)
+    return np.einsum("ij,ij->i", rows, rows) if xp is np else xp.sum(rows * rows, axis=1)
 
 
 def precision(matrix: Matrix, *, noise: float) -> Precision:
@@ -214,8 +229,10 @@ def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vect
     >>> logit_interval(np.zeros(2), np.array([1.0, np.inf]), 1.96)
     (array([0.12346705, 0.        ]), array([0.87653295, 1.        ]))
     """
-    centre = np.where(np.isfinite(error), logit, 0.0)
-    return expit(centre - z * error), expit(centre + z * error)
+    xp = namespace_of(logit)
+    centre = xp.where(xp.isfinite(error), logit, 0.0)
+    lower, upper = centre - z * error, centre + z * error
+    return (expit(lower), expit(upper)) if xp is np else (sigmoid_pair(lower)[0], sigmoid_pair(upper)[0])
 
 
 def centring(parts: list[Vector]) -> Matrix:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.numerics.risk import Array, mixed_cost, times
+from scarless.numerics.arrays import Vector
+from scarless.numerics.risk import mixed_cost, times
 
 
 class Ratio(NamedTuple):
@@ -35,8 +36,8 @@ class Ratio(NamedTuple):
 
     top: float
     bottom: float
-    top_rows: Array  # w_i times the derivative in w_i
-    bottom_rows: Array
+    top_rows: Vector  # w_i times the derivative in w_i
+    bottom_rows: Vector
     top_slope: float  # derivative in the logarithm of a factor common to all targets
     bottom_slope: float
 
@@ -45,7 +46,7 @@ class Ratio(NamedTuple):
         """The score."""
         return self.top / self.bottom
 
-    def influence(self) -> Array:
+    def influence(self) -> Vector:
         r"""Return :math:`w_i\,\partial\theta/\partial w_i`, whose sum is 0: a score does not see the weights' scale."""
         return (self.top_rows - self.value * self.bottom_rows) / self.bottom
 
@@ -58,11 +59,11 @@ class Ratio(NamedTuple):
 class Targets(NamedTuple):
     r"""Targets :math:`t_i = \kappa a_i` with what each row contributes to :math:`\log\kappa`."""
 
-    t: Array
-    log_scale_rows: Array  # w_i times the derivative of log(kappa) in w_i
+    t: Vector
+    log_scale_rows: Vector  # w_i times the derivative of log(kappa) in w_i
 
 
-def plain_targets(share: Array, max_weight: float = np.inf) -> Targets:
+def plain_targets(share: Vector, max_weight: float = np.inf) -> Targets:
     r"""Return :math:`\min(s_i/e_i, M)`; with :math:`M < \infty` positives of :math:`e < 1/M` count :math:`eM` times.
 
     Examples
@@ -73,7 +74,7 @@ def plain_targets(share: Array, max_weight: float = np.inf) -> Targets:
     return Targets(np.minimum(share, max_weight), np.zeros_like(share))
 
 
-def normalised_targets(share: Array, weight: Array, max_weight: float, class_prior: float | None) -> Targets:
+def normalised_targets(share: Vector, weight: Vector, max_weight: float, class_prior: float | None) -> Targets:
     r"""Scale clipped targets :math:`a_i = \min(s_i/e_i, M)` to a given share of positives (Hajek's ratio).
 
     .. math:: t_i = a_i\,\hat\pi\,\frac{\sum_j w_j}{\sum_j w_j a_j}, \qquad
@@ -97,7 +98,7 @@ def normalised_targets(share: Array, weight: Array, max_weight: float, class_pri
     return Targets(scale * a, prior_rows + rows - a_rows / a_rows.sum())
 
 
-def mean_cost(cost_pos: Array, cost_neg: Array, target: Array, weight: Array) -> Ratio:
+def mean_cost(cost_pos: Vector, cost_neg: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Weighted mean of :math:`t\,\delta_1 + (1-t)\,\delta_0`: log loss, squared error, share of errors.
 
     Linear in the targets, and the bottom does not depend on them: with :math:`t = s/e` the mean itself is unbiased.
@@ -112,7 +113,7 @@ def mean_cost(cost_pos: Array, cost_neg: Array, target: Array, weight: Array) ->
     return Ratio(float(rows.sum()), float(weight.sum()), rows, weight, slope, 0.0)
 
 
-def precision(decision: Array, target: Array, weight: Array) -> Ratio:
+def precision(decision: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Share of positives among rows decided positive, :math:`\sum w t d / \sum w d`; linear in the targets.
 
     Examples
@@ -125,7 +126,7 @@ def precision(decision: Array, target: Array, weight: Array) -> Ratio:
     return Ratio(float(found.sum()), float(decided.sum()), found, decided, float(found.sum()), 0.0)
 
 
-def recall(decision: Array, target: Array, weight: Array) -> Ratio:
+def recall(decision: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Share of positives that are decided positive, :math:`\sum w t d / \sum w t`; a common factor cancels.
 
     Examples
@@ -139,7 +140,7 @@ def recall(decision: Array, target: Array, weight: Array) -> Ratio:
     return Ratio(top, bottom, found, positive, top, bottom)
 
 
-def f1(decision: Array, target: Array, weight: Array) -> Ratio:
+def f1(decision: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Harmonic mean of precision and recall, :math:`2\sum w t d / (\sum w t + \sum w d)`.
 
     Examples
@@ -153,7 +154,7 @@ def f1(decision: Array, target: Array, weight: Array) -> Ratio:
     return Ratio(top, float((positive + decided).sum()), found, positive + decided, top, float(positive.sum()))
 
 
-def roc_auc(score: Array, target: Array, weight: Array) -> Ratio:
+def roc_auc(score: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Probability that a positive scores above a negative, equal scores counting one half.
 
     .. math:: \frac{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)\, k_{ij}}{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)}, \qquad
@@ -180,7 +181,7 @@ def roc_auc(score: Array, target: Array, weight: Array) -> Ratio:
     return Ratio(top, bottom, a * wins + b * losses, bottom_rows, top - 0.5 * among_positives, bottom - among_positives)
 
 
-def average_precision(score: Array, target: Array, weight: Array) -> Ratio:
+def average_precision(score: Vector, target: Vector, weight: Vector) -> Ratio:
     r"""Mean over positives of the precision among rows that score as high or higher.
 
     .. math:: \frac{1}{\sum_i w_i t_i} \sum_i w_i t_i\,
@@ -207,20 +208,20 @@ def average_precision(score: Array, target: Array, weight: Array) -> Ratio:
     return Ratio(float(gain.sum()), total, top_rows, a, float(2.0 * others.sum() + itself.sum()), total)
 
 
-def _equal_scores(score: Array) -> NDArray[np.intp]:
+def _equal_scores(score: Vector) -> NDArray[np.intp]:
     """Return the rank of each score among the distinct ones, lowest first."""
     return np.unique(score, return_inverse=True)[1].reshape(-1)
 
 
-def _sum_upto(groups: NDArray[np.intp], values: Array) -> Array:
+def _sum_upto(groups: NDArray[np.intp], values: Vector) -> Vector:
     return np.asarray(np.cumsum(np.bincount(groups, weights=values))[groups])
 
 
-def _sum_from(groups: NDArray[np.intp], values: Array) -> Array:
+def _sum_from(groups: NDArray[np.intp], values: Vector) -> Vector:
     return np.asarray(np.cumsum(np.bincount(groups, weights=values)[::-1])[::-1][groups])
 
 
-def _sum_below(groups: NDArray[np.intp], values: Array) -> Array:
+def _sum_below(groups: NDArray[np.intp], values: Vector) -> Vector:
     """Sum over lower scores, and half the sum over equal ones."""
     sums = np.bincount(groups, weights=values)
     return np.asarray((np.cumsum(sums) - 0.5 * sums)[groups])

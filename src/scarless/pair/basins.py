@@ -12,21 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import like, namespace_of
 from scarless.numerics.newton import Status, Trace
+from scarless.numerics.sigmoid import sigmoid
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.logistic import predict
 from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.selection import Selection
 from scarless.pair.starts import Start, exchanged_start, the_papers_start
 
 __all__ = [
     "Basin",
     "Climb",
     "Progress",
-    "Selection",
     "Step",
     "choose",
     "climb_all",
@@ -68,19 +70,6 @@ class Basin:
 
     def _as_high(self, other: "Basin") -> bool:
         return abs(self.objective - other.objective) <= _SAME_OBJECTIVE * (1.0 + abs(self.objective))
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which basin was chosen, and why."""
-
-    basin: int  # index into the list of basins
-    reason: str
-    behind: tuple[float, ...]  # by how much each basin's penalised log-likelihood is behind the best allowed one's
-    standard_error: tuple[float, ...]  # of that difference
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Climb(NamedTuple):
@@ -155,16 +144,23 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     basins = [climb.basin for climb in climbs]
     allowed = [i for i, basin in enumerate(basins) if not basin.exchanged]
     if len(climbs) == 1:
-        return Selection(0, _only_one(basins[0]), (0.0,), (0.0,))
+        return _selection(basins, 0, [0], _only_one(basins[0]), [0.0], [0.0])
     best = allowed[0]
-    values = [_row_log_likelihoods(problem, climb.fit) for climb in climbs]
     behind = [basin.objective - basins[best].objective for basin in basins]
-    errors = [_standard_error(values[best] - value, problem.w) for value in values]
+    errors = _standard_errors(problem, [climb.fit for climb in climbs], best)
     noise = _SAME_OBJECTIVE * (1 + abs(basins[best].objective))
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: basins[i].label_frequency)
     reason = _reason(basins, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(basins[best])
-    return Selection(chosen, reason + _other_way(basins, allowed), tuple(behind), tuple(errors))
+    return _selection(basins, chosen, tied, reason + _other_way(basins, allowed), behind, errors)
+
+
+def _selection(
+    basins: list[Basin], chosen: int, tied: list[int], reason: str, behind: list[float], errors: list[float]
+) -> Selection:
+    priors = [basins[i].class_prior for i in tied]
+    spread = Interval(min(priors), max(priors))
+    return Selection(chosen, (chosen,), tuple(tied), len(tied), spread, reason, tuple(behind), tuple(errors))
 
 
 def warn_if_exchangeable(
@@ -238,13 +234,17 @@ def _turned(problem: PairProblem, climb: Climb, rules: _Rules) -> Climb:
 
 def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
     """Whether a fit is closer to another with its models exchanged: by their probabilities for the rows."""
-    f, e, f_other, e_other = (
-        predict(problem.engine, design, beta)
-        for pair in (fit, other)
-        for design, beta in ((problem.f, pair.f), (problem.e, pair.e))
+    as_it_is, turned = problem.engine.total(_block_distances, problem.f, problem.e, (fit.f, fit.e), (other.f, other.e))
+    return bool(turned < as_it_is)
+
+
+def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
+    """Return how far two pairs' probabilities are apart, as they are and with those of one exchanged."""
+    (p_f, p_e), (q_f, q_e) = (
+        [sigmoid(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
     )
-    as_it_is = problem.w @ ((f - f_other) ** 2 + (e - e_other) ** 2)
-    return bool(problem.w @ ((e - f_other) ** 2 + (f - e_other) ** 2) < as_it_is)
+    w = rows["w"]
+    return w @ ((p_f - q_f) ** 2 + (p_e - q_e) ** 2), w @ ((p_e - q_f) ** 2 + (p_f - q_e) ** 2)
 
 
 def _distinct(climbs: list[Climb]) -> list[Climb]:
@@ -261,19 +261,35 @@ def _distinct(climbs: list[Climb]) -> list[Climb]:
     return found
 
 
-def _row_log_likelihoods(problem: PairProblem, fit: PairFit) -> Vector:
-    rows = problem.engine.with_rows(s=problem.s)
-    return rows.collect(_block_log_likelihood, problem.f, problem.e, fit.f, fit.e)
+def _standard_errors(problem: PairProblem, fits: list[PairFit], best: int) -> list[float]:
+    """Return the standard error of each fit's log-likelihood minus the best one's, paired over rows: sums in two
+    passes, the second around the mean.
+    """
+    pairs = [(fit.f, fit.e) for fit in fits]
+    place = (problem.f, problem.e, pairs, best)
+    (total,) = problem.engine.total(_block_differences, *place)
+    (squares,) = problem.engine.total(_block_squared_differences, *place, total / problem.weight)
+    return [float(each) for each in np.sqrt(squares)]
 
 
-def _block_log_likelihood(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Vector:
-    u, v = logits(f.take(X), beta_f), logits(e.take(X), beta_e)
-    return likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v))
+def _block_differences(X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int) -> tuple[Vector]:
+    return (rows["w"] @ _differences(X, rows, f, e, pairs, best),)
 
 
-def _standard_error(difference: Vector, w: Vector) -> float:
-    centred = difference - float(w @ difference) / float(w.sum())
-    return float(np.sqrt(w @ centred**2))
+def _block_squared_differences(
+    X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int, mean: Vector
+) -> tuple[Vector]:
+    differences = _differences(X, rows, f, e, pairs, best)
+    return (rows["w"] @ (differences - like(differences, mean)) ** 2,)
+
+
+def _differences(X: Any, rows: Any, f: Design, e: Design, pairs: Any, best: int) -> Matrix:
+    X_f, X_e = f.take(X), e.take(X)
+    values = []
+    for beta_f, beta_e in pairs:
+        u, v = logits(X_f, beta_f), logits(X_e, beta_e)
+        values.append(likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v)))
+    return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
 def _only_one(basin: Basin) -> str:

@@ -1,50 +1,14 @@
 """The table of candidates, and the choice among those that labels cannot tell apart."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.interval import Interval
 from scarless.pair.penalty_path import Grid, HeldOut, Path
-
-_WIDE = 0.25  # span of class priors among the chosen that deserves a warning
-
-
-@dataclass(frozen=True)
-class CVSelection:
-    """Which rows of ``cv_results_`` were chosen, and why.
-
-    Attributes
-    ----------
-    index : int
-        The best of the chosen candidates.
-    members : tuple of int
-        All that were chosen: one for each set of attributes that is tied with the best.
-    possible : tuple of int
-        One for each set of attributes within twice as many standard errors: what intervals look at.
-    n_tied : int
-        How many candidates the labels cannot tell from the best.
-    class_priors : tuple of two floats
-        Lowest and highest among the chosen.
-    reason : str
-    """
-
-    index: int
-    members: tuple[int, ...]
-    possible: tuple[int, ...]
-    n_tied: int
-    reason: str
-    class_priors: tuple[float, float]
-
-    @property
-    def wide(self) -> bool:
-        """Whether what the labels cannot tell apart differs in what it says of the population."""
-        return self.class_priors[1] - self.class_priors[0] > _WIDE
-
-    def __str__(self) -> str:
-        return self.reason
+from scarless.pair.selection import Selection
 
 
 def results_of(
@@ -118,7 +82,7 @@ def tied_with_best(surplus: Surplus, paths: NDArray[np.intp], n_standard_errors:
     return tied
 
 
-def select(results: dict[str, Any], *, combine: bool) -> CVSelection:
+def select(results: dict[str, Any], *, combine: bool) -> Selection:
     """Choose along each tied path the penalties nearest to 1; of the paths all, to be combined, or one.
 
     Labels that cannot tell penalties apart should not be asked which has the extreme answer; a C of 1 on attributes of
@@ -135,9 +99,10 @@ def select(results: dict[str, Any], *, combine: bool) -> CVSelection:
         members = [min(members, key=lambda i: float(results["label_frequency"][i]))]
     best = max(members, key=lambda i: float(results["mean_test_score"][i]))
     priors = results["class_prior"][members if combine else tied]
-    spread = float(priors.min()), float(priors.max())
+    spread = Interval(float(priors.min()), float(priors.max()))
     reason = _reason(results, members, tied.size, n_paths, spread)
-    return CVSelection(best, tuple(members), tuple(possible), int(tied.size), reason, spread)
+    behind, errors = (tuple(results[name].tolist()) for name in ("behind_best", "standard_error"))
+    return Selection(best, tuple(members), tuple(possible), int(tied.size), spread, reason, behind, errors)
 
 
 def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int]:
@@ -147,7 +112,7 @@ def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int
     return [int(each[np.argmin(far[each])]) for each in of_path]
 
 
-def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: tuple[float, float]) -> str:
+def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: Interval) -> str:
     total = len(results["params"])
     if n_tied == 1:
         return f"The best of {total} candidates by held-out log-likelihood."

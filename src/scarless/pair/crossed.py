@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_numeric, take_columns, take_rows
+from scarless.engines import attach
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -93,12 +94,13 @@ def cross_fit(
     propensity.update(fit.u)
     fit = fit._replace(v=propensity.v)
     if isinstance(propensity, LearnedPropensity):
-        engine, design, plain = engine_of(np.empty((s.size, 0))), Design.of(np.arange(0)), np.zeros(1)
-        relaxation = relax(engine, design, fit.u, s, fit.weight, v=fit.v, audits=options.audits)
+        engine = engine_of(np.empty((s.size, 0)), s=s, w=fit.weight, u=fit.u, v=fit.v)
+        relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits)
         propensity.forget()
-        return Crossed(fit, propensity, plain, relaxation, f_columns, e_columns)
+        return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
     hold = propensity.beta if guard else None
-    relaxation = relax(propensity.engine, propensity.design, fit.u, s, fit.weight, audits=options.audits, hold=hold)
+    rows = attach(propensity.engine, u=fit.u, w=fit.weight)
+    relaxation = relax(rows, propensity.design, audits=options.audits, hold=hold)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 
@@ -125,8 +127,8 @@ def cross_fit_known(
     """Fit a classifier in folds by the likelihood of labels whose propensity is known, then its scale and level."""
     X, s, w = training
     fit = _classifier(classifier, X, s, w, folds, FixedPropensity(e), options, tell)
-    engine, design = engine_of(fit.u[:, None]), Design.of(np.arange(1))
-    found = fit_known_propensity(engine, design, s, e, fit.weight, C=_SLOPE_C, tol=1e-9, max_iter=100)
+    engine, design = engine_of(fit.u[:, None], s=s, e=e, w=fit.weight), Design.of(np.arange(1))
+    found = fit_known_propensity(engine, design, C=_SLOPE_C, tol=1e-9, max_iter=100)
     slope, level = found.parameters
     return CrossedKnown(fit, float(slope), float(level))
 
@@ -145,11 +147,11 @@ def _propensity(
 ) -> LearnedPropensity | LogisticPropensity:
     (X, s, w), held = training, held_out(training.weight, folds)
     if model is not None:
-        learners = [as_learner(model, name="propensity_model", C=options.propensity_C) for _ in folds]
+        learners = [as_learner(model, name="propensity_estimator", C=options.propensity_C) for _ in folds]
         return LearnedPropensity(learners, take_columns(X, columns), s, w, folds)
-    engine, design = engine_of(numeric_columns(X, columns)), Design.of(np.arange(columns.size))
-    audits = imagine_audits(engine, design, held, options.audits, exchangeable=exchangeable)
-    return LogisticPropensity(engine, design, s, held, C=options.propensity_C, audits=audits, held=exchangeable)
+    engine, design = engine_of(numeric_columns(X, columns), s=s, w=held), Design.of(np.arange(columns.size))
+    audits = imagine_audits(engine, design, options.audits, exchangeable=exchangeable)
+    return LogisticPropensity(engine, design, C=options.propensity_C, audits=audits, held=exchangeable)
 
 
 def _classifier(
@@ -169,7 +171,7 @@ def _classifier(
         return boost(
             make, X, s, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
         )
-    learners = [as_learner(classifier, name="classifier", C=options.C) for _ in folds]
+    learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
         learners,
         X,

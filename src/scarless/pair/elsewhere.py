@@ -42,13 +42,13 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
     paper = Start(_PAPER, found.basin.parameters)
     with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
         climbs = climb_all(part, [paper, all_positive_start(part)], tol=_ROUGH, max_iter=_STEPS)
-    times = problem.s.size / part.s.size
+    times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
         rival = _rival(part, climbs, times)
         if rival is None:
             return None
         climbs = climb_all(problem, [paper, rival], tol=_ROUGH, max_iter=_STEPS_ON_ALL)
-    taken = climbs[choose(problem, climbs).basin].basin
+    taken = climbs[choose(problem, climbs).index].basin
     return taken if taken.objective < found.basin.objective - _HIGHER and _are_apart(taken, found.basin) else None
 
 

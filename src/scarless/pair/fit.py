@@ -8,7 +8,7 @@ import numpy as np
 
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.newton import Solution, Status, Trace
-from scarless.pair.logistic import balanced_start, predict, propensity_start
+from scarless.pair.logistic import balanced_start, propensity_start, with_probability
 from scarless.pair.problem import PairProblem
 
 
@@ -64,7 +64,6 @@ def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) ->
 
 def paper_start(problem: PairProblem) -> Vector:
     """Return the paper's first pair: a balanced classifier, then the propensity that its probabilities imply."""
-    engine, s, w = problem.engine, problem.s, problem.w
-    f = balanced_start(engine, problem.f, s, w, C=problem.C)
-    probability = predict(engine, problem.f, f)
-    return np.concatenate([f, propensity_start(engine, problem.e, s, w, probability, C=problem.propensity_C)])
+    f = balanced_start(problem.engine, problem.f, problem.labelled_share, C=problem.C)
+    engine = with_probability(problem.engine, problem.f, f, "f")
+    return np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)])

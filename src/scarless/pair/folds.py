@@ -30,7 +30,13 @@ def fold_of_rows(training: Training, n_folds: int, rng: np.random.Generator) -> 
     of what it is asked.) Where the table has fewer different rows than folds need, there are fewer folds.
     """
     X, s, w = training
-    group = equal_rows(X)
+    return deal_groups(equal_rows(X), s, w, n_folds, rng)
+
+
+def deal_groups(
+    group: NDArray[np.intp], s: Vector, w: Vector, n_folds: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return the fold of each row, where rows of one group stay together."""
     n_groups = int(group.max()) + 1
     labelled = np.bincount(group, weights=w * s, minlength=n_groups)
     unlabelled = np.bincount(group, weights=w * (1.0 - s), minlength=n_groups)
@@ -91,13 +97,18 @@ def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[F
     """Return folds of all rows, as indices or masks, as folds of those that have weight, by their numbers there."""
     s, counts = training.s, training.weight > 0
     number = np.cumsum(counts) - 1
-    pairs = [_check_pair(fold, i, counts.size, name) for i, fold in enumerate(folds)]
-    kept = [tuple(rows[counts[rows]] for rows in pair) for pair in pairs]
-    if not kept:
-        raise ValueError("cv gives no folds. A generator is used up after one fit: hand over a list of its folds.")
+    kept = [tuple(rows[counts[rows]] for rows in pair) for pair in check_pairs(folds, counts.size, name)]
     checked = [(number[train], number[test]) for train, test in kept]
     refuse_one_sided(checked, s[counts])
     return checked
+
+
+def check_pairs(folds: Iterable[Any], n_rows: int, name: str) -> list[Fold]:
+    """Return pairs of rows to fit and to score, as indices or masks, by their numbers."""
+    pairs = [_check_pair(fold, i, n_rows, name) for i, fold in enumerate(folds)]
+    if not pairs:
+        raise ValueError("cv gives no folds. A generator is used up after one fit: hand over a list of its folds.")
+    return pairs
 
 
 def _check_pair(fold: Any, i: int, n_rows: int, name: str) -> Fold:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from scarless.engines import Engine, Rows
 from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
@@ -21,7 +22,6 @@ from scarless.pair.rows import all_labelled
 
 # Relative error of the sums over rows that make the information matrix.
 _NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
-_ROWS = 4096  # whose standard errors are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,18 +148,12 @@ class PairInference:
         centre = np.asarray(logit(value))
         return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), quantile(level))))
 
-    def row_intervals(self, X: Any, level: float, *, propensity: bool) -> Matrix:
+    def row_intervals(self, engine: Engine, level: float, *, propensity: bool) -> Matrix:
         """Return the ends of each row's interval for `f`, or for `e`, from checked rows."""
         n_f = self.f.n_parameters
         design, beta = (self.e, self.beta_e) if propensity else (self.f, self.beta_f)
         part = slice(n_f, None) if propensity else slice(0, n_f)
-        out = np.empty((X.shape[0], 2))
-        for start in range(0, X.shape[0], _ROWS):
-            rows = design.take(X[start : start + _ROWS]).astype(np.float64)
-            errors = self.precision.logit_errors(rows, part)
-            ends = uncertainty.logit_interval(logits(rows, beta), errors, quantile(level))
-            out[start : start + _ROWS] = np.column_stack(ends)
-        return out
+        return np.asarray(engine.collect(_block_intervals, design, beta, self.precision, part, quantile(level)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was given, not what was computed from it."""
@@ -180,7 +174,7 @@ def pair_inference(
     already. Otherwise, and where
     it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
     """
-    engine, f, e = problem.rows, problem.f, problem.e
+    engine, f, e = problem.engine, problem.f, problem.e
     sums = problem.sums(beta_f, beta_e) if sums is None else sums
     noise, expected = _NOISE[np.dtype(engine.dtype)], False
     if problem.n_parameters > WIDEST_MATRIX:
@@ -192,8 +186,15 @@ def pair_inference(
             information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
             if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
                 information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
-    n_rows, penalties = int(np.count_nonzero(problem.w)), (problem.C, problem.propensity_C)
+    n_rows, penalties = int(problem.totals.n_rows), (problem.C, problem.propensity_C)
     return PairInference(f, e, beta_f, beta_e, *penalties, n_rows, sums, information, expected, noise, problem.audits)
+
+
+def _block_intervals(
+    X: Any, rows: Rows, design: Design, beta: Vector, precision: Precision, part: slice, z: float
+) -> Matrix:
+    seen = design.take(X).astype(np.float64)
+    return np.column_stack(uncertainty.logit_interval(logits(seen, beta), precision.logit_errors(seen, part), z))
 
 
 def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:

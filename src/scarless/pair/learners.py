@@ -12,10 +12,8 @@ estimators honour: `_negative_weights` finds out.
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -26,9 +24,8 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
-from sklearn.utils.validation import has_fit_parameter
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric, take_rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution
@@ -97,14 +94,16 @@ class LogisticLearner:
         if self.beta is None:
             refuse_gaps(X.data if sparse.issparse(X) else X)
         options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
-        self.solution = fit_targets(engine_of(X), all_columns(X), t, w, start=self.beta, **options)
+        engine = engine_of(X, t=t, w=w)
+        self.solution = fit_targets(engine, all_columns(engine), start=self.beta, **options)
         self.beta = self.solution.parameters
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
         X = check_numeric(X)
         assert self.beta is not None
-        p = predict(engine_of(X), all_columns(X), self.beta)
+        engine = engine_of(X)
+        p = predict(engine, all_columns(engine), self.beta)
         refuse_gaps(p)
         return p
 
@@ -210,7 +209,7 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
             f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that gives probabilities, or "
             "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
         )
-    if not has_fit_parameter(final_step(estimator), "sample_weight"):
+    if not takes_weights(estimator):
         raise ValueError(
             f"{name}={type(final_step(estimator)).__name__} takes no sample_weight in fit, which this method needs. "
             "Use for example LogisticRegression, HistGradientBoostingClassifier or RandomForestClassifier."
@@ -245,19 +244,6 @@ def with_final_step(estimator: Any, final: Any) -> Any:
     copy = clone(estimator)
     name, last = copy.steps[-1]
     return copy.set_params(**{name: with_final_step(last, final)})
-
-
-def fit_weighted(estimator: Any, X: Any, y: NDArray[Any], weight: Vector) -> None:
-    """Fit with row weights, which a pipeline gets under the name of its last step.
-
-    Outside metadata routing: the weights are ours, not the user's, and nobody was asked to request them.
-    """
-    key, inner = "sample_weight", estimator
-    while isinstance(inner, Pipeline):
-        step, inner = inner.steps[-1]
-        key = f"{step}__{key}"
-    with config_context(enable_metadata_routing=False):
-        estimator.fit(X, y, **{key: weight})
 
 
 def fresh(estimator: Any) -> Any:

@@ -1,21 +1,24 @@
 """One logistic model on an engine: the fits that every estimator here begins with.
 
-Pure functions of an engine and vectors; parameters are coefficients, then the intercept. `C` is the inverse
-penalty of scikit-learn's ``LogisticRegression``; the intercept is free.
+Pure functions of an engine; parameters are coefficients, then the intercept. `C` is the inverse penalty of
+scikit-learn's ``LogisticRegression``; the intercept is free.
 """
 
 import math
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
-from scarless.engines import Engine
+from scarless.checks.rows import row_totals
+from scarless.engines import Engine, Rows
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import namespace_of
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
+from scarless.numerics.sigmoid import sigmoid
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4
@@ -23,70 +26,99 @@ _STRONGEST = 1e100  # penalty: a stronger one leaves the range of numbers, and n
 
 
 def fit_targets(
-    engine: Engine,
-    design: Design,
-    t: Vector,
-    w: Vector,
-    *,
-    C: float,
-    tol: float,
-    max_iter: int,
-    start: Vector | None = None,
+    engine: Engine, design: Design, *, C: float, tol: float, max_iter: int, start: Vector | None = None
 ) -> Solution:
-    """Fit a logistic model to real-valued targets."""
-    problem = PenalisedProblem(engine.with_rows(t=t, w=w), TargetLogistic(design), ridge_of(design, C))
-    beta = _constant_start(design, t, w) if start is None else start
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
+    """Fit a logistic model to real-valued targets. Rows: ``t``, ``w``."""
+    weight, target = engine.total(_block_targets)
+    problem = PenalisedProblem(engine, TargetLogistic(design), ridge_of(design, C))
+    beta = constant_model(design, float(np.clip(target / weight, 1e-3, 1.0 - 1e-3))) if start is None else start
+    return problem.solve(beta, total_weight=float(weight), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 
-def fit_known_propensity(
-    engine: Engine,
-    design: Design,
-    s: Vector,
-    e: Vector,
-    w: Vector,
-    *,
-    C: float,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    """Fit a logistic ``f`` by maximum likelihood, propensities given."""
-    with np.errstate(divide="ignore"):
-        v = logit(e)
-    problem = PenalisedProblem(engine.with_rows(s=s, v=v, w=w), KnownPropensity(design), ridge_of(design, C))
-    beta = balanced_start(engine, design, s, w, C=C)
-    return problem.solve(beta, total_weight=float(w.sum()), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
+def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float, max_iter: int) -> Solution:
+    """Fit a logistic ``f`` by maximum likelihood, propensities given. Rows: ``s``, ``w`` and the propensity ``e``."""
+    known, totals = engine.derive(_propensity_logits, keep=True), row_totals(engine)
+    problem = PenalisedProblem(known, KnownPropensity(design), ridge_of(design, C))
+    beta = balanced_start(engine, design, totals.labelled_share, C=C)
+    return problem.solve(beta, total_weight=totals.weight, tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 
-def balanced_start(engine: Engine, design: Design, s: Vector, w: Vector, *, C: float) -> Vector:
+def balanced_start(engine: Engine, design: Design, labelled_share: float, *, C: float) -> Vector:
     """Return the paper's first classifier: unlabelled as negative, both kinds of rows with equal weight."""
-    share = float(w @ s) / float(w.sum())
-    balanced = w * np.where(s == 1, 1.0 - share, share)
-    return fit_targets(engine, design, s, balanced, C=C, tol=_ROUGH, max_iter=50).parameters
+    balanced = engine.derive(_balanced, labelled_share)
+    return fit_targets(balanced, design, C=C, tol=_ROUGH, max_iter=50).parameters
 
 
-def propensity_start(engine: Engine, design: Design, s: Vector, w: Vector, f: Vector, *, C: float) -> Vector:
-    """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``."""
-    weight = w * np.where(s == 1, 1.0, f)
-    return fit_targets(engine, design, s, weight, C=C, tol=_ROUGH, max_iter=50).parameters
+def propensity_start(engine: Engine, design: Design, *, C: float) -> Vector:
+    """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``, one of the rows'
+    values.
+    """
+    return fit_targets(engine.derive(_weighted_by_class), design, C=C, tol=_ROUGH, max_iter=50).parameters
 
 
 def predict(engine: Engine, design: Design, beta: Vector) -> Vector:
     """Return the probability of every row of an engine."""
-    return engine.collect(_block_probability, design, beta)
+    return np.asarray(engine.collect(_block_probability, design, beta))
 
 
-def _block_probability(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
-    return np.asarray(expit(logits(design.take(X), beta)))
+def with_probability(engine: Engine, design: Design, beta: Vector, name: str) -> Engine:
+    """Return the engine with a model's probabilities as values of its rows."""
+    return engine.derive(_named_probability, design, beta, name, keep=True)
 
 
-def _constant_start(design: Design, t: Vector, w: Vector) -> Vector:
-    """Return the best model without attributes, kept off the boundary."""
-    share = float(w @ t) / float(w.sum())
-    return np.append(np.zeros(design.n_columns), logit(np.clip(share, 1e-3, 1.0 - 1e-3)))
+def with_logits(engine: Engine, design: Design, beta: Vector, name: str) -> Engine:
+    """Return the engine with a model's logits as values of its rows."""
+    return engine.derive(_named_logits, design, beta, name, keep=True)
+
+
+def as_targets(X: Any, rows: Rows) -> dict[str, Any]:
+    """Return the labels as targets of a logistic model."""
+    return {"t": rows["s"]}
+
+
+def constant_model(design: Design, mean: float) -> Vector:
+    """Return the model without attributes that has a mean."""
+    return np.append(np.zeros(design.n_columns), logit(mean))
 
 
 def ridge_of(design: Design, C: float) -> Vector:
     """Return the penalty of each parameter; the intercept has none."""
     strength = 1.0 / max(float(C), 1.0 / _STRONGEST)
     return np.append(np.full(design.n_columns, strength), 0.0)
+
+
+def block_logits(X: Any, rows: Rows, design: Design, beta: Vector) -> Vector:
+    """Return a model's logits of a block."""
+    return logits(design.take(X), beta)
+
+
+def _block_probability(X: Any, rows: Rows, design: Design, beta: Vector) -> Vector:
+    return sigmoid(logits(design.take(X), beta))
+
+
+def _named_probability(X: Any, rows: Rows, design: Design, beta: Vector, name: str) -> dict[str, Any]:
+    return {name: _block_probability(X, rows, design, beta)}
+
+
+def _named_logits(X: Any, rows: Rows, design: Design, beta: Vector, name: str) -> dict[str, Any]:
+    return {name: logits(design.take(X), beta)}
+
+
+def _block_targets(X: Any, rows: Rows) -> tuple[Any, Any]:
+    w = rows["w"]
+    return namespace_of(w).sum(w), w @ rows["t"]
+
+
+def _balanced(X: Any, rows: Rows, share: float) -> dict[str, Any]:
+    s = rows["s"]
+    return {"t": s, "w": rows["w"] * (share + (1.0 - 2.0 * share) * s)}
+
+
+def _weighted_by_class(X: Any, rows: Rows) -> dict[str, Any]:
+    s = rows["s"]
+    return {"t": s, "w": rows["w"] * namespace_of(s).where(s == 1, 1.0, rows["f"])}
+
+
+def _propensity_logits(X: Any, rows: Rows) -> dict[str, Any]:
+    with np.errstate(divide="ignore"):
+        return {"v": logit(rows["e"])}

@@ -10,16 +10,18 @@ from scipy.special import expit
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from scarless.engines import Rows
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.cross_fit import Tell
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
+from scarless.pair.folded import FoldedRows
 from scarless.pair.folds import Fold
 from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed import Relaxation, relax
-from scarless.pair.relaxed_search import held_out_logits, relax_candidates
+from scarless.pair.relaxed_search import held_out_rows, relax_candidates
 from scarless.pair.rows import Training, engine_of
 
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
@@ -96,25 +98,27 @@ def logistic_member(
     options: CrossOptions,
 ) -> Member:
     """Fit two logistic models with the penalty nearest to 1 of those that held-out labels cannot tell from the best."""
-    X, s, w = training
-    engine, grid = engine_of(X), Grid(_CS, np.array([options.propensity_C]))
+    engine = engine_of(training.X, s=training.s, w=training.weight)
+    folded, grid = FoldedRows.of(engine, folds), Grid(_CS, np.array([options.propensity_C]))
     exchangeable = bool(np.isin(f_columns, e_columns).all())
-    audits = imagine_audits(engine, Design.of(e_columns), w, options.audits, exchangeable=exchangeable)
-    problem = PairProblem(engine, s, w, Design.of(f_columns), Design.of(e_columns), audits=audits)
+    audits = imagine_audits(engine, Design.of(e_columns), options.audits, exchangeable=exchangeable)
+    problem = PairProblem.of(engine, Design.of(f_columns), Design.of(e_columns))._replace(audits=audits)
     path = Path(0, problem)
-    settings = {"tol": _PATH_TOL, "max_iter": options.max_iter}
-    fits = [fits_without([path], grid, X, train, **settings) for train, _ in folds]  # type: ignore[arg-type]
-    judged = relax_candidates(fits, folds, training, problem, options.audits)
-    sums = [held_out_sums(fit, X, s, w, test) for fit, (_, test) in zip(judged, folds, strict=True)]
-    results = results_of([path], grid, sums, [attributes], tested=float(w.sum()), n_standard_errors=2.0)
+    settings: dict[str, Any] = {"tol": _PATH_TOL, "max_iter": options.max_iter}
+    fits = [fits_without([path], grid, folded.to_fit(fold), **settings) for fold in range(folded.n_folds)]
+    sums = held_out_sums(relax_candidates(fits, folded, problem, options.audits), folded)
+    results = results_of([path], grid, sums, [attributes], tested=problem.weight, n_standard_errors=2.0)
     chosen = select(results, combine=True).index
     C, propensity_C = grid.pairs()[chosen]
-    fit = walk_to(path, grid, C, propensity_C, **settings)  # type: ignore[arg-type]
-    u, times = held_out_logits(fits, folds, X, chosen)
-    weight = np.where(times > 0, w, 0.0)
-    relaxation = relax(engine, problem.e, u, s, weight, audits=options.audits, hold=fit.e if exchangeable else None)
-    linear = Linear(f_columns, fit.f, C)
+    fit = walk_to(path, grid, C, propensity_C, **settings)
+    judged = held_out_rows(fits, folded, chosen)
+    relaxation = relax(judged, problem.e, audits=options.audits, hold=fit.e if exchangeable else None)
+    linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
+
+
+def _logits(X: Any, rows: Rows) -> Vector:
+    return np.asarray(rows["u"])
 
 
 def cross_fit_member(

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.tables import take_rows
+from scarless.engines import Engine, Rows
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 from scarless.pair.starts import the_papers_start
-
-Rows = NDArray[np.intp]
 
 
 class Grid(NamedTuple):
@@ -96,13 +94,13 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     return fit
 
 
-def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: float, max_iter: int) -> FoldFits:
+def fits_without(paths: list[Path], grid: Grid, engine: Engine, *, tol: float, max_iter: int) -> FoldFits:
     """Walk every path on some rows, from the paper's start there: nothing of the other rows is known."""
-    engine, n_columns, size = engine_of(take_rows(X, train)), X.shape[1], len(grid.pairs())
+    n_columns, size = engine.n_columns, len(grid.pairs())
     f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
     converged = np.zeros(size * len(paths), dtype=bool)
     for number, path in enumerate(paths):
-        inside = path._replace(problem=path.problem.on(engine, path.problem.s[train], path.problem.w[train]))
+        inside = path._replace(problem=path.problem.on(engine))
         for place, fit in walk(inside, grid, tol=tol, max_iter=max_iter):
             column = number * size + place
             f[np.append(path.problem.f.indices, n_columns), column] = fit.f
@@ -111,15 +109,26 @@ def fits_without(paths: list[Path], grid: Grid, X: Any, train: Rows, *, tol: flo
     return FoldFits(f, e, converged)
 
 
-def held_out_sums(fits: FoldFits, X: Any, s: Vector, w: Vector, test: Rows) -> HeldOut:
-    """Sum up the log-likelihoods of rows that the fits have not seen."""
-    engine = engine_of(take_rows(X, test)).with_rows(s=s[test], w=w[test])
-    return HeldOut(*engine.total(_block_held_out, fits.f, fits.e))
+def held_out_sums(fits: list[FoldFits], folded: FoldedRows) -> list[HeldOut]:
+    """Sum up the log-likelihoods of rows that the fits have not seen, fold by fold, in one pass."""
+    models = [(fit.f, fit.e) for fit in fits]
+    fields = folded.engine.total(_block_held_out, models)
+    n_fields = len(HeldOut._fields)
+    return [HeldOut(*fields[n_fields * i : n_fields * (i + 1)]) for i in range(len(fits))]
 
 
-def _block_held_out(X: Any, rows: Any, f: Matrix, e: Matrix) -> HeldOut:
-    s, w = rows["s"], rows["w"]
-    u, v = _all_logits(X, f), _all_logits(X, e)
+def _block_held_out(X: Any, rows: Rows, models: list[tuple[Matrix, Matrix]]) -> tuple[Vector, ...]:
+    """Return the fields of all folds, one after the other."""
+    found: list[Vector] = []
+    for fold, (f, e) in enumerate(models):
+        times = times_scored(rows, fold)
+        mine = np.flatnonzero(times)
+        found += _scored_rows(X[mine], rows["s"][mine], (rows["w"] * times)[mine], f, e)
+    return tuple(found)
+
+
+def _scored_rows(X: Any, s: Vector, w: Vector, f: Matrix, e: Matrix) -> HeldOut:
+    u, v = block_products(X, f), block_products(X, e)
     values, positives, labelled = np.empty_like(u), np.empty(u.shape[1]), np.empty(u.shape[1])
     for i in range(u.shape[1]):
         at = u[:, i].copy(), v[:, i].copy()
@@ -129,10 +138,6 @@ def _block_held_out(X: Any, rows: Any, f: Matrix, e: Matrix) -> HeldOut:
     more = values - values[:, :1]
     first = np.atleast_1d(w @ values[:, 0])
     return HeldOut(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
-
-
-def _all_logits(X: Any, parameters: Matrix) -> Matrix:
-    return np.asarray(X @ parameters[:-1].astype(X.dtype), dtype=np.float64) + parameters[-1]
 
 
 def _outwards(values: Vector) -> Iterator[tuple[float, float | None]]:

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines import Engine
+from scarless.checks.rows import RowTotals, row_totals
+from scarless.engines import Engine, Rows
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, transposed_product
@@ -29,16 +30,20 @@ class Audits(NamedTuple):
 
 
 class PairProblem(NamedTuple):
-    """The rows, the columns that each model sees, and the penalties."""
+    """The rows, with labels ``s`` and weights ``w``; the columns that each model sees; the penalties."""
 
     engine: Engine
-    s: Vector
-    w: Vector
+    totals: RowTotals
     f: Design
     e: Design
     C: float = 1.0
     propensity_C: float = 1.0
     audits: Audits | None = None
+
+    @classmethod
+    def of(cls, engine: Engine, f: Design, e: Design, C: float = 1.0, propensity_C: float = 1.0) -> "PairProblem":
+        """Build a problem on the rows of an engine."""
+        return cls(engine, row_totals(engine), f, e, C, propensity_C)
 
     @property
     def n_parameters(self) -> int:
@@ -48,17 +53,12 @@ class PairProblem(NamedTuple):
     @property
     def weight(self) -> float:
         """All rows together."""
-        return float(self.w.sum())
+        return float(self.totals.weight)
 
     @property
     def labelled_share(self) -> float:
         """Share of rows that are labelled: no class prior is below it."""
-        return float(self.w @ self.s) / self.weight
-
-    @property
-    def rows(self) -> Engine:
-        """The engine with labels and weights."""
-        return self.engine.with_rows(s=self.s, w=self.w)
+        return self.totals.labelled_share
 
     @property
     def objective(self) -> LogisticPair:
@@ -78,11 +78,11 @@ class PairProblem(NamedTuple):
     @property
     def penalised(self) -> PenalisedProblem:
         """What a solver minimises."""
-        return PenalisedProblem(self.rows, self.objective, self.ridge, self.pulls)
+        return PenalisedProblem(self.engine, self.objective, self.ridge, self.pulls)
 
     def sums(self, beta_f: Vector, beta_e: Vector) -> PairSums:
         """Return what fitted models say of all rows together, in one pass."""
-        return self.rows.total(pair_sums, self.f, self.e, beta_f, beta_e)
+        return self.engine.total(pair_sums, self.f, self.e, beta_f, beta_e)
 
     @property
     def exchangeable(self) -> bool:
@@ -100,29 +100,39 @@ class PairProblem(NamedTuple):
 
     def with_audits(self, weight: float) -> "PairProblem":
         """Return the problem with that many imaginary audits."""
-        return self._replace(audits=imagine_audits(self.engine, self.e, self.w, weight))
+        return self._replace(audits=imagine_audits(self.engine, self.e, weight))
 
-    def on(self, engine: Engine, s: Vector, w: Vector) -> "PairProblem":
+    def on(self, engine: Engine) -> "PairProblem":
         """Return the problem on other rows, with as many imaginary audits at their mean."""
-        other = self._replace(engine=engine, s=s, w=w)
+        other = self._replace(engine=engine, totals=row_totals(engine))
         return other if self.audits is None else other.with_audits(self.audits.weight)
 
     def thinned(self, n_rows: int) -> "PairProblem":
         """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
-        return self._every(max(1, self.s.size // n_rows))
+        return self._every(max(1, self.engine.n_rows // n_rows))
 
     def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
         """Return the problem on about `n_rows` rows that weigh as much as all: penalties count as they do there.
 
         Parts with another `first` have other rows, as long as there are enough.
         """
-        step = max(1, self.s.size // n_rows)
+        step = max(1, self.engine.n_rows // n_rows)
         part = self._every(step, first % step)
-        return part._replace(w=part.w * (self.weight / part.weight)) if part.weight > 0 else self
+        if not part.weight > 0:
+            return self
+        times = self.weight / part.weight
+        return part._replace(
+            engine=part.engine.derive(_weighted, times),
+            totals=RowTotals(part.totals.n_rows, *(each * times for each in part.totals[1:])),
+        )
 
     def _every(self, step: int, first: int = 0) -> "PairProblem":
-        s, w = self.s[first::step], self.w[first::step]
-        return self._replace(engine=self.engine.every(step, first), s=s, w=w)
+        engine = self.engine.every(step, first)
+        return self._replace(engine=engine, totals=row_totals(engine))
+
+
+def _weighted(X: Any, rows: Rows, times: float) -> dict[str, Any]:
+    return {"w": rows["w"] * times}
 
 
 def see_the_same(f: Design, e: Design) -> bool:
@@ -138,14 +148,14 @@ def exchange(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
     return np.concatenate([coef_f, beta_e[-1:], coef_e, beta_f[-1:]])
 
 
-def imagine_audits(engine: Engine, e: Design, w: Vector, weight: float, *, exchangeable: bool = False) -> Audits | None:
+def imagine_audits(engine: Engine, e: Design, weight: float, *, exchangeable: bool = False) -> Audits | None:
     """Return that many imaginary audits for the rows of an engine; None for none.
 
     Models that can be exchanged get none: where all positives are labelled, audits would have them change places.
     """
     if weight == 0 or exchangeable:
         return None
-    (sums,) = engine.with_rows(w=w).total(_block_sums, e)
+    (sums,) = engine.total(_block_sums, e)
     return Audits(weight, sums / sums[-1])
 
 

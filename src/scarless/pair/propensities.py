@@ -5,16 +5,17 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import expit, logit
 
+from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
-from scarless.engines import Engine
+from scarless.engines import Engine, attach
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior
-from scarless.numerics.linear import Design, logits
+from scarless.numerics.linear import Design
 from scarless.numerics.objectives import KnownPropensity
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
-from scarless.pair.logistic import propensity_start, ridge_of
+from scarless.pair.logistic import block_logits, propensity_start, ridge_of
 from scarless.pair.problem import Audits
 
 _EDGE = 1e-6  # of probabilities whose logits are taken
@@ -55,31 +56,29 @@ class LogisticPropensity:
     classifier is still nearly constant it would take its place.
     """
 
-    def __init__(
-        self, engine: Engine, e: Design, s: Vector, w: Vector, *, C: float, audits: Audits | None, held: bool = False
-    ) -> None:
+    def __init__(self, engine: Engine, e: Design, *, C: float, audits: Audits | None, held: bool = False) -> None:
         self.held = held
-        self.engine, self.design, self.s, self.w, self.C = engine, e, s, w, C
+        self.engine, self.design, self.C = engine, e, C
         self.pulls = () if audits is None else (audits.pull(0),)
         self.beta = np.zeros(e.n_parameters)
-        self.v = np.zeros(s.size)
+        self.v = np.zeros(engine.n_rows)
 
     def start(self, f: Vector) -> None:
         """Fit labels, unlabelled rows weighted by their probability of being positive."""
-        self._take(propensity_start(self.engine, self.design, self.s, self.w, f, C=self.C))
+        self._take(propensity_start(attach(self.engine, f=f), self.design, C=self.C))
 
     def update(self, u: Vector) -> None:
         """Maximise the observed likelihood, the class given."""
         if self.held:
             return
-        rows = self.engine.with_rows(s=self.s, v=u, w=self.w)
+        rows = attach(self.engine, v=u)
         problem = PenalisedProblem(rows, KnownPropensity(self.design), ridge_of(self.design, self.C), self.pulls)
-        total = float(self.w.sum())
+        total = row_totals(self.engine).weight
         self._take(problem.solve(self.beta, total_weight=total, tol=1e-7, max_iter=50).parameters)
 
     def _take(self, beta: Vector) -> None:
         self.beta = beta
-        self.v = self.engine.collect(_block_logits, self.design, beta)
+        self.v = self.engine.collect(block_logits, self.design, beta)
 
 
 class LearnedPropensity:
@@ -130,7 +129,3 @@ def judged(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
 def logit_of(p: Vector) -> Vector:
     """Return logits of probabilities that may be 0 or 1."""
     return np.asarray(logit(np.clip(p, _EDGE, 1.0 - _EDGE)))
-
-
-def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
-    return logits(design.take(X), beta)

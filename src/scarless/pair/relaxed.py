@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlog1py, xlogy
 
-from scarless.engines import Engine
+from scarless.checks.rows import row_totals
+from scarless.engines import Engine, Rows
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
-from scarless.numerics.relaxed import RelaxedPair, centre_of
+from scarless.numerics.relaxed import RelaxedPair, centre_sums
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
@@ -125,28 +126,19 @@ class Relaxation:
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
 
 
-def relax(
-    engine: Engine,
-    e: Design,
-    u: Vector,
-    s: Vector,
-    w: Vector,
-    *,
-    v: Vector | None = None,
-    audits: float = 4.0,
-    hold: Vector | None = None,
-) -> Relaxation:
-    """Estimate scale and level of held-out logits `u`, and the propensity, together. Rows of weight 0 do not count.
+def relax(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
+    """Estimate scale and level of held-out logits ``u``, and the propensity, together. Rows of weight 0 do not count.
 
-    `v` is what is known of the propensity's logit already; None: nothing. `audits` imaginary positives, half of them
-    labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before the labels are seen.
+    The rows have ``u``, ``s``, ``w``, and ``v`` where something is known of the propensity's logit already. `audits`
+    imaginary positives, half of them labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before
+    the labels are seen.
 
     `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
     was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
     tells rows further apart than the classifier are not believed, since there the two have changed places; intervals
     have them.
     """
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size) if v is None else v, audits, hold)
+    fits = _Fits.of(engine, e, audits, hold)
     top = fits.at_top()
     believed = top._replace(exchanged=False)  # whatever lies around it
     points = sorted([believed, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
@@ -156,11 +148,9 @@ def relax(
     return fits.relaxation(fits.at(shift, there.theta), levels)
 
 
-def relax_roughly(
-    engine: Engine, e: Design, u: Vector, s: Vector, w: Vector, *, audits: float = 4.0, hold: Vector | None = None
-) -> Relaxation:
+def relax_roughly(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
     """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
-    fits = _Fits.of(engine, e, u, s, w, np.zeros(s.size), audits, hold)
+    fits = _Fits.of(engine, e, audits, hold)
     top = fits.at_top()
     return fits.relaxation(top, _levels_of([top]))
 
@@ -209,23 +199,11 @@ class _Fits:
     hold: Vector | None
 
     @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        e: Design,
-        u: Vector,
-        s: Vector,
-        w: Vector,
-        v: Vector,
-        audits: float,
-        hold: Vector | None = None,
-    ) -> "_Fits":
-        if hold is not None:
-            v = v + engine.collect(_block_logits, e, hold)
-        centre = centre_of(u, w)
-        objective = RelaxedPair(e, centre, *_scales(engine, e, w))
-        rows = engine.with_rows(u=u - centre, v=v, s=s, w=w)
-        return cls(rows, objective, float(w.sum()), float(w @ s), audits, hold)
+    def of(cls, engine: Engine, e: Design, audits: float, hold: Vector | None) -> "_Fits":
+        totals, centre = row_totals(engine), engine.total(centre_sums).centre
+        objective = RelaxedPair(e, centre, *_scales(engine, e, totals.weight))
+        rows = engine.derive(_centred, centre, e, hold, keep=True)
+        return cls(rows, objective, totals.weight, totals.labelled, audits, hold)
 
     def at_top(self) -> _Point:
         """Return the most likely level, imaginary audits included."""
@@ -324,10 +302,16 @@ def _levels_of(points: list[_Point]) -> Levels:
     return Levels(*(np.array(field) for field in zip(*fields, strict=True)))
 
 
-def _scales(engine: Engine, e: Design, w: Vector) -> tuple[Vector, Vector]:
+def _centred(X: Any, rows: Rows, centre: float, e: Design, hold: Vector | None) -> dict[str, Any]:
+    """Return held-out logits around their centre, and what is known of the propensity's."""
+    v = rows["v"] if "v" in rows else np.zeros(rows.size)
+    return {"u": rows["u"] - centre, "v": v if hold is None else v + logits(e.take(X), hold)}
+
+
+def _scales(engine: Engine, e: Design, weight: float) -> tuple[Vector, Vector]:
     """Return mean and standard deviation of the propensity attributes; of sparse ones 0 and the root mean square."""
-    sums, squares, is_sparse = engine.with_rows(w=w).total(_block_moments, e)
-    mean, square = sums / w.sum(), squares / w.sum()
+    sums, squares, is_sparse = engine.total(_block_moments, e)
+    mean, square = sums / weight, squares / weight
     shift = np.zeros(e.n_columns) if is_sparse > 0 else mean
     variance = np.maximum(square - shift * mean, 0.0)
     flat = variance <= 1e-10 * square
@@ -337,10 +321,6 @@ def _scales(engine: Engine, e: Design, w: Vector) -> tuple[Vector, Vector]:
 def _block_moments(X: Any, rows: Any, e: Design) -> tuple[Vector, Vector, Vector]:
     X, w = e.take(X), rows["w"]
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
-
-
-def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
-    return logits(design.take(X), beta)
 
 
 def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple[Vector, ...]:

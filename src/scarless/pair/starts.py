@@ -8,15 +8,25 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
+from scarless.engines.joins import Largest
 from scarless.numerics.arrays import Vector
-from scarless.numerics.linear import Design, logits, squared_sums
+from scarless.numerics.linear import Design, squared_sums
+from scarless.numerics.namespace import in_numpy
 from scarless.numerics.roots import find_root
+from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
-from scarless.pair.logistic import balanced_start, fit_targets, propensity_start
+from scarless.pair.logistic import (
+    as_targets,
+    balanced_start,
+    constant_model,
+    fit_targets,
+    propensity_start,
+    with_logits,
+)
 from scarless.pair.problem import PairProblem
 
 KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
@@ -100,7 +110,7 @@ def the_papers_start(problem: PairProblem) -> Start:
 
     Of many rows, where that leads to on a part of them: the rest of the way is short.
     """
-    ahead = _climbed_ahead(problem) if problem.s.size >= _MANY_ROWS else None
+    ahead = _climbed_ahead(problem) if problem.engine.n_rows >= _MANY_ROWS else None
     return Start("paper", paper_start(problem) if ahead is None else ahead)
 
 
@@ -135,32 +145,31 @@ def exclusion_start(problem: PairProblem) -> Start:
 
 def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
     """Return the paper's start with the classifier's intercept moved until its mean is the class prior."""
-    engine, s, w = problem.engine, problem.s, problem.w
-    beta = balanced_start(engine, problem.f, s, w, C=problem.C)
-    z = engine.collect(_block_logits, problem.f, beta)
+    beta = balanced_start(problem.engine, problem.f, problem.labelled_share, C=problem.C)
+    engine = with_logits(problem.engine, problem.f, beta, "z")
 
     def excess(shift: float) -> float:
-        return float(w @ expit(z + shift)) / float(w.sum()) - class_prior
+        return float(engine.total(_block_positives, shift)[0]) / problem.weight - class_prior
 
-    far = float(np.abs(z).max()) + 50.0
+    far = float(engine.total(_block_farthest)[0].values) + 50.0
     shift = find_root(excess, -far, far)
     beta[-1] += shift
-    e = propensity_start(engine, problem.e, s, w, np.asarray(expit(z + shift)), C=problem.propensity_C)
+    e = propensity_start(engine.derive(_shifted_probability, shift), problem.e, C=problem.propensity_C)
     return Start(f"class prior {class_prior:.2g}", np.concatenate([beta, e]))
 
 
 def all_labelled_start(problem: PairProblem) -> Start:
     """Return the naive classifier, and a propensity that is high everywhere."""
-    engine, s, w = problem.engine, problem.s, problem.w
-    f = fit_targets(engine, problem.f, s, w, C=problem.C, tol=_ROUGH, max_iter=50).parameters
-    return Start("all labelled", np.concatenate([f, _constant_model(problem.e, _HIGH)]))
+    labels = problem.engine.derive(as_targets)
+    f = fit_targets(labels, problem.f, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all labelled", np.concatenate([f, constant_model(problem.e, _HIGH)]))
 
 
 def all_positive_start(problem: PairProblem) -> Start:
     """Return a classifier that is high everywhere, and the propensity that then explains the labels alone."""
-    engine, s, w = problem.engine, problem.s, problem.w
-    e = fit_targets(engine, problem.e, s, w, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
-    return Start("all positive", np.concatenate([_constant_model(problem.f, _HIGH), e]))
+    labels = problem.engine.derive(as_targets)
+    e = fit_targets(labels, problem.e, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
+    return Start("all positive", np.concatenate([constant_model(problem.f, _HIGH), e]))
 
 
 def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *, sizes: Vector | None = None) -> Start:
@@ -228,18 +237,22 @@ def _between(problem: PairProblem, share: Vector) -> Vector:
 
 
 def _random_model(problem: PairProblem, design: Design, mean: float, rng: np.random.Generator) -> Vector:
-    (squares,) = problem.engine.with_rows(w=problem.w).total(_block_squares, design)
-    size = np.sqrt(np.maximum(squares[:-1], 0.0) / problem.w.sum())
+    (squares,) = problem.engine.total(_block_squares, design)
+    size = np.sqrt(np.maximum(squares[:-1], 0.0) / problem.weight)
     unit = np.where(size > 0, size, 1.0) * np.sqrt(max(1, design.n_columns))
     return np.append(rng.normal(size=design.n_columns) / unit, logit(np.clip(mean, 1e-6, 1.0 - 1e-6)))
 
 
-def _constant_model(design: Design, mean: float) -> Vector:
-    return np.append(np.zeros(design.n_columns), logit(mean))
+def _block_positives(X: Any, rows: Any, shift: float) -> tuple[Any]:
+    return (rows["w"] @ sigmoid(rows["z"] + shift),)
 
 
-def _block_logits(X: Any, rows: Any, design: Design, beta: Vector) -> Vector:
-    return logits(design.take(X), beta)
+def _block_farthest(X: Any, rows: Any) -> tuple[Largest]:
+    return (Largest(np.abs(in_numpy(rows["z"])).max(initial=0.0)),)
+
+
+def _shifted_probability(X: Any, rows: Any, shift: float) -> dict[str, Any]:
+    return {"f": sigmoid(rows["z"] + shift)}
 
 
 def _block_squares(X: Any, rows: Any, design: Design) -> tuple[Vector]:

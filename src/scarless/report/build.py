@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from scarless.report.answers import Answer, answers
-from scarless.report.corrections import Corrections, corrections
-from scarless.report.deviations import DEVIATIONS
 from scarless.report.figures import Figure, rank_figures, score_figures
 from scarless.report.names import SCORES, SETTING_NAMES, dataset_label, listed
 from scarless.report.numbers import duration
 from scarless.report.results import Record, Results, group
+from scarless.report.story import Answer, Chapter, Story
 from scarless.report.tables import (
     Table,
     failure_table,
@@ -21,6 +19,10 @@ from scarless.report.tables import (
 )
 
 Pairs = tuple[tuple[str, str], ...]
+RANKS_NOTE = (
+    "Each dataset ranks the methods by their mean over its runs. The Friedman test asks whether average ranks differ "
+    "at all, the Nemenyi test which of them."
+)
 
 
 @dataclass(frozen=True)
@@ -34,72 +36,72 @@ class Report:
     run_tables: tuple[Table, ...]
     time_table: Table
     method_table: Table
+    answers_title: str
+    answers_note: str
     answers: tuple[Answer, ...]
+    figures_title: str
     score_figures: tuple[Figure, ...]
+    ranks_note: str
     rank_figures: tuple[Figure, ...]
     score_notes: Pairs
     score_tables: tuple[tuple[str, Table], ...]
-    corrections: Corrections
-    deviations: Pairs
-    time_note: str = (
+    chapters: tuple[Chapter, ...]
+    time_note: ClassVar[str] = (
         "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods "
         "need, such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time "
         "that the experiment took."
     )
-    answers_note: str = (
-        "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
-        "interval over the runs of a dataset, paired by split and labelling, leaves out zero. Gains are positive where "
-        "the first method is better. Ranks and tests take the mean of a dataset's runs as one observation. A condition "
-        "is a setting (what the classifier sees) and k (how many attributes drive the labelling)."
-    )
-    interval_note: str = (
+    interval_note: ClassVar[str] = (
         "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows: "
         "the intervals describe the spread of this protocol and are too narrow for new data."
     )
-    ranks_note: str = (
-        "Each dataset ranks the methods by their mean over its runs. The Friedman test asks whether average ranks "
-        "differ at all, the Nemenyi test which of them. Ranked are the four methods of the paper that see labels only, "
-        "as corrected and as published."
-    )
-    corrections_note: str = (
-        "The code published with the paper drops rows of negative weight, returns the share of labelled rows for TIcE, "
-        "and takes KM2's class prior for the label frequency. Each corrected row is set against what that code "
-        "computes; gains are positive where the correction helps."
-    )
-    footer: str = (
+    footer: ClassVar[str] = (
         "Beside this page: results.csv has a row per dataset, setting, k and method; records.csv one per run; figures/ "
         "the figures as SVG files. `scarless report` makes this page again from records.jsonl."
     )
 
 
-def build_report(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> Report:
-    """Turn the records of an experiment into what is to be said about them."""
-    return _build(group(records, timings, manifest), timings, manifest)
+def build_report(
+    records: Sequence[Record], timings: Sequence[Record], manifest: Record, *, story: Story | None = None
+) -> Report:
+    """Turn the records of an experiment into what is to be said about them.
 
-
-def _build(results: Results, timings: Sequence[Record], manifest: Record) -> Report:
-    complete = results.n_finished + results.n_failed >= results.n_expected
-    scores = [name for name in SCORES if any(name in run for runs in results.runs.values() for run in runs.values())]
+    Parameters
+    ----------
+    records, timings : sequences of dict
+    manifest : dict
+        As a `scarless.experiments.Store` has them.
+    story : Story, optional
+        What the page adds to the numbers; None: nothing.
+    """
+    story = story or Story()
+    results = group(records, timings, manifest, method_names=story.method_names, contests=story.contests)
     return Report(
         heading=results.spec["title"],
-        lead=f"The experiment of the paper, {manifest['name']}, run with scarless",
+        lead=f"{story.whose}, {manifest['name']}, run with scarless",
         notices=_notices(results),
         facts=_facts(results, timings, manifest),
         run_tables=tuple(item for item in (failure_table(results), warning_table(results)) if item is not None),
         time_table=time_table(results),
         method_table=method_table(results),
-        answers=tuple(item if complete else _so_far(item) for item in answers(results)),
-        score_figures=tuple(score_figures(results)),
-        rank_figures=tuple(rank_figures(results)),
-        score_notes=tuple((SCORES[name].label, SCORES[name].explanation) for name in scores),
+        answers_title=story.questions.title if story.questions else "",
+        answers_note=story.questions.note if story.questions else "",
+        answers=_answers(results, story),
+        figures_title=story.figures_title,
+        score_figures=tuple(score_figures(results, story.figures)),
+        ranks_note=f"{RANKS_NOTE} {story.ranked}",
+        rank_figures=tuple(rank_figures(results, story.figures)),
+        score_notes=tuple((SCORES[name].label, SCORES[name].explanation) for name in results.scores()),
         score_tables=tuple((dataset_label(dataset), score_table(results, dataset)) for dataset in results.datasets),
-        corrections=corrections(results),
-        deviations=DEVIATIONS,
+        chapters=story.chapters(results),
     )
 
 
-def _so_far(answer: Answer) -> Answer:
-    return replace(answer, verdict=f"{answer.verdict}, so far")
+def _answers(results: Results, story: Story) -> tuple[Answer, ...]:
+    """Answer the story's questions, if it has any; from incomplete results, only so far."""
+    found = story.questions.answers(results) if story.questions else ()
+    complete = results.n_finished + results.n_failed >= results.n_expected
+    return found if complete else tuple(replace(item, verdict=f"{item.verdict}, so far") for item in found)
 
 
 def _notices(results: Results) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ FOUND = ("class_prior", "label_frequency", "n_iter", "converged")
 def results_csv(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> str:
     """Return one line per dataset, setting, k and method: means, half-widths of 95% intervals, runs, seconds."""
     results = group(records, timings, manifest)
-    scores = [name for name in SCORES if any(name in record for record in records)]
+    scores = results.scores()
     columns = [f"{score}_{part}" for score in scores for part in ("mean", "half_width")]
     head = ["dataset", "setting", "k", "method", "n_runs", "n_failed", *columns, "mean_seconds"]
     return _csv(head, (_line(results, row, scores) for row in results.rows()))

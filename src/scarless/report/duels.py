@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 
 from scarless.experiments.statistics import Comparison, MeanInterval
-from scarless.report.names import CONTESTS, SCORES, method_label
+from scarless.report.names import SCORES
 from scarless.report.numbers import p_value, plain, signed
 from scarless.report.results import Condition, Results, Row
 from scarless.report.tables import Cell, Table, section
@@ -65,7 +65,7 @@ def duel(results: Results, one: str, other: str, score: str, condition: Conditio
         for dataset in results.datasets
     }
     gains = {dataset: gain for dataset, gain in gains.items() if isfinite(gain.mean)}
-    contest = next((methods for methods in CONTESTS.values() if {one, other} <= set(methods)), (one, other))
+    contest = next((methods for methods in results.contests.values() if {one, other} <= set(methods)), (one, other))
     return Duel(one, other, score, condition, gains, results.compare(condition, score, contest))
 
 
@@ -80,21 +80,21 @@ def duels(results: Results, one: str, others: Sequence[str], score: str) -> list
     return [item for item in found if item.gains]
 
 
-def duel_table(found: Sequence[Duel]) -> Table:
+def duel_table(results: Results, found: Sequence[Duel]) -> Table:
     """Return duels of one method by one score as a table."""
     one, score = found[0].one, SCORES[found[0].score]
     sections = [
-        section(condition.label, [_duel_row(item) for item in found if item.condition == condition])
+        section(condition.label, [_duel_row(results, item) for item in found if item.condition == condition])
         for condition in dict.fromkeys(item.condition for item in found)
     ]
     head = ("against", "better on", "clearly better", "clearly worse", "mean gain", "average ranks", "Nemenyi p")
-    return Table(f"{method_label(one)} against others, by {score.label}", head, tuple(sections))
+    return Table(f"{results.label(one)} against others, by {score.label}", head, tuple(sections))
 
 
-def _duel_row(item: Duel) -> list[str | Cell]:
+def _duel_row(results: Results, item: Duel) -> list[str | Cell]:
     ranks = [plain(item.comparison.rank(method), 2) for method in (item.one, item.other)]
     return [
-        method_label(item.other),
+        results.label(item.other),
         f"{len(item.better)} of {len(item.gains)}",
         str(len(item.clearly_better)),
         str(len(item.clearly_worse)),

@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
 from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
-from scarless.report.names import (
-    CONTESTS,
-    SCORES,
-    SETTING_NAMES,
-    dataset_label,
-    method_label,
-    method_name,
-)
+from scarless.report.names import MAIN_SCORES, SCORES, SETTING_NAMES, dataset_label
 from scarless.report.numbers import p_sentence, plain
 from scarless.report.results import Condition, Results, Row
-from scarless.report.tables import best_methods, main_scores
+from scarless.report.tables import best_methods
 
 WIDTH = 358.0
 ROW, TOP, BOTTOM = 18.0, 42.0, 26.0
@@ -98,11 +91,10 @@ class Axis:
         return PLOT_LEFT + share * (PLOT_RIGHT - PLOT_LEFT)
 
 
-def score_figures(results: Results) -> list[Figure]:
-    """Return the paper's figures: for each score and setting a panel per dataset, a row per method."""
-    return [
-        _score_figure(results, score, setting) for score in main_scores(results) for setting in results.spec["settings"]
-    ]
+def score_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
+    """Return a figure for each score and setting: a panel per dataset, a row per method."""
+    there = results.scores(scores)
+    return [_score_figure(results, score, setting) for score in there for setting in results.spec["settings"]]
 
 
 def _score_figure(results: Results, score: str, setting: str) -> Figure:
@@ -170,8 +162,8 @@ def _score_panel(results: Results, score: str, dataset: str, setting: str, metho
         texts.append(Text(_value_x(i, len(counts)), TOP - 8.0, f"k = {k}", "end", "tick"))
     for number, method in enumerate(methods):
         y = TOP + ROW * (number + 0.5)
-        texts.append(Text(0.0, y + 4.0, method_label(method)))
-        if number and method_name(method).role is not method_name(methods[number - 1]).role:
+        texts.append(Text(0.0, y + 4.0, results.label(method)))
+        if number and results.method_names[method].role != results.method_names[methods[number - 1]].role:
             lines.append(Line(((0.0, y - ROW / 2), (WIDTH, y - ROW / 2)), "rule"))
         for i, k in enumerate(counts):
             found = results.interval(Row(dataset, setting, k, method), score)
@@ -191,14 +183,14 @@ def _value_x(i: int, n: int) -> float:
     return WIDTH - VALUE_WIDTH * (n - 1 - i)
 
 
-def rank_figures(results: Results) -> list[Figure]:
+def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
     """Return critical-difference diagrams: for each score and setting, a panel per contest and number of attributes."""
     figures = []
-    for score in main_scores(results):
+    for score in results.scores(scores):
         for setting in results.spec["settings"]:
             panels = [
-                _rank_panel(results.compare(Condition(setting, k), score, methods), f"k = {k}, {contest}")
-                for contest, methods in CONTESTS.items()
+                _rank_panel(results, results.compare(Condition(setting, k), score, methods), f"k = {k}, {contest}")
+                for contest, methods in results.contests.items()
                 for k in results.spec["n_propensity_attributes"]
                 if sum(map(results.has, methods)) > 1
             ]
@@ -212,7 +204,7 @@ def rank_figures(results: Results) -> list[Figure]:
     return figures
 
 
-def _rank_panel(comparison: Comparison, title: str) -> Panel:
+def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
     """Draw ranks on a line, the better half of the methods named to the left, the others to the right."""
     order = sorted((method for method in comparison.methods if isfinite(comparison.rank(method))), key=comparison.rank)
     m = len(comparison.methods)
@@ -238,8 +230,8 @@ def _rank_panel(comparison: Comparison, title: str) -> Panel:
         for i, method in enumerate(methods):
             at, y = x(comparison.rank(method)), first + ELBOW * i + ELBOW / 2
             lines.append(Line(((edge, y), (at, y), (at, RANKS_AXIS)), "elbow"))
-            label = f"{method_label(method).removeprefix('publ. ')} {comparison.rank(method):.2f}"
-            texts.append(Text(edge, y - 4, label, anchor))
+            name = results.method_names[method]
+            texts.append(Text(edge, y - 4, f"{name.short or name.label} {comparison.rank(method):.2f}", anchor))
     for i, group in enumerate(groups):
         y = RANKS_AXIS + BAR * (i + 1.25)
         ends = comparison.rank(group[0]), comparison.rank(group[-1])

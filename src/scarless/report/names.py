@@ -1,26 +1,20 @@
 """What methods, datasets, scores and settings are called in front of people, and what role a method plays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
-
-class Role(Enum):
-    """What a method may see, or whom it copies."""
-
-    TRUTH = "knows some of the truth"
-    LABELS = "sees labels only"
-    PUBLISHED = "as in the published code"
+TRUTH, LABELS = "knows some of the truth", "sees labels only"  # the usual roles, in the order of tables
 
 
 @dataclass(frozen=True)
 class MethodName:
-    """A method in front of people."""
+    """A method in front of people. Its role is what it may see, or whom it copies."""
 
     label: str
-    role: Role
+    role: str
     explanation: str
-    knows_truth: bool = False  # published rows can, too
+    knows_truth: bool = False  # those of any role can
+    short: str = ""  # where the place says the rest
 
     @property
     def in_contest(self) -> bool:
@@ -28,66 +22,29 @@ class MethodName:
         return not self.knows_truth
 
 
-METHOD_NAMES = {
+METHOD_NAMES: Mapping[str, MethodName] = {
     "supervised": MethodName(
-        "supervised", Role.TRUTH, "Logistic regression on the true classes: what could be reached.", True
+        "supervised", TRUTH, "Logistic regression on the true classes: what could be reached.", True
     ),
     "known-e": MethodName(
-        "known propensity", Role.TRUTH, "The propensity-weighted risk with the true propensity of every row.", True
+        "known propensity", TRUTH, "The propensity-weighted risk with the true propensity of every row.", True
     ),
     "known-c": MethodName(
         "known label frequency",
-        Role.TRUTH,
+        TRUTH,
         "One label frequency for all rows (SCAR), the true one: what SCAR can reach without a bad estimate.",
         True,
     ),
-    "naive": MethodName("naive", Role.LABELS, "Unlabelled rows are taken as negative."),
-    "scar-km2": MethodName("SCAR-KM2", Role.LABELS, "One label frequency for all rows, estimated by KM2."),
-    "scar-tice": MethodName("SCAR-TIcE", Role.LABELS, "One label frequency for all rows, estimated by TIcE."),
-    "sar-em": MethodName(
-        "SAR-EM", Role.LABELS, "The paper's method: classifier and propensity model, learned together."
-    ),
+    "naive": MethodName("naive", LABELS, "Unlabelled rows are taken as negative."),
+    "scar-km2": MethodName("SCAR-KM2", LABELS, "One label frequency for all rows, estimated by KM2."),
+    "scar-tice": MethodName("SCAR-TIcE", LABELS, "One label frequency for all rows, estimated by TIcE."),
+    "sar-em": MethodName("SAR-EM", LABELS, "Classifier and propensity model, learned together."),
     "sar-em-refit": MethodName(
         "SAR-EM refitted",
-        Role.LABELS,
+        LABELS,
         "SAR-EM, then the classifier once more, on the risk weighted by the propensities found.",
     ),
-    "published-known-e": MethodName(
-        "publ. known propensity",
-        Role.PUBLISHED,
-        "Known propensity as the published code computes it: rows of negative weight are dropped.",
-        True,
-    ),
-    "published-scar-km2": MethodName(
-        "publ. SCAR-KM2",
-        Role.PUBLISHED,
-        "As published: KM2's class prior in the place of the label frequency, rows of negative weight dropped.",
-    ),
-    "published-scar-tice": MethodName(
-        "publ. SCAR-TIcE",
-        Role.PUBLISHED,
-        "As published: the share of labelled rows in the place of TIcE's estimate, rows of negative weight dropped.",
-    ),
-    "published-sar-em": MethodName(
-        "publ. SAR-EM",
-        Role.PUBLISHED,
-        "As published: SAR-EM with a refit from which rows of negative weight are dropped.",
-    ),
 }
-
-# Methods that are ranked against each other: the paper's four, as they should be and as they were published.
-CONTESTS = {
-    "corrected": ("naive", "scar-km2", "scar-tice", "sar-em"),
-    "as published": ("naive", "published-scar-km2", "published-scar-tice", "published-sar-em"),
-}
-SCAR_METHODS = ("scar-km2", "scar-tice")
-CORRECTIONS = (
-    ("known-e", "published-known-e"),
-    ("scar-tice", "published-scar-tice"),
-    ("scar-km2", "published-scar-km2"),
-    ("sar-em", "published-sar-em"),
-    ("sar-em-refit", "published-sar-em"),
-)
 
 DATASET_NAMES = {
     "newsgroups": "20 Newsgroups",
@@ -141,30 +98,21 @@ SCORES = {
 MAIN_SCORES = ("mse_f", "auc_f", "mse_e")
 
 
-def method_name(method: str) -> MethodName:
-    """Return how to call a method; one that is not in the list is called by its own name."""
-    return METHOD_NAMES.get(method, MethodName(method, Role.LABELS, ""))
-
-
-def method_label(method: str) -> str:
-    """Return the short name of a method.
-
-    Examples
-    --------
-    >>> method_label("scar-tice")
-    'SCAR-TIcE'
-    """
-    return method_name(method).label
-
-
 def dataset_label(dataset: str) -> str:
     """Return the short name of a dataset."""
     return DATASET_NAMES.get(dataset, dataset)
 
 
-def in_order(methods: Sequence[str]) -> list[str]:
-    """Return methods with those of one role together."""
-    return [method for role in Role for method in methods if method_name(method).role is role]
+def in_order(methods: Sequence[str], names: Mapping[str, MethodName]) -> list[str]:
+    """Return methods with those of one role together.
+
+    Examples
+    --------
+    >>> in_order(["naive", "supervised", "sar-em"], METHOD_NAMES)
+    ['supervised', 'naive', 'sar-em']
+    """
+    roles = dict.fromkeys((TRUTH, LABELS, *(names[method].role for method in methods)))
+    return [method for role in roles for method in methods if names[method].role == role]
 
 
 def listed(words: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from scarless.outside.files import write_whole
 from scarless.report.build import Report, build_report
 from scarless.report.csv_files import records_csv, results_csv
 from scarless.report.figures import Figure, Panel
+from scarless.report.story import Story
 
 PAGE, RESULTS, RECORDS, FIGURES = "report.html", "results.csv", "records.csv", "figures"
 COLUMNS, MARGIN, GAP, HEAD, LEGEND = 2, 24.0, 36.0, 66.0, 22.0
@@ -35,13 +36,15 @@ class Sheet:
     margin: float = MARGIN
 
 
-def render_report(folder: str | Path) -> Path:
+def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
     """Write the page, the figures and the tables of an experiment's results into its folder; return the page's path.
 
     Parameters
     ----------
     folder : path
         Where `run_experiment` left its records.
+    story : Story, optional
+        What the page adds to the numbers; None: nothing.
     """
     store = Store(folder)
     manifest, records, timings = store.manifest(), store.records(), store.timings()
@@ -51,7 +54,7 @@ def render_report(folder: str | Path) -> Path:
             "with this folder as --out, and see what it says of the datasets."
         )
     check_spec(manifest["spec"], str(store.folder / MANIFEST))
-    report = build_report(records, timings, manifest)
+    report = build_report(records, timings, manifest, story=story)
     write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))
     write_whole(store.folder / RECORDS, records_csv(records, timings))
     (store.folder / FIGURES).mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Records, grouped: what every table, figure and answer is computed from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.experiments.statistics import Comparison, MeanInterval, compare_methods, mean_interval
-from scarless.report.names import SCORES, in_order
+from scarless.report.names import LABELS, METHOD_NAMES, SCORES, MethodName, in_order
 
 Record = dict[str, Any]
 Run = tuple[int, int]  # split, labelling
@@ -44,6 +44,8 @@ class Results:
     runs: dict[Row, dict[Run, Record]]
     failed: dict[Row, list[Record]]
     seconds: dict[Row, list[float]]
+    method_names: Mapping[str, MethodName]
+    contests: Mapping[str, tuple[str, ...]]  # methods that are ranked against each other
     _intervals: dict[tuple[Row, str], MeanInterval] = field(default_factory=dict)
     _comparisons: dict[tuple[Condition, str, tuple[str, ...]], Comparison] = field(default_factory=dict)
 
@@ -62,7 +64,7 @@ class Results:
     @cached_property
     def methods(self) -> tuple[str, ...]:
         """Methods of the specification, those of one role together."""
-        return tuple(in_order(self.spec["methods"]))
+        return tuple(in_order(self.spec["methods"], self.method_names))
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
@@ -95,6 +97,15 @@ class Results:
             Row(dataset, *condition, method)
             for dataset, condition, method in product(self.spec["datasets"], self.conditions, self.methods)
         ]
+
+    def label(self, method: str) -> str:
+        """Return the short name of a method."""
+        return self.method_names[method].label
+
+    def scores(self, among: Iterable[str] = SCORES) -> list[str]:
+        """Return the scores that there are results of."""
+        there = {name for runs in self.runs.values() for run in runs.values() for name in run}
+        return [name for name in among if name in there]
 
     def has(self, *methods: str) -> bool:
         """Whether the specification has all these methods."""
@@ -131,8 +142,19 @@ class Results:
         return self._comparisons[condition, score, there]
 
 
-def group(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> Results:
-    """Group records and timings by row; a failed run counts, and is left out of means and times."""
+def group(
+    records: Sequence[Record],
+    timings: Sequence[Record],
+    manifest: Record,
+    *,
+    method_names: Mapping[str, MethodName] = METHOD_NAMES,
+    contests: Mapping[str, tuple[str, ...]] | None = None,
+) -> Results:
+    """Group records and timings by row; a failed run counts, and is left out of means and times.
+
+    A method without a name is called by that of the specification. Without contests, all methods that see labels only
+    are ranked against each other.
+    """
     runs: dict[Row, dict[Run, Record]] = {}
     failed: dict[Row, list[Record]] = {}
     good: set[tuple[Row, Run]] = set()
@@ -147,7 +169,12 @@ def group(records: Sequence[Record], timings: Sequence[Record], manifest: Record
     for timing in timings:
         if (_row(timing), _run(timing)) in good:
             seconds.setdefault(_row(timing), []).append(timing["seconds"])
-    return Results(manifest["spec"], runs, failed, seconds)
+    methods = manifest["spec"]["methods"]
+    names = {method: MethodName(method, LABELS, "") for method in (*methods, *(row.method for row in (*runs, *failed)))}
+    names |= method_names
+    if contests is None:
+        contests = {"who sees labels only": tuple(method for method in methods if names[method].role == LABELS)}
+    return Results(manifest["spec"], runs, failed, seconds, names, contests)
 
 
 def _row(record: Record) -> Row:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import isfinite
 
-from scarless.report.names import MAIN_SCORES, SCORES, Role, dataset_label, method_label, method_name
+from scarless.report.names import SCORES, dataset_label
 from scarless.report.numbers import NOTHING, duration, with_half
 from scarless.report.results import Condition, Results, Row
 
@@ -53,7 +54,11 @@ def best_methods(results: Results, dataset: str, condition: Condition, score: st
     lower = SCORES[score].lower_is_better
     if lower is None:
         return set()
-    rows = {method: Row(dataset, *condition, method) for method in results.methods if method_name(method).in_contest}
+    rows = {
+        method: Row(dataset, *condition, method)
+        for method in results.methods
+        if results.method_names[method].in_contest
+    }
     means = {method: results.interval(row, score).mean for method, row in rows.items()}
     means = {method: mean for method, mean in means.items() if isfinite(mean)}
     best = (min if lower else max)(means.values(), default=None)
@@ -62,13 +67,13 @@ def best_methods(results: Results, dataset: str, condition: Condition, score: st
 
 def score_table(results: Results, dataset: str) -> Table:
     """Return all scores of a dataset: a row per method and condition."""
-    scores = [name for name in SCORES if any(name in run for runs in results.runs.values() for run in runs.values())]
+    scores = results.scores()
     sections = []
     for condition in results.conditions:
         best = {score: best_methods(results, dataset, condition, score) for score in scores}
         rows = [
             [
-                Cell(method_label(method)),
+                Cell(results.label(method)),
                 *(_score_cell(results, Row(dataset, *condition, method), score, best[score]) for score in scores),
                 Cell(_n_runs(results, Row(dataset, *condition, method))),
             ]
@@ -100,7 +105,7 @@ def time_table(results: Results) -> Table:
         means = [duration(sum(times) / len(times)) if times else NOTHING for times in spent.values()]
         rows.append([dataset_label(dataset), *means, duration(sum(map(sum, spent.values())))])
     rows.append(["all runs together", *map(duration, totals.values()), duration(sum(totals.values()))])
-    head = ("dataset", *map(method_label, results.methods), "all runs")
+    head = ("dataset", *map(results.label, results.methods), "all runs")
     return table("Time per run, on one core", head, rows)
 
 
@@ -116,7 +121,7 @@ def failure_table(results: Results) -> Table | None:
     """Return the failed runs, those with the same message together; None if there are none."""
     counts: dict[str, dict[tuple[str, ...], int]] = {}
     for row, records in results.failed.items():
-        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, method_label(row.method))
+        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, results.label(row.method))
         for record in records:
             _add_one(counts.setdefault(str(record["error"]), {}), where)
     return _counted("Failed runs, left out of all means", ("dataset", "condition", "method", "runs"), counts)
@@ -126,7 +131,7 @@ def warning_table(results: Results) -> Table | None:
     """Return what methods warned of, and in how many runs; None if nothing."""
     counts: dict[str, dict[tuple[str, ...], int]] = {}
     for row, runs in results.runs.items():
-        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, method_label(row.method))
+        where = (dataset_label(row.dataset), Condition(row.setting, row.k).label, results.label(row.method))
         for text in (text for run in runs.values() for text in run.get("warnings", [])):
             _add_one(counts.setdefault(text, {}), where)
     return _counted("Warnings of methods", ("dataset", "condition", "method", "runs"), counts)
@@ -147,20 +152,8 @@ def _counted(caption: str, head: tuple[str, ...], counts: dict[str, dict[tuple[s
 
 def method_table(results: Results) -> Table:
     """Return what each method is."""
-    sections = []
-    for role in Role:
-        rows = [
-            [method_label(method), method_name(method).explanation, method]
-            for method in results.methods
-            if method_name(method).role is role
-        ]
-        if rows:
-            sections.append(section(role.value, rows))
-    return Table("The methods", ("method", "what it does", "in the files"), tuple(sections), 3)
-
-
-def main_scores(results: Results) -> list[str]:
-    """Return those of the paper's scores that there are results of."""
-    return [
-        score for score in MAIN_SCORES if any(score in run for runs in results.runs.values() for run in runs.values())
+    sections = [
+        section(role, [[results.label(method), results.method_names[method].explanation, method] for method in methods])
+        for role, methods in groupby(results.methods, lambda method: results.method_names[method].role)
     ]
+    return Table("The methods", ("method", "what it does", "in the files"), tuple(sections), 3)

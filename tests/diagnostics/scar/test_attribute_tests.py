@@ -68,7 +68,7 @@ def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood()
     n = 400
     D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 1))
     s = ((rng.random(n) < expit(3 * D[:, 0])) & (rng.random(n) < expit(Z[:, 0]))).astype(float)
-    fit = compare(D, Z, s)
+    fit = compare(D, Z, s, np.ones(s.size))
 
     def total(beta):
         u, v = beta[0] * D[:, 0] + beta[1], beta[2] * Z[:, 0] + beta[3]
@@ -88,7 +88,7 @@ def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood()
 def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
     X, s = make_rows(1500)
     X[:, 2] *= 10.0
-    unit, deviation = (run(X, s, per=per, classifier="logistic") for per in ("unit", "deviation"))
+    unit, deviation = (run(X, s, per=per, estimator="logistic") for per in ("unit", "deviation"))
     spread = [X[:, int(name[1:])].std() for name in unit.attributes]
     np.testing.assert_allclose(deviation.effect, unit.effect * spread, rtol=1e-9)
     np.testing.assert_allclose(deviation.high, unit.high * spread, rtol=1e-9)
@@ -97,7 +97,7 @@ def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
 
 def test_a_wider_level_gives_wider_intervals():
     X, s = make_rows(1500)
-    narrow, wide = (run(X, s, level=level, classifier="logistic") for level in (0.5, 0.99))
+    narrow, wide = (run(X, s, level=level, estimator="logistic") for level in (0.5, 0.99))
     np.testing.assert_allclose((wide.high - wide.effect) / (narrow.high - narrow.effect), ndtri(0.995) / ndtri(0.75))
 
 
@@ -106,7 +106,7 @@ def test_names_appear_in_table_and_words(frame):
     X, s = make_rows(1500)
     names = ["dose", "lab", "visits", "height", "age"]
     table = frame(dict(zip(names, X.T, strict=True)))
-    result = run(table, s, propensity_attributes=["age", "height", "visits"], classifier="logistic")
+    result = run(table, s, propensity_attributes=["age", "height", "visits"], estimator="logistic")
     assert set(result.attributes) == {"age", "height", "visits"}
     shown = result.to_frame()
     assert shown.index.name == "attribute"
@@ -122,17 +122,17 @@ def test_an_attribute_that_cannot_be_tested_comes_last_without_numbers():
     X, s = make_rows(1500)
     wide = np.column_stack([X, X[:, 2] + X[:, 3]])
     with pytest.warns(UserWarning, match="labelling_attributes leaves out x5: constant, or a linear combination"):
-        result = run(wide, s, propensity_attributes=[2, 3, 4, 5], classifier="logistic")
+        result = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
     assert result.attributes[-1] == "x5"
     assert np.isnan([result.effect[-1], result.p_value[-1], result.p_adjusted[-1]]).all()
-    np.testing.assert_allclose(result.p_adjusted[:-1], run(X, s, classifier="logistic").p_adjusted, rtol=1e-9)
+    np.testing.assert_allclose(result.p_adjusted[:-1], run(X, s, estimator="logistic").p_adjusted, rtol=1e-9)
 
 
 def test_an_attribute_of_both_models_gets_a_wide_interval_and_a_warning():
     X, s = make_rows(1500)
-    alone = run(X, s, classifier="logistic")
+    alone = run(X, s, estimator="logistic")
     with pytest.warns(UserWarning, match="x2 may affect the class and the labelling"):
-        both = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
+        both = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
     width = [r.high[by_name(r)["x2"]] - r.low[by_name(r)["x2"]] for r in (alone, both)]
     assert width[1] > width[0]
 
@@ -143,7 +143,7 @@ def test_effects_that_the_labels_leave_open_are_announced():
     X[:, 3] = 0.0
     X[np.flatnonzero(s == 0)[:3], 3] = 1.0
     with pytest.warns(UserWarning, match="cannot tell the effect of x3: the likelihood is flat there"):
-        result = run(X, s, classifier="logistic")
+        result = run(X, s, estimator="logistic")
     assert result.attributes[-1] == "x3"
     assert np.isnan(result.p_value[-1])
     assert (result.p_value[:2] < 0.05).all()
@@ -182,9 +182,9 @@ class TestWords:
     def test_an_attribute_of_both_models_is_known_as_such(self):
         X, s = make_rows(600)
         with pytest.warns(UserWarning, match="may affect the class and the labelling"):
-            result = run(X, s, classification_attributes=[0, 1, 2], classifier="logistic")
+            result = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
         assert result.shared == ("x2",)
-        assert run(X, s, classifier="logistic").shared == ()
+        assert run(X, s, estimator="logistic").shared == ()
 
     def test_nothing_found(self):
         words = make_result(p_adjusted=np.array([0.4, 0.4])).summary()
@@ -202,7 +202,7 @@ class TestWords:
     def test_labels_that_leave_every_effect_open(self):
         X = np.random.default_rng(0).normal(size=(400, 4))
         with pytest.warns(UserWarning, match="cannot tell the effect of x2, x3"):
-            result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], classifier="logistic")
+            result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], estimator="logistic")
         for text in (str(result), result._repr_html_()):
             assert "Could not be tested: x2, x3" in text
 
@@ -230,7 +230,7 @@ class TestWords:
         ({"per": "sd"}, "per must be one of 'unit', 'deviation'"),
         ({"level": 95}, "level must lie strictly between 0 and 1"),
         ({"propensity_attributes": None}, "labelling_attributes needs propensity_attributes"),
-        ({"classifier": "trees"}, "classifier must be None, 'logistic' or a scikit-learn classifier"),
+        ({"estimator": "trees"}, "estimator must be None, 'logistic' or a scikit-learn classifier"),
     ],
 )
 def test_wrong_options(options, message):
@@ -267,7 +267,7 @@ class TestDisplay:
 
     def test_from_data_computes_the_same(self):
         X, s = make_rows(600)
-        options = {"propensity_attributes": [2, 3], "classifier": "logistic"}
+        options = {"propensity_attributes": [2, 3], "estimator": "logistic"}
         display = LabellingAttributesDisplay.from_data(X, s, **options)
         expected = labelling_attributes(X, s, per="deviation", **options)
         np.testing.assert_array_equal(display.result.effect, expected.effect)

@@ -23,19 +23,19 @@ def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
     Z[:, 0] += 2.0 * X[:, 0]
     s = (rng.random(N) < 0.6 * expit(3.0 * X[:, 0])).astype(float)
     names = tuple(f"z{j}" for j in range(n_tested))
-    return Roles(make(X), Z, np.isin(np.arange(n_tested), shared), s, names, ())
+    return Roles(make(X), Z, np.isin(np.arange(n_tested), shared), s, np.ones(s.size), names, ())
 
 
-def columns(roles, seed=0, classifier=None):
-    return class_columns(roles, classifier=classifier, n_folds=FOLDS, rng=np.random.default_rng(seed))
+def columns(roles, seed=0, estimator=None):
+    return class_columns(roles, estimator=estimator, n_folds=FOLDS, rng=np.random.default_rng(seed))
 
 
 def scores_of(X, s):
-    return class_scores(X, s, classifier=None, n_folds=FOLDS, rng=np.random.default_rng(0))
+    return class_scores(X, s, np.ones(s.size), estimator=None, n_folds=FOLDS, rng=np.random.default_rng(0))
 
 
 def expected_of(X, Z, seed=0):
-    return expected_attributes(X, Z, n_folds=FOLDS, rng=np.random.default_rng(seed))
+    return expected_attributes(X, Z, np.ones(len(Z)), n_folds=FOLDS, rng=np.random.default_rng(seed))
 
 
 class TestOutOfFold:
@@ -111,22 +111,22 @@ class TestColumns:
         assert D.shape == (N, 3 + 2 + 1)
         np.testing.assert_allclose(D.mean(axis=0), 0.0, atol=1e-12)
         np.testing.assert_allclose(D.std(axis=0), 1.0, rtol=1e-12)
-        np.testing.assert_allclose(D[:, -1], standardised(roles.Z)[:, 1])
+        np.testing.assert_allclose(D[:, -1], standardised(roles.Z, roles.w)[:, 1])
         rng = np.random.default_rng(0)
-        X = standardised(roles.X_class)
-        scores = class_scores(X, roles.s, classifier=None, n_folds=FOLDS, rng=rng)
-        expected = expected_attributes(X, roles.Z, n_folds=FOLDS, rng=rng)
-        np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected])))
+        X = standardised(roles.X_class, roles.w)
+        scores = class_scores(X, roles.s, roles.w, estimator=None, n_folds=FOLDS, rng=rng)
+        expected = expected_attributes(X, roles.Z, roles.w, n_folds=FOLDS, rng=rng)
+        np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected]), roles.w))
 
     def test_a_classifier_of_the_users_takes_the_place_of_both(self):
         roles = make_roles()
-        own = columns(roles, classifier=LogisticRegression())
+        own = columns(roles, estimator=LogisticRegression())
         assert own.shape == (N, 2 + 2)
 
     def test_the_logistic_form_is_the_columns_themselves(self):
         roles = make_roles(shared=(0,))
         np.testing.assert_allclose(
-            columns(roles, classifier="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]))
+            columns(roles, estimator="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]), roles.w)
         )
 
     def test_seeds_repeat_and_differ(self):
@@ -149,11 +149,13 @@ class TestColumns:
         roles = make_roles()
         message = f"n_folds={n_folds}, but there are {roles.s.sum():.0f} labelled and .* Use at most n_folds="
         with pytest.raises(ValueError, match=message):
-            class_columns(roles, classifier=None, n_folds=n_folds, rng=np.random.default_rng(0))
+            class_columns(roles, estimator=None, n_folds=n_folds, rng=np.random.default_rng(0))
 
 
 def test_standardised_columns():
     X = np.column_stack([np.arange(4.0), np.full(4, 7.0)])
-    np.testing.assert_allclose(standardised(X), np.column_stack([(X[:, 0] - 1.5) / np.sqrt(1.25), np.zeros(4)]))
-    thin = standardised(sparse.csr_array(X))
+    np.testing.assert_allclose(
+        standardised(X, np.ones(4)), np.column_stack([(X[:, 0] - 1.5) / np.sqrt(1.25), np.zeros(4)])
+    )
+    thin = standardised(sparse.csr_array(X), np.ones(4))
     np.testing.assert_allclose(thin.toarray(), np.column_stack([X[:, 0] / np.sqrt(1.25), X[:, 1]]))

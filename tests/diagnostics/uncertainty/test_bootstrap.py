@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 from scarless.diagnostics import identifiability_report, profile_class_prior
 from scarless.diagnostics.uncertainty.bootstrap import bootstrap_intervals
+from scarless.numerics.resampling import poisson_counts
 from scarless.outside import progress
 
 
@@ -38,6 +39,10 @@ def naive(data):
     return NaiveClassifier().fit(*data)
 
 
+def _seeds(n):
+    return np.random.default_rng(0).integers(2**63, size=n)
+
+
 class ShareOfLabels(BaseEstimator):
     """A classifier whose class prior is the weighted share of labels: its bootstrap is known in closed form."""
 
@@ -54,12 +59,13 @@ class ShareOfLabels(BaseEstimator):
         return self
 
 
-def test_resamples_of_a_share_are_binomial():
+def test_resamples_of_a_share_are_those_of_poisson_counts():
     s = np.repeat([1, 0], [30, 70])
     model = ShareOfLabels().fit(np.zeros((100, 1)), s)
     found = bootstrap_intervals(model, np.zeros((100, 1)), s, n_resamples=4000, random_state=0)
     draws = found.samples["class_prior_"]
-    np.testing.assert_allclose(draws * 100, np.round(draws * 100), atol=1e-9)  # as many rows as there are
+    counts = [poisson_counts(np.arange(100), np.ones(100), int(seed)) for seed in _seeds(4000)]
+    np.testing.assert_allclose(draws, [each[:30].sum() / each.sum() for each in counts], rtol=1e-12)
     assert draws.mean() == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / 100 / 4000))
     assert draws.std() == pytest.approx(np.sqrt(0.21 / 100), rel=0.05)
 

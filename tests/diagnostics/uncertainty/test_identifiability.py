@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from scarless import SAREMClassifier, SAREMClassifierCV
-from scarless.diagnostics.uncertainty._directions import Direction, Parameter
+from scarless.diagnostics.uncertainty.directions import Direction, Parameter
 from scarless.diagnostics.uncertainty.identifiability import identifiability_report
 from scarless.numerics.uncertainty import with_few_entries
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.scored import check_scored
 from scarless.checks.vectors import check_counts, check_propensity
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.calibration import (
     binned,
     calibration_error,

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
@@ -14,7 +13,7 @@ from scarless.diagnostics.calibration.curves import (
     label_calibration,
 )
 from scarless.metrics.predictions import answers_of
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 
 
 class _ReliabilityDiagram(Display):
@@ -50,7 +49,7 @@ class _ReliabilityDiagram(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        estimator: Any,
         X: Any,
         s: ArrayLike,
         *,
@@ -66,7 +65,7 @@ class _ReliabilityDiagram(Display):
 
         Parameters
         ----------
-        model : fitted classifier
+        estimator : fitted classifier
             With ``predict_proba``, and with ``predict_propensity`` where `propensity` is not given.
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         s : array of shape (n_rows,)
@@ -84,7 +83,7 @@ class _ReliabilityDiagram(Display):
         -------
         The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
         """
-        answers = answers_of(model, X, s, propensity, pos_label=pos_label, user=cls.__name__)
+        answers = answers_of(estimator, X, s, propensity, pos_label=pos_label, user=cls.__name__)
         rows = check_answers(answers.s, answers.f, answers.e, sample_weight)
         source = "model's" if propensity is None else "given"
         return cls._drawn(rows, source, n_bins, strategy, level, ax)

@@ -31,57 +31,57 @@ FARTHEST = 8.0
 LOGISTIC = "logistic"
 
 
-def check_learning(classifier: Any, n_folds: int, user: str) -> None:
+def check_learning(estimator: Any, n_folds: int, user: str) -> None:
     """Check the parameters that say how to learn."""
     check_whole(n_folds, "n_folds", at_least=2)
-    if classifier is None or (isinstance(classifier, str) and classifier == LOGISTIC):
+    if estimator is None or (isinstance(estimator, str) and estimator == LOGISTIC):
         return
-    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"classifier must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {classifier!r}."
+            f"estimator must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {estimator!r}."
         )
-    check_scorer(classifier, (PROBABILITY,), user)
+    check_scorer(estimator, (PROBABILITY,), user)
 
 
-def class_columns(roles: Roles, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_columns(roles: Roles, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return the columns of the logistic `f`, of unit variance.
 
     What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
     the attributes that class and labelling share.
     """
-    X = standardised(roles.X_class)
-    if classifier == LOGISTIC or X.shape[1] == 0:
+    X, w = standardised(roles.X_class, roles.w), roles.w
+    if estimator == LOGISTIC or X.shape[1] == 0:
         D = X.toarray() if sparse.issparse(X) else X
     else:
         _check_folds(n_folds, roles.s)
-        scores = class_scores(X, roles.s, classifier=classifier, n_folds=n_folds, rng=rng)
-        D = np.column_stack([scores, expected_attributes(X, roles.Z, n_folds=n_folds, rng=rng)])
-    return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64)))
+        scores = class_scores(X, roles.s, w, estimator=estimator, n_folds=n_folds, rng=rng)
+        D = np.column_stack([scores, expected_attributes(X, roles.Z, w, n_folds=n_folds, rng=rng)])
+    return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64), w))
 
 
-def standardised(X: Any) -> Any:
+def standardised(X: Any, w: Vector) -> Any:
     """Return columns of mean 0 and variance 1 (constant ones: 0); a sparse table is only scaled, so that zeros stay."""
     if X.shape[1] == 0:
         return X
-    return StandardScaler(with_mean=not sparse.issparse(X)).fit_transform(X)
+    return StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=_unless_1(w)).transform(X)
 
 
-def class_scores(X: Any, s: Vector, *, classifier: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return scores of every row, each by models that have not seen the row's fold.
 
     The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
     propensity. No learner is best everywhere: boosting and forests find what is not linear, forests do better on many
     weak columns, such as words, and the logistic model on few rows.
     """
-    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if classifier is None else [classifier]
+    chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(FARTHEST))
     with _one_thread(X):
-        chances = [out_of_fold_scores(model, PROBABILITY, X, s, n_folds, rng) for model in chosen]
+        chances = [out_of_fold_scores(model, PROBABILITY, X, s, w, n_folds, rng) for model in chosen]
     learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
-    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, n_folds, rng), -FARTHEST, FARTHEST)])
+    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, n_folds, rng), -FARTHEST, FARTHEST)])
 
 
-def expected_attributes(X: Any, Z: Matrix, *, n_folds: int, rng: np.random.Generator) -> Matrix:
+def expected_attributes(X: Any, Z: Matrix, w: Vector, *, n_folds: int, rng: np.random.Generator) -> Matrix:
     """Return the mean of each column of `Z` given the columns of `X`, by a forest that has not seen the row's fold.
 
     Where the scores miss something of the class that `X` tells, a column of `Z` that goes along with `X` may stand in
@@ -91,7 +91,8 @@ def expected_attributes(X: Any, Z: Matrix, *, n_folds: int, rng: np.random.Gener
     expected = np.empty_like(Z)
     target = Z.ravel() if Z.shape[1] == 1 else Z  # a forest warns of a single target in a table
     for others, fold in KFold(n_folds, shuffle=True, random_state=_seed(rng)).split(Z):
-        expected[fold] = forest.fit(X[others], target[others]).predict(X[fold]).reshape(fold.size, -1)
+        forest.fit(X[others], target[others], sample_weight=_unless_1(w[others]))
+        expected[fold] = forest.predict(X[fold]).reshape(fold.size, -1)
     return expected
 
 
@@ -109,15 +110,20 @@ def _forest(X: Any, kind: type, fewest: int) -> Any:
     return kind(100, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
 
 
-def _logistic_scores(X: Any, s: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
+def _logistic_scores(X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
     f, constant = Design.of(np.arange(X.shape[1])), Design.of(np.arange(0))
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(s, s.astype(np.int64)):
-        problem = PairProblem(engine_of(X[others]), s[others], np.ones(others.size), f, constant)
+        problem = PairProblem.of(engine_of(X[others], s=s[others], w=w[others]), f, constant)
         fit = fit_pair(problem, None, FitOptions(1e-8))
         scores[fold] = X[fold] @ fit.f[:-1] + fit.f[-1]
     return scores
+
+
+def _unless_1(w: Vector) -> Vector | None:
+    """Return weights, or None where every row counts once: other software may round differently with them."""
+    return None if (w == 1.0).all() else w
 
 
 def _one_thread(X: Any) -> Any:

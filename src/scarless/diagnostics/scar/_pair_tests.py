@@ -40,28 +40,28 @@ class Comparison(NamedTuple):
     label_frequency: float  # Pr(s=1 | y=1) by the alternative
 
 
-def fit_null(D: Matrix, s: Vector) -> NullFit:
+def fit_null(D: Matrix, s: Vector, w: Vector) -> NullFit:
     """Fit a logistic `f` on the columns of `D` with a constant propensity."""
-    return _null(_climb(engine_of(D), _pair(D.shape[1], 0), s))
+    return _null(_climb(engine_of(D, s=s, w=w), _pair(D.shape[1], 0)))
 
 
-def compare(D: Matrix, Z: Matrix, s: Vector) -> Comparison:
+def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Comparison:
     """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; columns of unit variance.
 
     Either likelihood may have several basins. The alternative is climbed from the null fit too, and the null model
     from the alternative's `f`, so that neither is ahead for having started better.
     """
-    engine = engine_of(np.column_stack([D, Z]))
+    engine = engine_of(np.column_stack([D, Z]), s=s, w=w)
     constant, varying = _pair(D.shape[1], 0), _pair(D.shape[1], Z.shape[1])
-    null = _null(_climb(engine, constant, s))
-    full = min(_climb(engine, varying, s), _climb(engine, varying, s, _without_slopes(null, Z)), key=_height)
+    null = _null(_climb(engine, constant))
+    full = min(_climb(engine, varying), _climb(engine, varying, _without_slopes(null, Z)), key=_height)
     beta_f, beta_e = varying.split(full.parameters)
-    share = _label_frequency(logits(D, beta_f), logits(Z, beta_e))
-    again = _null(_climb(engine, constant, s, np.append(beta_f, logit(share))))
+    share = _label_frequency(logits(D, beta_f), logits(Z, beta_e), w)
+    again = _null(_climb(engine, constant, np.append(beta_f, logit(share))))
     if again.value < null.value:
         null = again
-        full = min(full, _climb(engine, varying, s, _without_slopes(null, Z)), key=_height)
-    covariance = _covariance(engine, varying, s, full.parameters)
+        full = min(full, _climb(engine, varying, _without_slopes(null, Z)), key=_height)
+    covariance = _covariance(engine, varying, full.parameters)
     if D.shape[1] == 0:  # only the product of `f` and `e` is known then, and log odds of `e` have no level
         covariance[:] = np.nan
     return Comparison(null, full.parameters, max(2.0 * (null.value - full.value), 0.0), covariance, share)
@@ -90,8 +90,8 @@ def _pair(n_class: int, n_labelling: int) -> LogisticPair:
     return LogisticPair(Design.of(np.arange(n_class)), Design.of(np.arange(n_class, n_class + n_labelling)))
 
 
-def _climb(engine: Engine, pair: LogisticPair, s: Vector, start: Vector | None = None) -> Solution:
-    problem = PairProblem(engine, s, np.ones(s.size), pair.f, pair.e, FREE, FREE)
+def _climb(engine: Engine, pair: LogisticPair, start: Vector | None = None) -> Solution:
+    problem = PairProblem.of(engine, pair.f, pair.e, FREE, FREE)
     return fit_pair(problem, start, FitOptions(TOL, MAX_ITER)).solution
 
 
@@ -107,18 +107,17 @@ def _without_slopes(null: NullFit, Z: Matrix) -> Vector:
     return np.concatenate([null.beta_f, np.zeros(Z.shape[1]), [null.v]])
 
 
-def _label_frequency(u: Vector, v: Vector) -> float:
-    f = expit(u)
+def _label_frequency(u: Vector, v: Vector, w: Vector) -> float:
+    f = w * expit(u)
     return float(np.clip(f @ expit(v) / f.sum(), 1e-6, 1.0 - 1e-6))
 
 
-def _covariance(engine: Engine, pair: LogisticPair, s: Vector, beta: Vector) -> Matrix:
+def _covariance(engine: Engine, pair: LogisticPair, beta: Vector) -> Matrix:
     """Return the inverse of the observed information; NaN for parameters that the likelihood leaves open.
 
     The sandwich formula would allow for a wrong model, but with a hundred labelled rows its tests reject too often.
     """
-    rows = engine.with_rows(s=s, w=np.ones(s.size))
-    information = np.asarray(rows.total(pair.sums, beta, Curvature.OBSERVED)[2])
+    information = np.asarray(engine.total(pair.sums, beta, Curvature.OBSERVED)[2])
     information[np.diag_indices(beta.size)] += 1.0 / FREE  # the intercepts too: they may run off to infinity
     if np.linalg.eigvalsh(information)[0] <= 0:
         return np.full(information.shape, np.nan)

@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.checks.training import check_labelled_table, refuse_lost_class
+from scarless.checks.vectors import check_counts
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns
 from scarless.outside.notices import warn_user
-
-Indices = NDArray[np.intp]
 
 FEWEST_LABELLED = 20
 FEWEST_PER_ATTRIBUTE = 10  # labelled rows for each attribute that is tested
@@ -29,8 +29,19 @@ class Roles(NamedTuple):
     Z: Matrix  # columns that the labelling may depend on, one name each
     shared: NDArray[np.bool_]  # which of those the class may depend on too
     s: Vector
+    w: Vector  # how often each row counts, above 0
     names: tuple[str, ...]
     left_out: tuple[str, ...]  # columns of the labelling that cannot be tested: constant, or a combination of others
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are: the sum of weights."""
+        return as_count(float(self.w.sum()))
+
+    @property
+    def n_labelled(self) -> float:
+        """How many of them are labelled."""
+        return as_count(float(self.w @ self.s))
 
     @property
     def shared_names(self) -> tuple[str, ...]:
@@ -52,15 +63,25 @@ _NO_CLASS = (
 
 
 def check_roles(
-    X: Any, s: Any, *, propensity_attributes: Any, classification_attributes: Any, pos_label: Any, user: str
+    X: Any,
+    s: Any,
+    *,
+    propensity_attributes: Any,
+    classification_attributes: Any,
+    sample_weight: Any,
+    pos_label: Any,
+    user: str,
 ) -> Roles:
-    """Check a table and its labels, and sort its columns by the part they play."""
+    """Check a table and its labels, and sort its columns by the part they play. Rows of weight 0 are left out."""
     reader = type(user, (BaseEstimator,), {})()  # the checks of a table name the estimator that reads it
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
+    weight = check_counts(sample_weight, n_rows=labels.size)
+    warn_of_row_order(X, sample_weight=sample_weight)
+    refuse_lost_class(labels, weight)
     names = getattr(reader, "feature_names_in_", None)
     n_columns = table.shape[1]
 
-    def select(attributes: Any, parameter: str) -> Indices:
+    def select(attributes: Any, parameter: str) -> Columns:
         return check_attributes(attributes, X, n_columns=n_columns, names=names, parameter=parameter)
 
     if propensity_attributes is None and classification_attributes is None:
@@ -76,12 +97,13 @@ def check_roles(
     if seen.size == 0:
         raise ValueError(_NO_CLASS.format(user=user))
     shown = [f"x{j}" for j in range(n_columns)] if names is None else [str(name) for name in names]
-    order = canonical_order(table, labels)
-    table, labels = take_rows(table, order), labels[order]
+    order = canonical_order(table, labels, weight)
+    order = order[weight[order] > 0]
+    table, labels, weight = take_rows(table, order), labels[order], weight[order]
     Z = _dense(table[:, tested])
     kept = independent_columns(Z)
     left_out = tuple(shown[j] for j in np.delete(tested, kept))
-    _check_enough(labels, kept.size, user)
+    _check_enough(float(weight @ labels), float(weight @ (1.0 - labels)), kept.size, user)
     _tell_left_out(left_out, kept.size, user)
     tested = tested[kept]
     roles = Roles(
@@ -89,6 +111,7 @@ def check_roles(
         Z=Z[:, kept],
         shared=np.isin(tested, seen),
         s=labels,
+        w=weight,
         names=tuple(shown[j] for j in tested),
         left_out=left_out,
     )
@@ -135,17 +158,21 @@ def _dense(X: Any) -> Matrix:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
-def _check_enough(s: Vector, n_tested: int, user: str) -> None:
-    labelled, unlabelled = int(s.sum()), int((1.0 - s).sum())
+def as_count(total: float) -> float:
+    """Return a sum of weights, as a whole number where it is one."""
+    return int(total) if total.is_integer() else total
+
+
+def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) -> None:
     if min(labelled, unlabelled) < FEWEST_LABELLED:
         raise ValueError(
             f"{user} needs at least {FEWEST_LABELLED} labelled and {FEWEST_LABELLED} unlabelled rows; there are "
-            f"{labelled} and {unlabelled}. Collect more labels: with fewer, no test tells anything."
+            f"{labelled:.0f} and {unlabelled:.0f}. Collect more labels: with fewer, no test tells anything."
         )
     if labelled < FEWEST_PER_ATTRIBUTE * n_tested:
         warn_user(
-            f"{user} tests {n_tested} attributes with {labelled} labelled rows, fewer than {FEWEST_PER_ATTRIBUTE} for "
-            "each: its p-values are rough and only strong effects show. Name fewer propensity_attributes.",
+            f"{user} tests {n_tested} attributes with {labelled:.0f} labelled rows, fewer than {FEWEST_PER_ATTRIBUTE} "
+            "for each: its p-values are rough and only strong effects show. Name fewer propensity_attributes.",
             UserWarning,
         )
 

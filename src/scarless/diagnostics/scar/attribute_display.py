@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import UNIT_WORDS, LabellingAttributes, labelling_attributes
+from scarless.numerics.arrays import ArrayLike
 
 
 class LabellingAttributesDisplay(Display):
@@ -71,7 +71,8 @@ class LabellingAttributesDisplay(Display):
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
         per: str = "deviation",
-        classifier: Any = None,
+        sample_weight: ArrayLike | None = None,
+        estimator: Any = None,
         n_folds: int = 5,
         level: float = 0.95,
         random_state: Any = None,
@@ -84,7 +85,7 @@ class LabellingAttributesDisplay(Display):
 
         Parameters
         ----------
-        X, s, classifier, n_folds, level, random_state, pos_label
+        X, s, sample_weight, estimator, n_folds, level, random_state, pos_label
             As in `labelling_attributes`.
         propensity_attributes, classification_attributes : column selectors, optional
             As in `labelling_attributes`. Columns by name, position, slice, mask, callable or polars selector; the name
@@ -103,7 +104,8 @@ class LabellingAttributesDisplay(Display):
             propensity_attributes=propensity_attributes,
             classification_attributes=classification_attributes,
             per=per,
-            classifier=classifier,
+            sample_weight=sample_weight,
+            estimator=estimator,
             n_folds=n_folds,
             level=level,
             random_state=random_state,

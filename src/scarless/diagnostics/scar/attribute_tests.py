@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from scarless.checks.options import check_choice, check_share
@@ -13,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
 from scarless.outside.extras import need
@@ -166,8 +166,9 @@ def labelling_attributes(
     *,
     propensity_attributes: Any = None,
     classification_attributes: Any = None,
+    sample_weight: ArrayLike | None = None,
     per: str = "unit",
-    classifier: Any = None,
+    estimator: Any = None,
     n_folds: int = 5,
     level: float = 0.95,
     random_state: Any = None,
@@ -198,7 +199,7 @@ def labelling_attributes(
         attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
-    classifier, n_folds, random_state, pos_label
+    sample_weight, estimator, n_folds, random_state, pos_label
         As in `scar_test`.
     level : float, default=0.95
         Of each interval by itself.
@@ -234,34 +235,35 @@ def labelling_attributes(
     """
     check_choice(per, "per", UNITS)
     check_share(level, "level")
-    check_learning(classifier, n_folds, "labelling_attributes")
+    check_learning(estimator, n_folds, "labelling_attributes")
     rng = check_random_stream(random_state)
     roles = check_roles(
         X,
         s,
         propensity_attributes=propensity_attributes,
         classification_attributes=classification_attributes,
+        sample_weight=sample_weight,
         pos_label=pos_label,
         user="labelling_attributes",
     )
-    deviation = roles.Z.std(axis=0)
-    D = class_columns(roles, classifier=classifier, n_folds=n_folds, rng=rng)
-    fit = compare(D, (roles.Z - roles.Z.mean(axis=0)) / deviation, roles.s)
+    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
+    centred = roles.Z - np.average(roles.Z, axis=0, weights=roles.w)
+    deviation = np.sqrt(np.average(centred**2, axis=0, weights=roles.w))
+    fit = compare(D, centred / deviation, roles.s, roles.w)
     k = len(roles.names)
     effect = fit.alternative[-k - 1 : -1]
     error = np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     if np.isnan(error).any():
         effect = np.where(np.isnan(error), np.nan, effect)
         _warn_of_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
-    return _table(roles, effect, error, level, per, fit.label_frequency)
+    return _table(roles, effect, error, deviation if per == "unit" else np.ones(k), level, per, fit.label_frequency)
 
 
 def _table(
-    roles: Roles, effect: Vector, error: Vector, level: float, per: str, label_frequency: float
+    roles: Roles, effect: Vector, error: Vector, scale: Vector, level: float, per: str, label_frequency: float
 ) -> LabellingAttributes:
-    """Return effects per deviation and their errors as results, in order of evidence, those without a test last."""
+    """Return effects of so much of each attribute as results, in order of evidence, those without a test last."""
     missing = np.full(len(roles.left_out), np.nan)
-    scale = roles.Z.std(axis=0) if per == "unit" else 1.0
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
     p = chi2.sf(statistic, 1)

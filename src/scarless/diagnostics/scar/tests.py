@@ -5,7 +5,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import chi2
 
@@ -14,7 +13,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.constant_propensity import (
     below_thresholds,
     constant_propensity,
@@ -49,8 +48,8 @@ class SCARTest:
         What was tested, in words.
     label_frequency : float
         The constant propensity that fits best, a by-product; right if SCAR is.
-    n_rows, n_labelled : int
-        How many rows there were, and how many of them labelled.
+    n_rows, n_labelled : int or float
+        How many rows there were, and how many of them labelled: sums of weights, where there were any.
     shared : tuple of str
         Those of the attributes that the class may depend on too, as the call said.
 
@@ -67,8 +66,8 @@ class SCARTest:
     attributes: tuple[str, ...]
     hypothesis: str
     label_frequency: float
-    n_rows: int
-    n_labelled: int
+    n_rows: float
+    n_labelled: float
     shared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -92,9 +91,9 @@ class SCARTest:
                 "propensity_attributes; labelling_attributes shows which of them matter, and how much."
             )
         return (
-            f"No evidence against SCAR ({how}) from {self.n_labelled} labelled of {self.n_rows} rows: methods that "
-            f"assume it, e.g. SCARClassifier, are defensible as far as {names} can tell. Attributes that were not "
-            "tested may still matter, and effects too weak for this many labels."
+            f"No evidence against SCAR ({how}) from {self.n_labelled:.0f} labelled of {self.n_rows:.0f} rows: methods "
+            f"that assume it, e.g. SCARClassifier, are defensible as far as {names} can tell. Attributes that were "
+            "not tested may still matter, and effects too weak for this many labels."
         )
 
     __repr__ = __str__
@@ -114,8 +113,9 @@ def scar_test(
     *,
     propensity_attributes: Any = None,
     classification_attributes: Any = None,
+    sample_weight: ArrayLike | None = None,
     method: str = "score",
-    classifier: Any = None,
+    estimator: Any = None,
     n_folds: int = 5,
     n_simulations: int = 999,
     random_state: Any = None,
@@ -135,7 +135,7 @@ def scar_test(
     :math:`g` is what models that have not seen a row's fold say of it: how likely it is labelled, by gradient boosting
     and by a forest; how likely it is positive, by a logistic model with constant propensity; and which :math:`x_e` to
     expect, by a forest, so that :math:`x_e` cannot stand in for what the others miss of :math:`x_f`. So `f` need not be
-    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``classifier="logistic"`` :math:`g`
+    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``estimator="logistic"`` :math:`g`
     is :math:`x_f` itself: the textbook test, right only if the class follows a logistic model.
 
     ``"score"``
@@ -167,9 +167,13 @@ def scar_test(
         What the class may depend on, selected as `propensity_attributes` are. None: those that are not propensity
         attributes. A column of both gets a logistic effect in `f` and in `e`; then only that form tells the two apart,
         and a warning says so.
+    sample_weight : array of shape (n_rows,), optional
+        How often each row counts: 2 is the row twice, 0 no such row, so that weights of mean 2 are twice the evidence.
+        All copies of a row lie in one fold; labels are drawn for each copy, and for a weight of 2.5 for two rows and
+        for one that counts half.
     method : {"score", "likelihood-ratio", "wald", "kolmogorov-smirnov"}, default="score"
         See above.
-    classifier : scikit-learn classifier or "logistic", optional
+    estimator : scikit-learn classifier or "logistic", optional
         What learns from the classification attributes who is labelled, by `predict_proba`. None: two of them,
         ``ExtraTreesClassifier`` and, for a dense table, ``HistGradientBoostingClassifier``
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
@@ -218,7 +222,7 @@ def scar_test(
     depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
     """
     check_choice(method, "method", METHODS)
-    check_learning(classifier, n_folds, "scar_test")
+    check_learning(estimator, n_folds, "scar_test")
     check_whole(n_simulations, "n_simulations", at_least=19)
     rng = check_random_stream(random_state)
     roles = check_roles(
@@ -226,24 +230,26 @@ def scar_test(
         s,
         propensity_attributes=propensity_attributes,
         classification_attributes=classification_attributes,
+        sample_weight=sample_weight,
         pos_label=pos_label,
         user="scar_test",
     )
-    D = class_columns(roles, classifier=classifier, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
     if method == "kolmogorov-smirnov":
-        found = by_simulation(D, roles.Z, roles.s, n_simulations, rng)
+        found = by_simulation(D, roles.Z, roles.s, roles.w, n_simulations, rng)
     elif method == "score":
-        found = by_score(D, standardised(roles.Z), roles.s)
+        found = by_score(D, standardised(roles.Z, roles.w), roles.s, roles.w)
     else:
-        found = by_likelihood(compare(D, standardised(roles.Z), roles.s), roles.Z.shape[1], method)
+        fits = compare(D, standardised(roles.Z, roles.w), roles.s, roles.w)
+        found = by_likelihood(fits, roles.Z.shape[1], method)
     return SCARTest(
         *found[:3],
         method=method,
         attributes=roles.names,
-        hypothesis=_in_words(roles, classifier),
+        hypothesis=_in_words(roles, estimator),
         label_frequency=found.label_frequency,
-        n_rows=roles.s.size,
-        n_labelled=int(roles.s.sum()),
+        n_rows=roles.n_rows,
+        n_labelled=roles.n_labelled,
         shared=roles.shared_names,
     )
 
@@ -257,10 +263,10 @@ class Found(NamedTuple):
     label_frequency: float
 
 
-def by_score(D: Matrix, Z: Matrix, s: Vector) -> Found:
+def by_score(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Found:
     """Ask how steeply the likelihood rises from a constant propensity."""
-    null = fit_null(D, s)
-    statistic, k = score_statistic(constant_propensity(D, s, null.beta_f, null.v), Z)
+    null = fit_null(D, s, w)
+    statistic, k = score_statistic(constant_propensity(D, s, w, null.beta_f, null.v), Z)
     return Found(statistic, k, float(chi2.sf(statistic, k)) if k else 1.0, float(expit(null.v)))
 
 
@@ -273,30 +279,40 @@ def by_likelihood(fit: Comparison, n_slopes: int, method: str) -> Found:
     return Found(statistic, n_slopes, float(chi2.sf(statistic, n_slopes)), float(expit(fit.null.v)))
 
 
-def by_simulation(D: Matrix, Z: Matrix, s: Vector, n_simulations: int, rng: np.random.Generator) -> Found:
+def by_simulation(D: Matrix, Z: Matrix, s: Vector, w: Vector, n_simulations: int, rng: np.random.Generator) -> Found:
     """Compare the distance between labelled and unlabelled positives with that of labels drawn under SCAR.
 
     The models are not fitted anew to drawn labels: distances are taken of what fits cannot explain, to first order.
     """
-    null = fit_null(D, s)
-    rows = constant_propensity(D, s, null.beta_f, null.v)
-    below = [below_thresholds(z, MOST_THRESHOLDS) for z in Z.T]
+    null = fit_null(D, s, w)
+    rows = constant_propensity(D, s, w, null.beta_f, null.v)
+    below = [below_thresholds(z, w, MOST_THRESHOLDS) for z in Z.T]
     A = efficient_part(rows, np.column_stack(below))
     sizes = [part.shape[1] for part in below]
-    statistic = float(largest_distances((rows.residual @ A)[None], sizes)[0])
+    statistic = float(largest_distances(((w * rows.residual) @ A)[None], sizes)[0])
     larger, batch = 0, max(1, CELLS_PER_BATCH // s.size)
     for start in range(0, n_simulations, batch):
-        drawn = rng.random((min(batch, n_simulations - start), s.size)) < rows.p
-        sums = np.where(drawn, 1.0, -rows.odds) @ A
+        drawn = drawn_labels(rows.p, w, min(batch, n_simulations - start), rng)
+        sums = (drawn - (w - drawn) * rows.odds) @ A
         larger += int(np.count_nonzero(largest_distances(sums, sizes) >= statistic))
-    return Found(statistic / float(s.sum()), None, (1 + larger) / (1 + n_simulations), float(expit(null.v)))
+    return Found(statistic / float(w @ s), None, (1 + larger) / (1 + n_simulations), float(expit(null.v)))
 
 
-def _in_words(roles: Roles, classifier: Any) -> str:
+def drawn_labels(p: Vector, w: Vector, n_draws: int, rng: np.random.Generator) -> Matrix:
+    """Return how much of each row's weight gets a label, by chance `p` for each copy; a part of a copy is one too."""
+    whole = np.floor(w)
+    part = w - whole
+    drawn = part * (rng.random((n_draws, w.size)) < p) if part.any() else np.zeros((n_draws, w.size))
+    if (whole <= 1.0).all():
+        return np.asarray(drawn + whole * (rng.random((n_draws, w.size)) < p))
+    return np.asarray(drawn + rng.binomial(whole.astype(np.int64), p, size=drawn.shape))
+
+
+def _in_words(roles: Roles, estimator: Any) -> str:
     alone = [name for name in roles.names if name not in roles.shared_names]
     forms = []
     if roles.X_class.shape[1]:
-        forms.append("logistic in the classification attributes" if classifier == LOGISTIC else "learned out of fold")
+        forms.append("logistic in the classification attributes" if estimator == LOGISTIC else "learned out of fold")
     if roles.shared_names:
         forms.append(f"logistic in {listed(roles.shared_names)}")
     return (

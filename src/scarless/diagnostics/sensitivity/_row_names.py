@@ -4,13 +4,13 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import shown
+from scarless.numerics.arrays import Array
 
 
-def check_names(row_names: Any, n_rows: int) -> NDArray[Any] | range | None:
+def check_names(row_names: Any, n_rows: int) -> Array | range | None:
     """Return one name per row, or raise; a range where rows are just numbered."""
     refuse_unread(row_names, "row_names")
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):

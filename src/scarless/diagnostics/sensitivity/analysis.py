@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import real_number, shown
 from scarless.checks.row_names import check_row_order, index_of
-from scarless.checks.vectors import FloatVector, check_indicator, check_probability, check_propensity, check_weight
+from scarless.checks.vectors import check_indicator, check_probability, check_propensity, check_weight
 from scarless.diagnostics.sensitivity._row_names import check_names
-from scarless.diagnostics.sensitivity._rows import Rows, check_explained, fitted_values, make_quantity
 from scarless.diagnostics.sensitivity.results import SensitivityBounds, SensitivityCurve, TippingPoint
+from scarless.diagnostics.sensitivity.rows import Rows, check_explained, fitted_values, make_quantity
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.sharp_bounds import (
     Box,
     class_probability_box,
@@ -129,7 +129,7 @@ class Sensitivity:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        estimator: Any,
         X: Any,
         s: ArrayLike | None = None,
         *,
@@ -140,7 +140,7 @@ class Sensitivity:
 
         Parameters
         ----------
-        model : fitted classifier
+        estimator : fitted classifier
             One with ``predict_propensity`` (`SAREMClassifier`, `SCARClassifier`, `StratifiedSCARClassifier`), or a
             `PropensityWeightedClassifier`.
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
@@ -159,7 +159,7 @@ class Sensitivity:
         index = index_of(X)
         for name, values in (("s", s), ("propensity", propensity)):
             check_row_order(values, name, index)
-        f, e, coding = fitted_values(model, X, propensity)
+        f, e, coding = fitted_values(estimator, X, propensity)
         labels = None if s is None else coding.encode(s, "s")
         made = cls(f * e, e, s=labels, sample_weight=sample_weight, row_names=index)
         made._rows = replace(made._rows, coding=coding)
@@ -306,7 +306,7 @@ class Sensitivity:
         side = "at least" if is_floor else "at most"
         return TippingPoint(gamma, asked.label, side, threshold, fitted, limit)
 
-    def decision_gammas(self, threshold: float | ArrayLike = 0.5) -> FloatVector:
+    def decision_gammas(self, threshold: float | ArrayLike = 0.5) -> Vector:
         r"""Return, for each row, the smallest factor that can carry its probability across a threshold.
 
         .. math:: \frac{f(1-e)}{t - fe} \text{ where } f > t, \qquad \frac{t - fe}{f(1-e)} \text{ where } f \le t
@@ -363,7 +363,7 @@ class Sensitivity:
             )
 
 
-def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> FloatVector:
+def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> Vector:
     try:
         factors = np.asarray(gammas, dtype=np.float64) if np.asarray(gammas).dtype != bool else np.empty(0)
     except (TypeError, ValueError, OverflowError):

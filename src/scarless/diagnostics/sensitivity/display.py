@@ -4,12 +4,12 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scarless.checks.options import shown
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.sensitivity.results import SensitivityCurve, TippingPoint
+from scarless.numerics.arrays import ArrayLike
 
 N_GAMMAS = 61
 TOP = 10.0  # of the axis, where no conclusion asks for more
@@ -90,7 +90,7 @@ class SensitivityDisplay(Display):
         if not isinstance(sensitivity, Sensitivity):
             raise TypeError(
                 f"sensitivity must be a Sensitivity; got {type(sensitivity).__name__}. From a fitted model and rows, "
-                "use SensitivityDisplay.from_estimator(model, X, quantity)."
+                "use SensitivityDisplay.from_estimator(estimator, X, quantity)."
             )
         options: dict[str, Any] = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}
         tipping = None
@@ -103,7 +103,7 @@ class SensitivityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        estimator: Any,
         X: Any,
         quantity: str,
         *,
@@ -123,7 +123,7 @@ class SensitivityDisplay(Display):
 
         Parameters
         ----------
-        model, X, s, propensity, sample_weight
+        estimator, X, s, propensity, sample_weight
             As in `Sensitivity.from_estimator`.
         quantity, gammas, at_least, at_most, decisions, scores, row, rival
             As in `from_sensitivity`.
@@ -137,10 +137,10 @@ class SensitivityDisplay(Display):
         if not isinstance(quantity, str):
             raise TypeError(
                 f"quantity must be a name such as 'class_prior'; got {shown(quantity)}. Labels are passed by name: "
-                "SensitivityDisplay.from_estimator(model, X, 'class_prior', s=s)."
+                "SensitivityDisplay.from_estimator(estimator, X, 'class_prior', s=s)."
             )
         return cls.from_sensitivity(
-            Sensitivity.from_estimator(model, X, s, propensity=propensity, sample_weight=sample_weight),
+            Sensitivity.from_estimator(estimator, X, s, propensity=propensity, sample_weight=sample_weight),
             quantity,
             gammas=gammas,
             at_least=at_least,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.checks.options import shown
-from scarless.checks.vectors import FloatVector
-from scarless.diagnostics.sensitivity._rows import Rows, make_quantity
+from scarless.diagnostics.sensitivity.rows import Rows, make_quantity
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.sharp_bounds import Box, rank_bounds
 from scarless.outside.extras import need
@@ -38,6 +38,8 @@ class SensitivityBounds:
     probability : Box
         ``low`` and ``high`` per row: the class probability :math:`f(x)`, or :math:`\Pr(y=1|x,s)` where `Sensitivity`
         was given the labels.
+    rows : Rows
+        What the fit says of the rows that are asked about.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class SensitivityBounds:
     gamma: float | None
     propensity: Box
     probability: Box
-    _rows: Rows = field(repr=False)
+    rows: Rows = field(repr=False)
 
     @property
     def class_prior(self) -> Interval:
@@ -160,14 +162,14 @@ class SensitivityBounds:
             raise TypeError(
                 f"rows must be a list of rows to rank, by name or by position; got {shown(rows)}. Try [{shown(rows)}]."
             )
-        places = np.arange(self._rows.n) if rows is None else np.array([self._rows.position(row) for row in rows])
+        places = np.arange(self.rows.n) if rows is None else np.array([self.rows.position(row) for row in rows])
         if places.size == 0:
             raise ValueError("rows names no row to rank; name at least one.")
         if np.unique(places).size < places.size:
             raise ValueError("rows names a row twice; name each once.")
         box = Box(self.probability.low[places], self.probability.high[places])
         best, worst = rank_bounds(box)
-        names = [self._rows.name(int(place)) for place in places]
+        names = [self.rows.name(int(place)) for place in places]
         return RankBounds(names, box.low, box.high, best, worst)
 
     def to_frame(self) -> Any:
@@ -178,28 +180,28 @@ class SensitivityBounds:
         pandas.DataFrame
         """
         pandas = need("pandas", "SensitivityBounds.to_frame", extra="frames")
-        fitted = self._rows.probability_within_odds(1.0).low
+        fitted = self.rows.probability_within_odds(1.0).low
         columns = {
-            "propensity": self._rows.e,
+            "propensity": self.rows.e,
             "propensity_low": self.propensity.low,
             "propensity_high": self.propensity.high,
             "probability": fitted,
             "probability_low": self.probability.low,
             "probability_high": self.probability.high,
         }
-        return pandas.DataFrame(columns, index=self._rows.names)
+        return pandas.DataFrame(columns, index=self.rows.names)
 
     def _bounds(self, name: str, **options: Any) -> Interval:
-        return make_quantity(name, self._rows, **options).bounds(self.probability)
+        return make_quantity(name, self.rows, **options).bounds(self.probability)
 
     def __str__(self) -> str:
         within = "If the propensity is within the limits given"
         if self.gamma is not None:
             within = f"If the odds of the propensity are wrong by a factor of at most {self.gamma:g}"
-        lines = [f"{within} ({self._rows.n:,} rows):", f"{'':18}{'low':>8}{'fitted':>8}{'high':>8}"]
-        fitted = self._rows.probability_within_odds(1.0)
+        lines = [f"{within} ({self.rows.n:,} rows):", f"{'':18}{'low':>8}{'fitted':>8}{'high':>8}"]
+        fitted = self.rows.probability_within_odds(1.0)
         for name in ("class_prior", "label_frequency"):
-            quantity = make_quantity(name, self._rows)
+            quantity = make_quantity(name, self.rows)
             low, high = quantity.values(self.probability)
             lines.append(f"{quantity.label:18}{low:8.3f}{quantity.values(fitted).low:8.3f}{high:8.3f}")
         return "\n".join(lines)
@@ -236,8 +238,8 @@ class RankBounds:
     """
 
     rows: list[Any]
-    low: FloatVector
-    high: FloatVector
+    low: Vector
+    high: Vector
     best: NDArray[np.intp]
     worst: NDArray[np.intp]
 
@@ -316,9 +318,9 @@ class SensitivityCurve:
     """
 
     quantity: str
-    gammas: FloatVector
-    low: FloatVector
-    high: FloatVector
+    gammas: Vector
+    low: Vector
+    high: Vector
     estimate: float
 
     def to_frame(self) -> Any:

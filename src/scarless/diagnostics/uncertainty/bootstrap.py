@@ -10,19 +10,22 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from scarless.checks.kinds import refuse_unread
+from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.row_names import index_of
+from scarless.checks.rows import LabelledRows, check_rows_again, refuse_one_class, row_totals
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
+from scarless.engines import Rows, has_own_engine
+from scarless.models.fitting import fit_again
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.numerics.resampling import poisson_counts
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
@@ -74,7 +77,7 @@ class BootstrapIntervals:
     n_not_converged: int
     errors: dict[str, int]
     intervals: dict[str, BootstrapInterval]
-    samples: dict[str, NDArray[np.float64]]
+    samples: dict[str, Vector]
     attributes: tuple[str, ...]
     rows: tuple[str, ...] = ()
 
@@ -136,7 +139,7 @@ class BootstrapIntervals:
 
 
 def bootstrap_intervals(
-    model: Any,
+    estimator: Any,
     X: Any,
     s: ArrayLike,
     *,
@@ -152,9 +155,9 @@ def bootstrap_intervals(
 ) -> BootstrapIntervals:
     r"""Fit a classifier again and again to resampled rows, and see how its answers spread.
 
-    Each resample draws as many rows as there are, with replacement, and hands the counts to `fit` as weights: the
-    table is never copied. With :math:`q_p` the quantile `p` of the resampled values and
-    :math:`\hat\theta` the fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
+    Each resample draws every row a Poisson number of times, once on average, and hands the counts to `fit` as weights:
+    the table is never copied. With :math:`q_p` the quantile `p` of the resampled values and :math:`\hat\theta` the
+    fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
 
     - ``"percentile"``: :math:`q_t` and :math:`q_{1-t}`; stays within 0 and 1 for probabilities;
     - ``"basic"``: :math:`2\hat\theta - q_{1-t}` and :math:`2\hat\theta - q_t`; takes off a bias that fits to resamples
@@ -167,15 +170,14 @@ def bootstrap_intervals(
 
     Parameters
     ----------
-    model : fitted classifier
+    estimator : fitted classifier
         Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
     s : array of shape (n_rows,)
         Their labels, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
-        How often each row counts, if `fit` had weights; a row is drawn in proportion, and as many rows are drawn as
-        the weights sum to.
+        How often each row counts, if `fit` had weights; a row is drawn that many times on average.
     fit_params : dict, optional
         What else `fit` needs, such as ``{"propensity": e}``; one value per row of `X`.
     rows : array, sparse matrix or data frame, optional
@@ -201,8 +203,9 @@ def bootstrap_intervals(
 
     References
     ----------
-    Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapters 12 and 13. Davison and Hinkley (1997),
-    "Bootstrap Methods and their Application", chapter 5.
+    Chamandy, Muralidharan, Najmi and Naidu (2012), "Estimating Uncertainty for Massive Data Streams", for Poisson
+    counts. Efron and Tibshirani (1993), "An Introduction to the Bootstrap", chapters 12 and 13. Davison and Hinkley
+    (1997), "Bootstrap Methods and their Application", chapter 5.
 
     Examples
     --------
@@ -219,23 +222,21 @@ def bootstrap_intervals(
     >>> [round(end, 1) for end in found.class_prior]  # the true one is 0.5
     [0.5, 0.4, 0.5]
     """
-    check_is_fitted(model)
+    check_is_fitted(estimator)
     check_whole(n_resamples, "n_resamples", at_least=_FEWEST)
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
-    refuse_wrapped(model)
-    if not has_fit_parameter(model, "sample_weight"):
+    refuse_wrapped(estimator)
+    if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "
-            f"{type(model).__name__}.fit does not take."
+            f"{type(estimator).__name__}.fit does not take."
         )
-    weight, params = _check_rows(X, s, sample_weight, fit_params)
-    estimates = _answers(model, rows)
+    job = _job(estimator, X, s, sample_weight, fit_params)
+    estimates = _answers(estimator, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
-        fits = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_refit)(model, X, s, weight, rows, params, int(seed)) for seed in seeds
-        )
+        fits = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_refit)(job, rows, int(seed)) for seed in seeds)
         outcomes = []
         for outcome in fits:
             outcomes.append(outcome)
@@ -252,34 +253,81 @@ def bootstrap_intervals(
         errors=dict(Counter(outcome.error for outcome in outcomes if outcome.error)),
         intervals={name: _interval(value, samples[name], level, method) for name, value in estimates.items()},
         samples=samples,
-        attributes=tuple(attribute_names(model)),
+        attributes=tuple(attribute_names(estimator)),
         rows=_row_names(rows, len(np.atleast_1d(estimates.get("f", [])))),
     )
 
 
-def _check_rows(
-    X: Any, s: Any, sample_weight: ArrayLike | None, fit_params: Mapping[str, Any] | None
-) -> tuple[Vector, dict[str, Any]]:
-    """Return weights and what else `fit` gets, of as many rows as `X` has."""
-    refuse_unread(X, "X")
-    n, params = np.shape(X)[0], dict(fit_params or {})
+class _InEngine(NamedTuple):
+    """What is fitted again where rows live in an engine: counts are drawn inside its blocks."""
+
+    model: Any
+    X: Any  # as the user gave it, for those who name columns
+    rows: LabelledRows
+
+    def fitted(self, seed: int) -> Any:
+        """Return a clone fitted to one resample."""
+        engine = self.rows.engine.derive(_drawn, seed, keep=True)
+        totals = row_totals(engine)
+        refuse_one_class(totals)
+        return fit_again(self.model, self.rows._replace(engine=engine, totals=totals), self.X)
+
+
+class _InMemory(NamedTuple):
+    """What is fitted again where rows are in memory: counts are handed over as weights."""
+
+    model: Any
+    X: Any
+    s: Any
+    weight: Vector
+    fit_params: dict[str, Any]
+
+    def fitted(self, seed: int) -> Any:
+        """Return a clone fitted to one resample."""
+        counts = poisson_counts(np.arange(self.weight.size), self.weight, seed)
+        again = clone(self.model)
+        again._looks_elsewhere = False  # the fit itself has looked; its resamples need not
+        return again.fit(self.X, self.s, sample_weight=counts, **self.fit_params)
+
+
+def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
+    return {"w": poisson_counts(rows.number, rows["w"], seed)}
+
+
+def _job(
+    model: Any, X: Any, s: Any, sample_weight: Any, fit_params: Mapping[str, Any] | None
+) -> "_InEngine | _InMemory":
+    """Return what is to be fitted again, its rows checked."""
+    params = dict(fit_params or {})
     if "sample_weight" in params:
         raise ValueError(
             "fit_params must not hold sample_weight: resamples are handed to fit as weights. Pass sample_weight= to "
             "bootstrap_intervals itself."
         )
-    for name, values in {"s": s, **params}.items():
-        if np.ndim(values) > 0 and np.shape(values)[0] != n:
-            raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+    if not has_own_engine(X):
+        refuse_unread(X, "X")
+        n = np.shape(X)[0]
+        for name, values in {"s": s, **params}.items():
+            if np.ndim(values) > 0 and np.shape(values)[0] != n:
+                raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+    if not params and getattr(model, "_lives_in_engine", bool)():
+        rows = check_rows_again(model, X, s, sample_weight)
+        _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
+        return _InEngine(model, X, rows)
+    refuse_own_engine(X, f"bootstrap_intervals of this {type(model).__name__}")
     weight = check_counts(sample_weight, n_rows=n)
-    total, counted = float(weight.sum()), np.count_nonzero(weight)
+    _refuse_shares(float(weight.sum()), int(np.count_nonzero(weight)))
+    return _InMemory(model, X, s, weight, params)
+
+
+def _refuse_shares(total: float, counted: int) -> None:
+    """Refuse weights that compare rows and do not count them."""
     if total < _LOWEST_MEAN_WEIGHT * counted:
         raise ValueError(
             "sample_weight must say how often each row counts, and as many rows are drawn as it sums to: that is "
             f"{total:.3g}, for {counted} rows that count. If the weights only compare rows, make their mean 1, here "
             "and in fit: sample_weight / sample_weight.mean()."
         )
-    return weight, params
 
 
 def _row_names(rows: Any, n_rows: int) -> tuple[str, ...]:
@@ -293,15 +341,11 @@ class _Outcome(NamedTuple):
     error: str
 
 
-def _refit(model: Any, X: Any, s: Any, weight: Vector, rows: Any, fit_params: dict[str, Any], seed: int) -> _Outcome:
+def _refit(job: "_InEngine | _InMemory", rows: Any, seed: int) -> _Outcome:
     """Fit a clone to rows drawn in proportion to their weights; a fit that fails is an outcome too."""
-    n = round(float(weight.sum()))
-    counts = np.random.default_rng(seed).multinomial(n, weight / weight.sum()).astype(np.float64)
     with _silence() as told:
         try:
-            again = clone(model)
-            again._looks_elsewhere = False  # the fit itself has looked; its resamples need not
-            again.fit(X, s, sample_weight=counts, **fit_params)
+            again = job.fitted(seed)
             answers = _answers(again, rows)
         except Exception as error:  # counted and reported, while the others go on
             return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.diagnostics.uncertainty._directions import (
+from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     NAMED,
     PROPENSITY,
@@ -131,7 +131,7 @@ class IdentifiabilityReport:
         return f"<div><h4>Identifiability</h4><p><b>{escape(first)}</b></p><ul>{items}</ul></div>"
 
 
-def identifiability_report(model: Any) -> IdentifiabilityReport:
+def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     r"""Tell which parts of a fit the data decide, and which the penalty does.
 
     Looks at the information matrix `H` of the likelihood at the fit, for columns about their means and parameters
@@ -153,7 +153,7 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
 
     Parameters
     ----------
-    model : fitted SAREMClassifier or SAREMClassifierCV
+    estimator : fitted SAREMClassifier or SAREMClassifierCV
         With two logistic models.
 
     Returns
@@ -188,19 +188,19 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
       propensity_attributes=[...].
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
-    inference = known_inference(model)
-    look = Look.at(inference, _parameters(model, inference))
+    inference = known_inference(estimator)
+    look = Look.at(inference, _parameters(estimator, inference))
     logit_slope = look.prior * (1.0 - look.prior)
     half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
     data_interval = _logit_interval(look.prior, half)
     exchanged = inference.mean_propensity if inference.exchangeable else None
-    higher = getattr(model, "higher_basin_", None)
+    higher = getattr(estimator, "higher_basin_", None)
     moving, harmless = look.directions()
-    verdict = _verdict(half, data_interval, exchanged, sure=_may_be_sure(model, inference, data_interval))
+    verdict = _verdict(half, data_interval, exchanged, sure=_may_be_sure(estimator, inference, data_interval))
     return IdentifiabilityReport(
         verdict=verdict if higher is None else "not identified",
-        class_prior=model.class_prior_,
-        class_prior_interval=model.class_prior_interval(level=_LEVEL),
+        class_prior=estimator.class_prior_,
+        class_prior_interval=estimator.class_prior_interval(level=_LEVEL),
         data_interval=data_interval,
         exchanged=exchanged,
         condition=look.data.condition,
@@ -211,7 +211,7 @@ def identifiability_report(model: Any) -> IdentifiabilityReport:
         parameters=look.parameters,
         coef=inference.parameters,
         penalty_share=_penalty_share(inference),
-        notes=_notes(model, inference),
+        notes=_notes(estimator, inference),
         higher=None if higher is None else higher.class_prior,
     )
 
@@ -225,7 +225,7 @@ def _verdict(half: float, data_interval: Interval, exchanged: float | None, *, s
 
 def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) -> bool:
     """Whether the fit is a top of the likelihood, and what cannot be told from it is within its interval."""
-    low, high = getattr(model.selection_, "class_priors", data_interval)
+    low, high = model.selection_.class_priors
     return bool(
         model.converged_
         and not all_labelled(inference.label_frequency.value)

@@ -6,23 +6,21 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from scarless.checks.options import check_share, shown
-from scarless.checks.tables import check_table
-from scarless.checks.vectors import check_counts, check_vector
+from scarless.checks.rows import RowTotals, check_rows_again
+from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.engines import Engine
 from scarless.models.uncertainty import known_inference
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 
 _BETTER = 0.1  # log-likelihood by which a point of the profile beats the fit before it is called better
 _APART = 1e-3  # class priors that make two optima
@@ -133,7 +131,7 @@ class ClassPriorProfile:
 
 
 def profile_class_prior(
-    model: Any,
+    estimator: Any,
     X: Any,
     s: ArrayLike,
     *,
@@ -154,7 +152,7 @@ def profile_class_prior(
 
     Parameters
     ----------
-    model : fitted SAREMClassifier or SAREMClassifierCV
+    estimator : fitted SAREMClassifier or SAREMClassifierCV
         With two logistic models, not relaxed: a relaxed fit has ``relaxation_.levels`` in place of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
@@ -190,17 +188,14 @@ def profile_class_prior(
     Class prior 0.51...; the data allow from 0.44... to 0.57... (level 0.95).
     """
     level = check_share(level, "level")
-    inference = known_inference(model)
-    _refuse_relaxed(model)
+    inference = known_inference(estimator)
+    _refuse_relaxed(estimator)
     wanted = None if grid is None else _check_grid(grid)
-    X = check_table(model, X, reset=False)
-    labels = check_vector(model._coding.encode(s, "s"), "s", n_rows=X.shape[0])
-    weight = check_counts(sample_weight, n_rows=X.shape[0])
-    engine = engine_of(X).with_rows(s=labels, w=weight)
+    engine, _, totals = check_rows_again(estimator, X, s, sample_weight)
     path = ProfilePath(inference, engine)
     _check_same_fit(inference, path)
     profile = _along(path, wanted, level, path.fit.value)
-    others = [ProfilePath(other, engine) for other in _other_optima(model, engine, labels, weight)]
+    others = [ProfilePath(other, engine) for other in _other_optima(estimator, engine, totals)]
     likely = [other for other in others if other.fit.value - path.fit.value < profile.cut]
     return replace(profile, elsewhere=[_along(other, wanted, level, path.fit.value) for other in likely])
 
@@ -224,10 +219,10 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
     )
 
 
-def _other_optima(model: Any, engine: Engine, s: Vector, w: Vector) -> list[PairInference]:
+def _other_optima(model: Any, engine: Engine, totals: RowTotals) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    problem = PairProblem(engine, s, w, own.f, own.e, own.C, own.propensity_C, own.audits)
+    problem = PairProblem(engine, totals, own.f, own.e, own.C, own.propensity_C, own.audits)
     starts = [basin.parameters for basin in getattr(model, "basins_", [])]
     higher = getattr(model, "higher_basin_", None)
     basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
@@ -298,7 +293,7 @@ class ProfileDisplay(Display):
         if not isinstance(profile, ClassPriorProfile):
             raise TypeError(
                 "profile must be what profile_class_prior returns, a ClassPriorProfile; got "
-                f"{type(profile).__name__}. Of a model, draw ProfileDisplay.from_estimator(model, X, s)."
+                f"{type(profile).__name__}. Of a model, draw ProfileDisplay.from_estimator(estimator, X, s)."
             )
         self.profile = profile
 
@@ -321,7 +316,7 @@ class ProfileDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        estimator: Any,
         X: Any,
         s: ArrayLike,
         *,
@@ -334,7 +329,7 @@ class ProfileDisplay(Display):
 
         Parameters
         ----------
-        model, X, s, sample_weight, grid, level
+        estimator, X, s, sample_weight, grid, level
             As in `profile_class_prior`.
         ax : matplotlib Axes, optional
             Where to draw. None: a new figure.
@@ -343,7 +338,7 @@ class ProfileDisplay(Display):
         -------
         ProfileDisplay
         """
-        profile = profile_class_prior(model, X, s, sample_weight=sample_weight, grid=grid, level=level)
+        profile = profile_class_prior(estimator, X, s, sample_weight=sample_weight, grid=grid, level=level)
         return cls.from_profile(profile, ax=ax)
 
     def _draw(self, ax: Any) -> None:

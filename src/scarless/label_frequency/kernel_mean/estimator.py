@@ -57,12 +57,12 @@ class KernelMean(LabelFrequencyEstimator):
     max_rows : int, default=4000
         Of a larger table, so many rows are drawn without replacement, up to half of them labelled: the two kinds are
         samples of their own, and the larger the smaller one, the better. Time grows with the cube: a few seconds for
-        4,000 rows.
+        4,000 rows. Rows that are drawn keep their weights.
     max_share : float, default=0.99
         The largest share of positives among the unlabelled to look at. The published code stops at 0.875.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
-    level : float, default=0.95
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval.
     random_state : int, Generator, RandomState or None
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -73,8 +73,6 @@ class KernelMean(LabelFrequencyEstimator):
         :math:`c = \Pr(s=1|y=1)`.
     class_prior_ : float
         :math:`\alpha = \Pr(y=1)` in the whole population.
-    label_frequency_interval_, class_prior_interval_ : Interval
-        Where `n_resamples` is above 0. They measure noise, not the bias of the method.
     kernel_width_ : float
         In units of columns divided by their ranges.
     slopes_ : array of shape (n_evaluations, 2)
@@ -117,7 +115,6 @@ class KernelMean(LabelFrequencyEstimator):
         max_rows: int = 4000,
         max_share: float = 0.99,
         n_resamples: int = 0,
-        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -125,7 +122,6 @@ class KernelMean(LabelFrequencyEstimator):
         self.max_rows = max_rows
         self.max_share = max_share
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -134,21 +130,22 @@ class KernelMean(LabelFrequencyEstimator):
         check_whole(self.max_rows, "max_rows", at_least=10)
         check_share(self.max_share, "max_share")
 
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[Any, Vector]:
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
         rows = draw_rows(s, self.max_rows, rng)
-        return by_range(X, rows), s[rows]
+        return by_range(X, rows), s[rows], w[rows]
 
-    def _estimate(self, sample: Any, s: Vector, rng: np.random.Generator) -> Estimate:
-        points, unlabelled, labelled = merge_equal_rows(sample, s)
-        counts = (s.size - s.sum()) * unlabelled + s.sum() * labelled
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+        points, unlabelled, labelled = merge_equal_rows(sample, s, w)
+        n_l, n_u = float(w @ s), float(w @ (1.0 - s))
+        counts = n_u * unlabelled + n_l * labelled
         width, distance, squared = choose_width(points, counts, unlabelled - labelled, rng)
-        few = ((FEW.format(n=int(s.sum())), UserWarning),) if s.sum() < FEW_LABELLED else ()
+        few = ((FEW.format(n=int(n_l)), UserWarning),) if n_l < FEW_LABELLED else ()
         if distance == 0.0:  # labelled rows look like unlabelled ones
             attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
             return Estimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
         curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
         nu = curve.start() * SHARE_OF_SLOPE + (1.0 - SHARE_OF_SLOPE)
-        km1 = 1.0 / (distance * np.sqrt(min(s.sum(), s.size - s.sum())))
+        km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
         if self.variant == "km1" and km1 <= STEEPEST:
             nu = km1
         found = curve.where_slope_is(nu, self.max_share)
@@ -266,14 +263,14 @@ def hull_of(squared: Matrix, width: float) -> Hull:
         ) from error
 
 
-def merge_equal_rows(X: Any, s: Vector) -> tuple[Any, Vector, Vector]:
+def merge_equal_rows(X: Any, s: Vector, w: Vector) -> tuple[Any, Vector, Vector]:
     """Return the distinct rows, and how unlabelled and labelled rows are distributed over them."""
     if sparse.issparse(X):  # equal rows are rare there
         first, group = np.arange(s.size), np.arange(s.size)
     else:
         rows = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize))).ravel()
         _, first, group = np.unique(rows, return_index=True, return_inverse=True)
-    unlabelled, labelled = (np.bincount(group, weights=kind, minlength=first.size) for kind in (1.0 - s, s))
+    unlabelled, labelled = (np.bincount(group, weights=w * kind, minlength=first.size) for kind in (1.0 - s, s))
     return X[first], unlabelled / unlabelled.sum(), labelled / labelled.sum()
 
 

@@ -17,15 +17,12 @@ nearly singular, and the exchanges may go in circles; there an interior-point me
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from scarless.label_frequency.kernel_mean.interior import low_rank_factor, nearest_distribution
-from scarless.numerics.arrays import Matrix, Vector
-
-Mask = NDArray[np.bool_]
+from scarless.numerics.arrays import Mask, Matrix, Vector
 
 RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4
 TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.label_frequency.tice.codes import Integers, RangeTable
+from scarless.label_frequency.tice.codes import RangeTable
 from scarless.label_frequency.tice.tree import Subset, SubsetTree
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector
 
 _AHEAD = 64  # most subsets that are cut before the search asks for them, together with one that it asks for
 
@@ -28,7 +28,7 @@ class Found(NamedTuple):
     n_splits: int
 
 
-def chance_of_error(n_rows: int) -> float:
+def chance_of_error(n_rows: float) -> float:
     r"""Return :math:`\delta = \max(0.025, \frac{1}{1 + 0.004\,n})`: few rows would give no bound at a small chance."""
     return max(0.025, 1.0 / (1.0 + 0.004 * n_rows))
 
@@ -38,7 +38,7 @@ def bound_variance(c: float, delta: float) -> float:
     return c * (1.0 - c) * ((1.0 - delta) / delta)
 
 
-def lower_bound(n_rows: int, n_labelled: Any, variance: float) -> Any:
+def lower_bound(n_rows: float, n_labelled: Any, variance: float) -> Any:
     r"""Return what a subset says about the label frequency at least.
 
     .. math:: c \ge \frac{L}{T} - \sqrt{\frac{v}{T}} \quad\text{with probability } 1 - \delta
@@ -55,6 +55,7 @@ def label_frequency_bounds(
     table: RangeTable,
     s: Vector,
     folds: Integers,
+    w: Vector | None = None,
     *,
     n_iterations: int,
     max_splits: int,
@@ -65,12 +66,14 @@ def label_frequency_bounds(
     """Return the best bounds of all folds' trees, for every iteration.
 
     The first takes 1/2 for `c` in the variance, every further one the mean bound of the one before. `folds` has the
-    number of each row's fold, two or more, none empty; the options are those of :class:`TIcE`.
+    number of each row's fold, two or more, none empty; rows count as often as `w` says, once without; the options are
+    those of :class:`TIcE`.
     """
     codes = cache(table.codes)
-    deltas = [chance_of_error(n) if delta is None else delta for n in (folds.size - np.bincount(folds)).tolist()]
+    in_folds = np.bincount(folds, w)
+    deltas = [chance_of_error(n) if delta is None else delta for n in (in_folds.sum() - in_folds).tolist()]
     largest = enumerate(bound_variance(0.5, d) for d in deltas)
-    trees = [SubsetTree(table, codes, s == 1, folds == fold, v, max_bepp) for fold, v in largest]
+    trees = [SubsetTree(table, codes, s == 1, folds == fold, w, v, max_bepp) for fold, v in largest]
     c, found = 0.5, []
     for _ in range(n_iterations):
         variances = [bound_variance(c, d) for d in deltas]
@@ -96,7 +99,7 @@ def search(tree: SubsetTree, variance: float, max_splits: int, min_rows: int) ->
         is_open = 0 < subset.own_labelled < subset.own_rows > min_rows <= subset.n_rows  # large and mixed enough
         return is_open and subset.n_labelled * (1.0 - bound) ** 2 > variance
 
-    def entry(subset: Subset) -> tuple[float, int, int, Subset]:
+    def entry(subset: Subset) -> tuple[float, float, int, Subset]:
         priority = -lower_bound(subset.own_rows, subset.own_labelled, variance)
         return priority, -subset.own_labelled, next(number), subset
 

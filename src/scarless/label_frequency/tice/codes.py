@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector
 
-Integers = NDArray[np.intp]
 Codes = NDArray[np.uint8]
 
 MOST_RANGES = 256  # a code is one byte

@@ -15,8 +15,8 @@ class BoundingSubset(NamedTuple):
     """The subset of attribute space with the highest bound in one fold, judged by the rows outside that fold."""
 
     ranges: dict[Any, tuple[float, float]]  # attribute -> lower and upper limit; empty: all rows
-    n_rows: int
-    n_labelled: int
+    n_rows: float  # sums of weights; whole numbers where the weights are
+    n_labelled: float
     lower_bound: float
 
 
@@ -52,8 +52,8 @@ class TIcE(LabelFrequencyEstimator):
     delta : float, optional
         The chance that one bound is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))`, `n` rows outside the fold.
     n_resamples : int, default=0
-        0: no interval; else the number of random half-samples, 100 or more for a 95% interval.
-    level : float, default=0.95
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds and the half-samples.
     pos_label : object, optional
@@ -65,8 +65,6 @@ class TIcE(LabelFrequencyEstimator):
         :math:`c = \Pr(s=1|y=1)`: the mean of the last row of `fold_estimates_`, at least the share of labelled rows.
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population.
-    label_frequency_interval_, class_prior_interval_ : pair of floats
-        Where `n_resamples` is above 0. They show noise, not bias; half a table gives lower bounds than a whole one.
     fold_estimates_ : array of shape (n_iterations, n_folds)
         The best bound that each tree gave.
     n_splits_ : array of shape (n_iterations, n_folds)
@@ -110,7 +108,6 @@ class TIcE(LabelFrequencyEstimator):
         max_bepp: float = 5,
         delta: float | None = None,
         n_resamples: int = 0,
-        level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -122,7 +119,6 @@ class TIcE(LabelFrequencyEstimator):
         self.max_bepp = max_bepp
         self.delta = delta
         self.n_resamples = n_resamples
-        self.level = level
         self.random_state = random_state
         self.pos_label = pos_label
 
@@ -138,7 +134,7 @@ class TIcE(LabelFrequencyEstimator):
         if self.delta is not None:
             check_share(self.delta, "delta")
 
-    def _prepare(self, X: Any, s: Vector, rng: np.random.Generator) -> tuple[RangeTable, Vector]:
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[RangeTable, Vector, Vector]:
         n_rows = s.size // 2 if self.n_resamples else s.size
         if n_rows < self.n_folds:
             halves = f", {n_rows} in a half-sample" if self.n_resamples else ""
@@ -146,15 +142,16 @@ class TIcE(LabelFrequencyEstimator):
                 f"n_folds={self.n_folds} needs at least one row for each fold; there are {s.size} rows{halves}. Set "
                 "n_folds to a smaller number, though from so few rows no estimate says much."
             )
-        return cut_into_ranges(X, self.n_ranges), s
+        return cut_into_ranges(X, self.n_ranges), s, w
 
-    def _estimate(self, sample: RangeTable, s: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: RangeTable, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
         names = ("n_iterations", "max_splits", "min_rows", "max_bepp", "delta")
         options = {name: getattr(self, name) for name in names}
-        found = label_frequency_bounds(sample, s, rng.permutation(s.size) % self.n_folds, **options)
+        weight = None if (w == 1.0).all() else w
+        found = label_frequency_bounds(sample, s, rng.permutation(s.size) % self.n_folds, weight, **options)
         bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
         subsets = [self._describe(sample, fold) for fold in found[-1]]
-        share = float(s.mean())
+        share = float(w @ s / w.sum())
         c = max(float(bounds[-1].mean()), share)
         prior = share / c if c > 0 else 1.0  # a half-sample may be without labelled rows
         return Estimate(prior, {"fold_estimates": bounds, "n_splits": n_splits, "subsets": subsets})

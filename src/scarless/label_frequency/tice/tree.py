@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scarless.label_frequency.tice.codes import Codes, Integers, RangeTable
+from scarless.label_frequency.tice.codes import Codes, RangeTable
+from scarless.numerics.arrays import Integers, Mask, Vector
 
-Mask = NDArray[np.bool_]
+ALL = 1.0 - 1e-9  # a share that counts as all rows: sums of weights are rounded
 
 
 @dataclass(slots=True, eq=False)
@@ -17,10 +17,11 @@ class Subset:
 
     path: tuple[tuple[int, int], ...]  # attribute and code of its range, from the root down
     rows: Integers  # labelled own rows, unlabelled ones, then others, labelled and unlabelled; none once it is cut
-    own_labelled: int
-    own_rows: int
-    n_labelled: int  # among the others
-    n_rows: int
+    ends: tuple[int, int, int]  # of the first three kinds of rows
+    own_labelled: float  # rows are counted as often as their weights say
+    own_rows: float
+    n_labelled: float  # among the others
+    n_rows: float
     parts: "list[Subset] | None" = None  # None: not cut yet; empty: no attribute cuts it
 
 
@@ -43,15 +44,18 @@ class SubsetTree:
         codes: Callable[[int], Codes],
         labelled: Mask,
         own: Mask,
+        w: Vector | None,
         variance: float,
         max_bepp: float,
     ) -> None:
         self._table, self._codes, self._variance, self._max_bepp = table, codes, variance, max_bepp
         self._first = np.flatnonzero(np.diff(table.attribute, prepend=-1))  # columns of the attributes
         self._lengths = np.diff(table.present.indptr)
-        n, L, n_t, L_t = own.size, int(labelled.sum()), int(own.sum()), int(labelled[own].sum())
-        self.root = Subset((), np.lexsort((~labelled, ~own)), L_t, n_t, L - L_t, n - n_t)
-        self._label_worth = (1.0 - L_t / n_t) * (1.0 - L_t / n_t) * ((n - n_t) / n_t)
+        self._w = w  # None: every row counts once
+        L, n_t, L_t = int(labelled.sum()), int(own.sum()), int(labelled[own].sum())
+        self.root = self._subset((), np.lexsort((~labelled, ~own)), (L_t, n_t, n_t + L - L_t))
+        without = 1.0 - self.root.own_labelled / self.root.own_rows
+        self._label_worth = without * without * (self.root.n_rows / self.root.own_rows)
 
     def cut(self, subsets: Sequence[Subset]) -> None:
         """Find the parts of subsets that have own rows and have not been cut."""
@@ -70,30 +74,40 @@ class SubsetTree:
         most_labelled = np.maximum(np.maximum.reduceat(labelled, first, axis=1), rest_labelled)
         score = np.maximum.reduceat(labelled / (rows + self._max_bepp), first, axis=1)
         score = np.maximum(score, rest_labelled / (rest_rows + self._max_bepp))
-        cuts = (most_rows < T) & (most_labelled * self._label_worth > self._variance)
+        cuts = (most_rows < ALL * T) & (most_labelled * self._label_worth > self._variance)
         best = self._table.attribute[first[np.argmax(np.where(cuts, score, -1.0), axis=1)]]
         return list(np.where(cuts.any(axis=1), best, -1).tolist())
 
-    def _count(self, subsets: Sequence[Subset]) -> Integers:
+    def _count(self, subsets: Sequence[Subset]) -> Vector | Integers:
         """Return labelled and unlabelled own rows in the range of every column: 2 x subsets x columns."""
         present, n_columns = self._table.present, self._table.code.size
-        rows = np.concatenate([x.rows[: x.own_rows] for x in subsets])
-        sizes = [size for x in subsets for size in (x.own_labelled, x.own_rows - x.own_labelled)]
+        rows = np.concatenate([x.rows[: x.ends[1]] for x in subsets])
+        sizes = [size for x in subsets for size in (x.ends[0], x.ends[1] - x.ends[0])]
         shift = np.repeat(n_columns * np.arange(len(sizes)), sizes)
         lengths = self._lengths[rows]
         before = np.cumsum(lengths) - lengths
         entries = np.arange(lengths.sum()) + np.repeat(present.indptr[rows] - before, lengths)
-        counts = np.bincount(present.indices[entries] + np.repeat(shift, lengths), minlength=len(sizes) * n_columns)
+        place, weights = present.indices[entries] + np.repeat(shift, lengths), None
+        if self._w is not None:
+            weights = np.repeat(self._w[rows], lengths)
+        counts = np.bincount(place, weights, minlength=len(sizes) * n_columns)
         return counts.reshape(len(subsets), 2, n_columns).transpose(1, 0, 2)
 
     def _parts(self, subset: Subset, attribute: int) -> list[Subset]:
         """Return the subset's parts that have rows, by code."""
-        a, b, c = subset.own_labelled, subset.own_rows, subset.own_rows + subset.n_labelled
         codes = self._codes(attribute)[subset.rows]
         parts = []
         for code in np.flatnonzero(np.bincount(codes)).tolist():
             inside = codes == code
-            rows = subset.rows[inside]
-            L_t, n_t, L = (int(np.count_nonzero(x)) for x in (inside[:a], inside[:b], inside[b:c]))
-            parts.append(Subset((*subset.path, (attribute, code)), rows, L_t, n_t, L, rows.size - n_t))
+            a, b, c = (int(np.count_nonzero(inside[:end])) for end in subset.ends)
+            parts.append(self._subset((*subset.path, (attribute, code)), subset.rows[inside], (a, b, c)))
         return parts
+
+    def _subset(self, path: tuple[tuple[int, int], ...], rows: Integers, ends: tuple[int, int, int]) -> Subset:
+        """Return a subset with its rows counted."""
+        a, b, c = ends
+        if self._w is None:
+            return Subset(path, rows, ends, a, b, c - b, rows.size - b)
+        kinds = (rows[:a], rows[a:b], rows[b:c], rows[c:])
+        own_labelled, own_unlabelled, labelled, unlabelled = (float(self._w[kind].sum()) for kind in kinds)
+        return Subset(path, rows, ends, own_labelled, own_labelled + own_unlabelled, labelled, labelled + unlabelled)

@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from scarless.checks.options import check_share
-from scarless.models._summary import few_labels_remarks
+from scarless.models.summary import few_labels_remarks
 from scarless.models.uncertainty import ONE_PROPENSITY, attribute_names
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need

@@ -6,19 +6,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice
 from scarless.checks.row_names import check_row_order
-from scarless.checks.vectors import FloatVector, check_indicator, check_propensity, check_vector
+from scarless.checks.vectors import check_indicator, check_propensity, check_vector
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.metrics.predictions import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics import sharp_bounds
+from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.sharp_bounds import Box
@@ -30,25 +31,25 @@ ROUNDING = 1e-12  # by which f e of the user's own making may exceed e
 class Rows:
     """What is known of each row."""
 
-    P: FloatVector  # Pr(s=1|x), identified
-    e: FloatVector  # the propensity that may be wrong
-    s: FloatVector | None  # the labels, where the question is about these very rows
-    weight: FloatVector
-    index: NDArray[Any] | range | None = None  # their names in order, a range where they are just numbered
+    P: Vector  # Pr(s=1|x), identified
+    e: Vector  # the propensity that may be wrong
+    s: Vector | None  # the labels, where the question is about these very rows
+    weight: Vector
+    index: Array | range | None = None  # their names in order, a range where they are just numbered
     coding: LabelCoding | None = None  # of the estimator that the rows come from
 
     @property
-    def names(self) -> NDArray[Any] | None:
+    def names(self) -> Array | None:
         """Names of the rows; None where they go by position."""
         return None if isinstance(self.index, range) else self.index
 
     @cached_property
-    def f(self) -> FloatVector:
+    def f(self) -> Vector:
         """The class probability under the fitted propensity."""
         return self.P / self.e
 
     @cached_property
-    def q(self) -> FloatVector | None:
+    def q(self) -> Vector | None:
         """The posterior under the fitted propensity, where labels are given."""
         return None if self.s is None else posterior(self.f, self.e, self.s)
 
@@ -72,7 +73,7 @@ class Rows:
         """Return what is asked of each row: its class probability, or the posterior where labels are given."""
         return f if self.s is None else sharp_bounds.posterior_box(self.P, self.s, f)
 
-    def decisions(self, decisions: ArrayLike) -> FloatVector:
+    def decisions(self, decisions: ArrayLike) -> Vector:
         """Return decisions as 0 and 1; they may be coded as the estimator's classes."""
         refuse_odd_vector(decisions, "decisions")
         values = plain_array(check_row_order(decisions, "decisions", self.index), "decisions").reshape(-1)
@@ -124,7 +125,7 @@ class Rows:
         return places
 
 
-def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[FloatVector, FloatVector, LabelCoding]:
+def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vector, Vector, LabelCoding]:
     """Return class probability, propensity and label coding of a fitted model."""
     refuse_wrapped(model)
     name = type(model).__name__
@@ -148,7 +149,7 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Flo
     return f, e, coding
 
 
-def check_explained(P: FloatVector, e: FloatVector, name: str) -> FloatVector:
+def check_explained(P: Vector, e: Vector, name: str) -> Vector:
     """Return `P`, at most `e`, or say which propensities cannot explain so many labels."""
     bad = np.flatnonzero(e * (1.0 + ROUNDING) < P)
     if bad.size:

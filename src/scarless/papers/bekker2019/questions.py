@@ -1,32 +1,23 @@
 """The paper's three questions, answered in words that follow from the numbers, whichever way they fall."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import median
 
-from scarless.datasets import dataset_names
 from scarless.experiments.statistics import MeanInterval
+from scarless.papers.bekker2019.spec import specification
 from scarless.report.duels import Duel, duel_table, duels
-from scarless.report.names import SCAR_METHODS, SCORES, dataset_label, listed, method_label
+from scarless.report.names import SCORES, dataset_label, listed
 from scarless.report.numbers import percent, plain, signed
 from scarless.report.results import Condition, Results, Row
+from scarless.report.story import Answer, Questions
 from scarless.report.tables import Table, section, table
 
 HERO = "sar-em"
+SCAR_METHODS = ("scar-km2", "scar-tice")
 RECOVERED = 0.75  # share of the propensity's variation from which on one may speak of recovery
 CLOSE = 0.9  # share of the way from naive to supervised from which on one may speak of closeness
 MANY = 6  # cases that are named before the rest is counted
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A question, a verdict of a few words, and what it rests on."""
-
-    question: str
-    verdict: str
-    paragraphs: tuple[str, ...]
-    tables: tuple[Table, ...] = ()
 
 
 def answers(results: Results) -> tuple[Answer, ...]:
@@ -34,13 +25,23 @@ def answers(results: Results) -> tuple[Answer, ...]:
     return (does_sar_beat_scar(results), is_the_propensity_recovered(results), does_the_number_matter(results))
 
 
+QUESTIONS = Questions(
+    "Answers to the paper's questions",
+    "The words follow from the numbers by fixed rules. A difference is clear, or beyond the noise, if its 95% "
+    "interval over the runs of a dataset, paired by split and labelling, leaves out zero. Gains are positive where "
+    "the first method is better. Ranks and tests take the mean of a dataset's runs as one observation. A condition "
+    "is a setting (what the classifier sees) and k (how many attributes drive the labelling).",
+    answers,
+)
+
+
 def does_sar_beat_scar(results: Results) -> Answer:
     """Answer the first question, by the error of the predicted probabilities."""
     question = "Q1. Does SAR-EM beat the methods that assume SCAR?"
     found = duels(results, HERO, SCAR_METHODS, "mse_f")
     if not found:
-        return _no_answer(question, f"there are no results of both {method_label(HERO)} and a SCAR method")
-    verdict, claim, fit = _contest_verdict(found)
+        return _no_answer(question, f"there are no results of both {results.label(HERO)} and a SCAR method")
+    verdict, claim, fit = _contest_verdict(results, found)
     others = {
         "Against naive": duels(results, HERO, ("naive",), "mse_f"),
         "Refitted on the weighted risk, against SCAR": duels(results, "sar-em-refit", SCAR_METHODS, "mse_f"),
@@ -50,15 +51,17 @@ def does_sar_beat_scar(results: Results) -> Answer:
     }
     paragraphs = [
         f"{claim}{_untested(found)} {_beside_the_paper(results, fit)}",
-        f"Case by case (dataset, condition and SCAR method): {_count(found)}",
-        *(f"{words}: {_count(items)}" for words, items in others.items() if items),
+        f"Case by case (dataset, condition and SCAR method): {_count(results, found)}",
+        *(f"{words}: {_count(results, items)}" for words, items in others.items() if items),
         *_closeness(results),
     ]
     contests = [duels(results, HERO, (*SCAR_METHODS, "naive"), score) for score in ("mse_f", "auc_f")]
-    return Answer(question, verdict, tuple(paragraphs), tuple(duel_table(items) for items in contests if items))
+    return Answer(
+        question, verdict, tuple(paragraphs), tuple(duel_table(results, items) for items in contests if items)
+    )
 
 
-def _contest_verdict(found: Sequence[Duel]) -> tuple[str, str, str]:
+def _contest_verdict(results: Results, found: Sequence[Duel]) -> tuple[str, str, str]:
     """Return a verdict, the sentences that it rests on, and how it fits what the paper found."""
     by_condition: dict[Condition, list[Duel]] = {}
     for item in found:
@@ -66,8 +69,8 @@ def _contest_verdict(found: Sequence[Duel]) -> tuple[str, str, str]:
     better = [all(item.ranks_better for item in items) for items in by_condition.values()]
     worse = [all(item.ranks_worse for item in items) for items in by_condition.values()]
     sure = [all(item.significant for item in items) for items in by_condition.values()]
-    hero, n = method_label(HERO), len(by_condition)
-    names = listed(list(dict.fromkeys(method_label(item.other) for item in found)))
+    hero, n = results.label(HERO), len(by_condition)
+    names = listed(list(dict.fromkeys(results.label(item.other) for item in found)))
     tests = "(Friedman, then Nemenyi at 5%)"
     if all(better):
         claim = f"{hero} has a better average rank than {names} in all {n} conditions"
@@ -99,11 +102,12 @@ def _contest_verdict(found: Sequence[Duel]) -> tuple[str, str, str]:
 
 def _beside_the_paper(results: Results, fit: str) -> str:
     """Return how a finding fits the paper, as far as the datasets allow to say so."""
-    theirs = [dataset for dataset in results.datasets if dataset in dataset_names()]
+    all_theirs = specification().datasets
+    theirs = [dataset for dataset in results.datasets if dataset in all_theirs]
     if len(theirs) < len(results.datasets):
         return "The paper has other datasets, so that this is no test of what it found."
-    if len(theirs) < len(dataset_names()):
-        return f"{fit} This rests on {len(theirs)} of the paper's {len(dataset_names())} datasets."
+    if len(theirs) < len(all_theirs):
+        return f"{fit} This rests on {len(theirs)} of the paper's {len(all_theirs)} datasets."
     return fit
 
 
@@ -118,19 +122,19 @@ def _untested(found: Sequence[Duel]) -> str:
     return f" In {len(missing)} of {len(problems)} conditions there is no test: {missing[0]}." if missing else ""
 
 
-def _count(found: Sequence[Duel]) -> str:
+def _count(results: Results, found: Sequence[Duel]) -> str:
     """Say in how many cases one method is better, and name those in which it is clearly worse."""
     total, better = sum(len(item.gains) for item in found), sum(len(item.better) for item in found)
     clear = sum(len(item.clearly_better) for item in found)
     lower = SCORES[found[0].score].lower_is_better
     noun, adjective, opposite = ("error", "lower", "higher") if lower else ("area", "larger", "smaller")
     lost = [
-        f"{dataset_label(dataset)} ({item.condition.label}, {method_label(item.other)})"
+        f"{dataset_label(dataset)} ({item.condition.label}, {results.label(item.other)})"
         for item in found
         for dataset in item.clearly_worse
     ]
     text = (
-        f"the mean {noun} of {method_label(found[0].one)} is {adjective} in {better} of {total} cases, in {clear} of "
+        f"the mean {noun} of {results.label(found[0].one)} is {adjective} in {better} of {total} cases, in {clear} of "
         "them beyond the noise of the runs."
     )
     return f"{text} It is {opposite} beyond the noise in {_how_many(lost)}."
@@ -158,7 +162,7 @@ def _closeness(results: Results) -> list[str]:
         return []
     near = sum(share >= CLOSE for share in shares)
     return [
-        f"Between naive (0%) and supervised (100%), {method_label(HERO)} gets {percent(median(shares))} of the way in "
+        f"Between naive (0%) and supervised (100%), {results.label(HERO)} gets {percent(median(shares))} of the way in "
         f"the median of {len(shares)} cases, from {percent(min(shares))} to {percent(max(shares))}; at least "
         f"{percent(CLOSE)} in {near} of them."
     ]
@@ -175,10 +179,10 @@ def is_the_propensity_recovered(results: Results) -> Answer:
     }
     found = [mse for by_dataset in errors.values() for mse in by_dataset.values() if isfinite(mse)]
     if not found:
-        return _no_answer(question, f"there are no propensities of {method_label(HERO)}")
+        return _no_answer(question, f"there are no propensities of {results.label(HERO)}")
     low, high = results.spec["low"], results.spec["high"]
     typical = (
-        f"{method_label(HERO)} misses the propensity of a positive row, which lies between {low:g} and {high:g}, by "
+        f"{results.label(HERO)} misses the propensity of a positive row, which lies between {low:g} and {high:g}, by "
         f"{plain(median(found) ** 0.5, 3)} in the median case (root of the mean squared error); in the worst by "
         f"{plain(max(found) ** 0.5, 3)}."
     )
@@ -189,12 +193,14 @@ def is_the_propensity_recovered(results: Results) -> Answer:
     }
     shares = {case: share for case, share in shares.items() if isfinite(share)}
     against = duels(results, HERO, SCAR_METHODS, "mse_e")
-    tables = (_propensity_table(results, errors), *((duel_table(against),) if against else ()))
+    tables = (_propensity_table(results, errors), *((duel_table(results, against),) if against else ()))
     if not shares:
         reason = "There are no results of the best constant to hold it against."
         return Answer(question, "Judge by the errors", (typical, reason), tables)
     verdict, claim = _recovery_verdict(results, shares)
-    compared = [f"Against a constant propensity that was estimated (SCAR): {_count(against)}"] if against else []
+    compared = (
+        [f"Against a constant propensity that was estimated (SCAR): {_count(results, against)}"] if against else []
+    )
     return Answer(question, verdict, (claim, typical, *compared), tables)
 
 
@@ -226,8 +232,8 @@ def _recovery_verdict(results: Results, shares: dict[tuple[str, Condition], floa
         "No": "The paper finds propensities estimated well; this run does not confirm it.",
     }[verdict]
     return verdict, (
-        f"Between the best constant (the true label frequency, 0%) and the truth (100%), {method_label(HERO)} explains "
-        f"{percent(median(shares.values()))} of how propensities vary in the median of {n} cases (dataset and "
+        f"Between the best constant (the true label frequency, 0%) and the truth (100%), {results.label(HERO)} "
+        f"explains {percent(median(shares.values()))} of how propensities vary in the median of {n} cases (dataset and "
         f"condition), and at least {percent(RECOVERED)} in {good} of them. The constant is nearer to the truth in "
         f"{_how_many(bad)}. {_beside_the_paper(results, fit)}"
     )
@@ -242,7 +248,7 @@ def _propensity_table(results: Results, errors: dict[Condition, dict[str, float]
             for condition in results.conditions
         ]
         rows.append([dataset_label(dataset), *cells])
-    caption = f"MSE of e of {method_label(HERO)}; in brackets the share explained"
+    caption = f"MSE of e of {results.label(HERO)}; in brackets the share explained"
     return table(caption, ("dataset", *(condition.label for condition in results.conditions)), rows)
 
 
@@ -256,11 +262,13 @@ def does_the_number_matter(results: Results) -> Answer:
     changes = {setting: _changes(results, setting, few, many, "mse_f") for setting in results.spec["settings"]}
     changes = {setting: found for setting, found in changes.items() if found}
     if not changes:
-        return _no_answer(question, f"there are no results of {method_label(HERO)} with both {few} and {many}")
+        return _no_answer(question, f"there are no results of {results.label(HERO)} with both {few} and {many}")
     verdicts = {setting: _change_verdict(found) for setting, found in changes.items()}
     same = len(set(verdicts.values())) == 1
     verdict = next(iter(verdicts.values())) if same else "It depends on what the classifier sees"
-    paragraphs = [f"{_change(setting, few, many, found)} {verdicts[setting]}." for setting, found in changes.items()]
+    paragraphs = [
+        f"{_change(results, setting, few, many, found)} {verdicts[setting]}." for setting, found in changes.items()
+    ]
     paragraphs.append(
         "With more attributes the propensity is a mean of more terms and varies less, so that a constant is less "
         "wrong: propensities are best compared by the share explained, and SAR-EM by its lead over SCAR, in the table."
@@ -277,11 +285,11 @@ def _changes(results: Results, setting: str, few: int, many: int, score: str) ->
     return {dataset: change for dataset, change in found.items() if isfinite(change.mean)}
 
 
-def _change(setting: str, few: int, many: int, found: dict[str, MeanInterval]) -> str:
+def _change(results: Results, setting: str, few: int, many: int, found: dict[str, MeanInterval]) -> str:
     who = {"all": "Classifier on all attributes", "original": "Classifier on the original attributes"}[setting]
     mean = signed(sum(item.mean for item in found.values()) / len(found), 4)
     return (
-        f"{who}: from {few} to {many} propensity attributes the MSE of f of {method_label(HERO)} changes by {mean} on "
+        f"{who}: from {few} to {many} propensity attributes the MSE of f of {results.label(HERO)} changes by {mean} on "
         f"average over {len(found)} datasets. It rises beyond the noise on {_datasets(found, 1)} and falls beyond it "
         f"on {_datasets(found, -1)}."
     )
@@ -321,14 +329,14 @@ def _number_rows(results: Results, conditions: Sequence[Condition]) -> list[list
     rows = []
     for score in ("mse_f", "mse_e"):
         means = [plain(_mean(results, condition, score), SCORES[score].decimals) for condition in conditions]
-        rows.append([f"{SCORES[score].label}, {method_label(HERO)}", *means])
+        rows.append([f"{SCORES[score].label}, {results.label(HERO)}", *means])
     shares = [[explained(results, dataset, condition) for dataset in results.datasets] for condition in conditions]
     medians = [percent(median([share for share in found if isfinite(share)] or [nan])) for found in shares]
     rows.append(["propensity explained, median", *medians])
     for other in SCAR_METHODS:
         gains = {item.condition: item.mean_gain for item in duels(results, HERO, (other,), "mse_f")}
         leads = [signed(gains.get(condition, nan), 4) for condition in conditions]
-        rows += [[f"lead over {method_label(other)} in MSE of f", *leads]] if gains else []
+        rows += [[f"lead over {results.label(other)} in MSE of f", *leads]] if gains else []
     return rows
 
 

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
-from scarless.checks.vectors import FloatVector, check_propensity, check_weight
+from scarless.checks.vectors import check_propensity, check_weight
 from scarless.metrics._proportions import Equation, decided_rows, proportion_interval
 from scarless.metrics._weighting import Weighting, check_options, targets
 from scarless.metrics.risk import effective_sample_size
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 
-Formula = Callable[[FloatVector, FloatVector, FloatVector], Ratio]  # predictions, targets, weights
+Formula = Callable[[Vector, Vector, Vector], Ratio]  # predictions, targets, weights
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,13 @@ class Answer(NamedTuple):
 class Rows(NamedTuple):
     """Rows that count: their predictions, labels, propensities and weights."""
 
-    prediction: FloatVector
-    s: FloatVector
-    e: FloatVector
-    weight: FloatVector
+    prediction: Vector
+    s: Vector
+    e: Vector
+    weight: Vector
 
 
-def evaluate(
-    measure: Measure, s: FloatVector, prediction: FloatVector, propensity: ArrayLike, options: Weighting
-) -> Score:
+def evaluate(measure: Measure, s: Vector, prediction: Vector, propensity: ArrayLike, options: Weighting) -> Score:
     """Return a score of checked labels and predictions: rows of weight 0 are left out, labels become targets."""
     check_options(options)
     rows = check_rows(s, prediction, propensity, options.sample_weight)
@@ -140,7 +139,7 @@ def evaluate(
     return summary(measure.name, found.value, error, answer, rows, options)
 
 
-def check_rows(s: FloatVector, prediction: FloatVector, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
+def check_rows(s: Vector, prediction: Vector, propensity: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
     """Return the rows that count; the largest weight is 1, so that sums of weights neither overflow nor vanish."""
     n = prediction.size
     if n == 0:
@@ -172,7 +171,7 @@ def no_interval(why_not: str) -> Answer:
     return Answer(Interval(math.nan, math.nan), why_not)
 
 
-def spread(influence: FloatVector, rounding: float = 0.0) -> tuple[float, float]:
+def spread(influence: Vector, rounding: float = 0.0) -> tuple[float, float]:
     r"""Return the standard error and its degrees of freedom from :math:`\psi_i = w_i\,\partial/\partial w_i`.
 
     The variance :math:`\frac{n}{n-1}\sum\psi_i^2` is the infinitesimal jackknife's. It is itself uncertain, by the
@@ -189,7 +188,7 @@ def spread(influence: FloatVector, rounding: float = 0.0) -> tuple[float, float]
     return scale * math.sqrt(squares.sum() * n / (n - 1)), _freedom(squares)
 
 
-def _freedom(squares: FloatVector) -> float:
+def _freedom(squares: Vector) -> float:
     total = float(squares.sum())
     uncertainty = float((squares**2).sum()) - total**2 / squares.size
     return 2.0 * total**2 / uncertainty if uncertainty > 1e-12 * total**2 else math.inf

@@ -4,19 +4,20 @@ import re
 
 import pytest
 
-from scarless.report import build_report
-from scarless.report.answers import (
+from scarless.papers.bekker2019 import STORY
+from scarless.papers.bekker2019.questions import (
     answers,
     does_sar_beat_scar,
     does_the_number_matter,
     explained,
     is_the_propensity_recovered,
 )
-from scarless.report.results import Condition, group
+from scarless.report import build_report
+from scarless.report.results import Condition
 
 
 def of(made):
-    return group(*made.everything)
+    return made.results
 
 
 def words(answer):
@@ -218,10 +219,10 @@ def test_q3_needs_results_of_both(make):
 
 
 def test_incomplete_results_give_preliminary_answers(full, make):
-    assert not any("so far" in answer.verdict for answer in build_report(*full.everything).answers)
+    assert not any("so far" in answer.verdict for answer in build_report(*full.everything, story=STORY).answers)
     made = make(datasets=("adult", "splice", "mushroom"))
     made.records = made.records[:-1]
-    report = build_report(*made.everything)
+    report = build_report(*made.everything, story=STORY)
     assert all(answer.verdict.endswith(", so far") for answer in report.answers)
     assert any("not complete: 575 of 576 runs are there" in notice for notice in report.notices)
 

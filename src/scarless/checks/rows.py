@@ -1,0 +1,268 @@
+"""Rows that an engine holds -> checked labels and weights: totals in one pass; what is wrong is looked up after."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.labels import LabelCoding, check_labels, check_observed, is_missing, need_labels, refuse_missing
+from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.tables import LARGEST, check_table, refuse_value
+from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
+from scarless.engines import Engine, Rows, has_own_engine, open_rows
+from scarless.engines.joins import Distinct, First, Largest
+from scarless.engines.units import how_to_read
+from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import in_float64, namespace_of
+from scarless.outside.notices import warn_user
+
+_FEWEST_TO_LEAK, _HEAD = 20, 1000  # rows: of fewer a column may equal the labels by chance; so many are looked at first
+
+
+class RowTotals(NamedTuple):
+    """Sums over rows that have labels `s` and weights `w`."""
+
+    n_rows: Any  # that count at all
+    weight: Any
+    labelled: Any
+    unlabelled: Any
+
+    @property
+    def labelled_share(self) -> float:
+        """Share of rows that are labelled: no class prior is below it."""
+        return float(self.labelled / self.weight)
+
+
+class LabelledRows(NamedTuple):
+    """An engine whose rows have labels ``s``, 0 or 1, and weights ``w``; what the labels looked like, and totals."""
+
+    engine: Engine
+    coding: LabelCoding
+    totals: RowTotals
+
+
+def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None) -> LabelledRows:
+    """Check what a fit gets, wherever its rows live.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    """
+    engine = _opened(estimator, X, y, sample_weight)
+    names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
+    coding = check_labels(facts.labels.values, pos_label=pos_label)
+    rows = _labelled(engine, coding, facts)
+    refuse_one_class(rows.totals)
+    _warn_of_leak(rows.engine, names)
+    return rows
+
+
+def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> LabelledRows:
+    """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
+    coding: LabelCoding = estimator._coding
+    if has_own_engine(X):
+        engine = open_rows(X, s, sample_weight)
+        _compare_columns(estimator, engine)
+    else:
+        table = check_table(estimator, X, reset=False, values=False)
+        labels = check_vector(coding.encode(s, "s"), "s", n_rows=table.shape[0])
+        weight = sample_weight
+        if sample_weight is not None:
+            weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
+        engine, coding = open_rows(table, labels, weight), LabelCoding(np.array([0.0, 1.0]), 1)
+    facts = _checked_facts(estimator, engine, "s")
+    coding.refuse_unknown(facts.labels.values)
+    return _labelled(engine, coding, facts)
+
+
+def _checked_facts(estimator: Any, engine: Engine, name: str) -> "_Facts":
+    """Return what one pass tells of all rows, or raise."""
+    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
+    _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
+    if facts.missing_labels > 0:
+        (first,) = engine.total(_block_first, _missing_labels)
+        refuse_missing(name, int(facts.missing_labels), engine.n_rows, first.row)
+    return facts
+
+
+def _labelled(engine: Engine, coding: LabelCoding, facts: "_Facts") -> LabelledRows:
+    largest = _largest_weight(engine, facts)
+    engine = engine.read_as(how_to_read(engine)).derive(_coded, coding, largest, keep=True)
+    return LabelledRows(engine, coding, row_totals(engine))
+
+
+def check_rows(estimator: Any, X: Any) -> Engine:
+    """Check rows to predict, wherever they live: those of a table, without labels."""
+    check_is_fitted(estimator)
+    if not has_own_engine(X):
+        return open_rows(check_table(estimator, X, reset=False))
+    engine = open_rows(X)
+    _compare_columns(estimator, engine)
+    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
+    _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
+    return engine
+
+
+def row_totals(engine: Engine) -> RowTotals:
+    """Return the sums over rows with labels and weights."""
+    return RowTotals(*(float(each) for each in engine.total(_block_totals)))
+
+
+def refuse_one_class(totals: RowTotals) -> None:
+    """Raise where no labelled row, or no unlabelled one, has weight."""
+    for value, kind in ((totals.labelled, "labelled"), (totals.unlabelled, "unlabelled")):
+        if not value > 0:
+            raise ValueError(
+                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
+                "learn from."
+            )
+
+
+def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
+    if has_own_engine(X):
+        engine = open_rows(X, y, sample_weight)
+        estimator.n_features_in_ = engine.n_columns
+        if (names := getattr(engine, "names", None)) is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return engine
+    need_labels(y, type(estimator).__name__)
+    table, labels = check_table(estimator, X, check_observed(y), reset=True, values=False)
+    warn_of_row_order(X, y=y)
+    weight = sample_weight
+    if sample_weight is not None:
+        weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
+        warn_of_row_order(X, sample_weight=sample_weight)
+    return open_rows(table, labels, weight)
+
+
+def _compare_columns(estimator: Any, engine: Engine) -> None:
+    if engine.n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {engine.n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    known, names = getattr(estimator, "feature_names_in_", None), getattr(engine, "names", None)
+    if known is not None and names is not None and list(known) != list(names):
+        raise ValueError(
+            "The columns of X should have the names, and the order, that they had in fit: "
+            f"{', '.join(map(str, known[:5]))}{', ...' if len(known) > 5 else ''}."
+        )
+
+
+class _Facts(NamedTuple):
+    """What one pass tells of all rows."""
+
+    bad_values: Any  # blocks with some
+    labels: Distinct
+    missing_labels: Any
+    bad_weights: Any
+    largest_weight: Largest
+
+
+def _block_facts(X: Any, rows: Rows, largest: float) -> _Facts:
+    values = X.data if sparse.issparse(X) else X
+    fine = values.size == 0 or max(values.max(), -values.min()) <= largest  # False for NaN
+    y, w = rows.get("y", np.empty(0)), rows.get("w", np.empty(0))
+    missing = is_missing(y)
+    bad = ~((w >= 0) & (w < np.inf))
+    return _Facts(
+        float(not fine),
+        Distinct(np.unique(y[~missing] if missing.any() else y)[: Distinct.most]),
+        float(np.count_nonzero(missing)),
+        float(np.count_nonzero(bad)),
+        Largest(np.asarray(w[~bad].max(initial=0.0))),
+    )
+
+
+def _refuse_bad_values(engine: Engine, facts: _Facts, names: Any) -> None:
+    if facts.bad_values > 0:
+        largest = LARGEST[np.dtype(engine.dtype)]
+        (first,) = engine.total(_block_first, _bad_values, largest)
+        refuse_value(first.found[1], int(first.row or 0), first.found[0], names, largest, engine.dtype)
+
+
+def _largest_weight(engine: Engine, facts: _Facts) -> float:
+    """Return the largest weight, 1 where none are given, or raise where some cannot be."""
+    if facts.bad_weights > 0:
+        (first,) = engine.total(_block_first, _bad_weights)
+        refuse_weight(int(facts.bad_weights), engine.n_rows, first.row, first.found)
+    largest = float(facts.largest_weight.values)
+    (given,) = engine.total(_block_given)
+    if not given:
+        return 1.0
+    if largest == 0:
+        raise ValueError("sample_weight is zero for every row; at least one row must count.")
+    refuse_extreme_counts(largest)
+    return largest
+
+
+def _block_given(X: Any, rows: Rows) -> tuple[float]:
+    return (float("w" in rows),)
+
+
+def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str, Vector]:
+    """Return labels as 0 and 1, and weights; one that is lost in rounding beside the largest becomes 0."""
+    w = np.asarray(rows["w"], dtype=np.float64) if "w" in rows else np.ones(rows.size)
+    s = (np.asarray(rows["y"]).reshape(-1) == coding.classes[coding.positive]).astype(np.float64)
+    return {"s": s, "w": np.where(w < LOST * largest, 0.0, w)}
+
+
+def _block_totals(X: Any, rows: Rows) -> RowTotals:
+    s, w = rows["s"], rows["w"]
+    xp = namespace_of(w)
+    return RowTotals(xp.sum(in_float64(w > 0)), xp.sum(w), w @ s, w @ (1.0 - s))
+
+
+def _block_first(X: Any, rows: Rows, find: Any, *parameters: Any) -> tuple[First]:
+    """Return the first row of a block in which something is found; `find` returns its place in the block, and that."""
+    found = find(X, rows, *parameters)
+    return (First() if found is None else First(int(rows.number[found[0]]), found[1]),)
+
+
+def _missing_labels(X: Any, rows: Rows) -> tuple[int, None] | None:
+    places = np.flatnonzero(is_missing(rows["y"]))
+    return (int(places[0]), None) if places.size else None
+
+
+def _bad_weights(X: Any, rows: Rows) -> tuple[int, float] | None:
+    w = rows["w"]
+    places = np.flatnonzero(~((w >= 0) & (w < np.inf)))
+    return (int(places[0]), float(w[places[0]])) if places.size else None
+
+
+def _bad_values(X: Any, rows: Rows, largest: float) -> tuple[int, tuple[int, float]] | None:
+    if sparse.issparse(X):
+        entries = np.flatnonzero(~(np.abs(X.data) <= largest))
+        if not entries.size:
+            return None
+        row = int(np.searchsorted(X.indptr, entries[0], side="right") - 1)
+        return row, (int(X.indices[entries[0]]), float(X.data[entries[0]]))
+    places = np.argwhere(~(np.abs(X) <= largest))
+    if not len(places):
+        return None
+    row, column = (int(each) for each in places[0])
+    return row, (column, float(X[row, column]))
+
+
+def _warn_of_leak(engine: Engine, names: Any) -> None:
+    """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
+    if engine.n_rows < _FEWEST_TO_LEAK:
+        return
+    (few,) = engine.every(max(1, engine.n_rows // _HEAD)).total(_block_differs, np.arange(engine.n_columns))
+    suspects = np.flatnonzero((few == 0).any(axis=0))
+    if not suspects.size:
+        return
+    (all_rows,) = engine.total(_block_differs, suspects)
+    for column in suspects[(all_rows == 0).any(axis=0)]:
+        name = f"{column}" if names is None else f"{names[column]!r}"
+        warn_user(
+            f"Column {name} of X is the label column itself, so every model will only repeat it. Leave it out of X.",
+            UserWarning,
+        )
+
+
+def _block_differs(X: Any, rows: Rows, columns: Any) -> tuple[Any]:
+    """Return in how many rows each column is not the label, as 0 and 1 and as -1 and 1."""
+    if sparse.issparse(X):
+        return (np.full((2, columns.size), float(X.shape[0])),)
+    values, s = X if columns.size == X.shape[1] else X[:, columns], rows["s"][:, None]
+    return (np.stack([np.count_nonzero(values != coded, axis=0) for coded in (s, 2.0 * s - 1.0)]).astype(np.float64),)

@@ -1,0 +1,70 @@
+"""Whose functions a block of rows wants: numpy's, or those of its own array API namespace.
+
+Block functions call what the array API standard (2024.12) has through the namespace of their block, so that an engine
+may keep its rows on another device. Parameters come as numpy vectors and are brought to the block; what is returned
+stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
+"""
+
+from typing import Any
+
+import numpy as np
+
+
+def namespace_of(X: Any) -> Any:
+    """Return numpy for its own arrays, sparse ones and plain numbers, else the namespace that an array names.
+
+    Examples
+    --------
+    >>> namespace_of(np.zeros(3)).__name__
+    'numpy'
+    """
+    if isinstance(X, np.ndarray) or not hasattr(X, "__array_namespace__"):
+        return np
+    return X.__array_namespace__()
+
+
+def like(X: Any, values: Any) -> Any:
+    """Return values as an array of the namespace, device and precision of `X`; always a copy if both are numpy's."""
+    xp = namespace_of(X)
+    return values.astype(X.dtype) if xp is np else xp.asarray(values, dtype=X.dtype, device=X.device)
+
+
+def in_float64(values: Any) -> Any:
+    """Return a dense array in float64, as it is where it is so already."""
+    xp = namespace_of(values)
+    return np.asarray(values, dtype=np.float64) if xp is np else xp.astype(values, xp.float64, copy=False)
+
+
+def in_numpy(values: Any) -> Any:
+    """Return an array as numpy's, from whatever device it is on."""
+    if namespace_of(values) is np:
+        return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
+        return np.from_dlpack(values, device="cpu")
+
+
+def zeros(X: Any, *shape: int) -> Any:
+    """Return zeros in float64, where `X` is."""
+    xp = namespace_of(X)
+    return np.zeros(shape) if xp is np else xp.zeros(shape, dtype=xp.float64, device=X.device)
+
+
+def concat(parts: list[Any], axis: int = 0) -> Any:
+    """Return arrays one behind the other."""
+    xp = namespace_of(parts[0])
+    return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
+
+
+def block(parts: list[list[Any]]) -> Any:
+    """Return one matrix made of rows of matrices.
+
+    Examples
+    --------
+    >>> block([[np.ones((1, 1)), np.zeros((1, 2))]])
+    array([[1., 0., 0.]])
+    """
+    if namespace_of(parts[0][0]) is np:
+        return np.block(parts)
+    return concat([concat(row, axis=1) for row in parts])

@@ -1,0 +1,148 @@
+"""Folds of rows that an engine holds: in a fold, a row that is not there has weight 0, and none is copied."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+
+from scarless.checks.options import check_whole
+from scarless.checks.order import fold_of_keys, row_keys
+from scarless.checks.rows import LabelledRows, RowTotals, row_totals
+from scarless.checks.vectors import check_random_stream
+from scarless.engines import Engine, Rows, attach
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.pair.folds import Fold, check_pairs, deal_groups, refuse_odd_cv
+
+# From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
+_MANY_ROWS, _MANY_LABELS = 100_000, 1000
+
+
+class FoldedRows(NamedTuple):
+    """Rows with a fold each, or with how often each fold fits and scores them."""
+
+    engine: Engine
+    n_folds: int
+
+    @classmethod
+    def of(cls, engine: Engine, folds: list[Fold]) -> "FoldedRows":
+        """Build it from the numbers of rows to fit and to score."""
+        fits, scores = np.zeros((2, engine.n_rows, len(folds)), dtype=np.int16)
+        for i, (train, test) in enumerate(folds):
+            np.add.at(fits[:, i], train, 1)
+            np.add.at(scores[:, i], test, 1)
+        return cls(attach(engine, fits=fits, scores=scores), len(folds))
+
+    def to_fit(self, fold: int) -> Engine:
+        """Return the rows that are fitted in a fold."""
+        return self.engine.derive(_fitted, fold)
+
+    def judged_by(self, models: list[Vector]) -> Engine:
+        """Return rows with the logit ``u`` of one linear model for each fold that has not seen them.
+
+        A row that several folds score gets the mean; one that none does has weight 0.
+        """
+        return self.engine.derive(held_out_logits, models, keep=True)
+
+    def scored_totals(self) -> list[RowTotals]:
+        """Return the totals of the rows that are scored in each fold."""
+        return [row_totals(self.engine.derive(_scored, fold)) for fold in range(self.n_folds)]
+
+    def tested_weight(self) -> float:
+        """Return the weight of the rows that some fold scores: a row that several score still is one row."""
+        return float(self.engine.total(_block_tested, self.n_folds)[0])
+
+
+def fold_rows(cv: Any, labelled: LabelledRows, random_state: Any, *, name: str) -> FoldedRows:
+    """Return the folds that a number, a splitter or a list stands for."""
+    engine = labelled.engine
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
+        folded = _dealt(engine, labelled.totals, n_folds, rng)
+    else:
+        refuse_odd_cv(cv, name)
+        table = getattr(engine, "X", None)
+        if table is None:
+            raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
+        if cv is None or hasattr(cv, "split"):
+            s = engine.collect(_labels)
+            cv = check_cv(cv, s, classifier=True).split(table, s)
+        folded = FoldedRows.of(engine, check_pairs(cv, engine.n_rows, name))
+    for fold, scored in enumerate(folded.scored_totals()):
+        fitted = row_totals(folded.to_fit(fold))
+        if not (fitted.labelled > 0 and fitted.unlabelled > 0 and scored.n_rows > 0):
+            raise ValueError(
+                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
+            )
+    return folded
+
+
+def _dealt(engine: Engine, totals: RowTotals, n_folds: int, rng: np.random.Generator) -> FoldedRows:
+    """Deal rows out to folds: alike in labelled rows, equal ones together, whatever their order.
+
+    Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
+    """
+    if totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS:
+        return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, keep=True), n_folds)
+    key, s, w = (engine.collect(function) for function in (_keys, _labels, _weights))
+    fold = np.zeros(key.size, dtype=np.int16)
+    group = np.unique(key[w > 0], return_inverse=True)[1]
+    fold[w > 0] = deal_groups(group, s[w > 0], w[w > 0], n_folds, rng)
+    return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
+
+
+def times_scored(rows: Rows, fold: int) -> NDArray[Any]:
+    """Return how often each row of a block is scored in a fold."""
+    return np.asarray(rows["scores"][:, fold] if "scores" in rows else rows["fold"] == fold)
+
+
+def _times_fitted(rows: Rows, fold: int) -> NDArray[Any]:
+    return np.asarray(rows["fits"][:, fold] if "fits" in rows else rows["fold"] != fold)
+
+
+def _fitted(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
+    return {"w": rows["w"] * _times_fitted(rows, fold)}
+
+
+def _scored(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
+    return {"w": rows["w"] * times_scored(rows, fold)}
+
+
+def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
+    """Return the logit ``u`` of each row of a block by models that have not seen it, and the weight of those that any
+    model may judge.
+    """
+    u, times = np.zeros(rows.size), np.zeros(rows.size)
+    for fold, beta in enumerate(models):
+        scored = times_scored(rows, fold) > 0
+        u[scored] += block_products(X[scored], beta[:, None])[:, 0]
+        times += scored
+    return {"u": u / np.maximum(times, 1.0), "w": np.where(times > 0, rows["w"], 0.0)}
+
+
+def block_products(X: Any, models: Matrix) -> Matrix:
+    """Return the logits of some rows by several models, one column each, intercepts last."""
+    used = np.flatnonzero(models[:-1].any(axis=1))
+    seen = X if used.size == X.shape[1] else X[:, used]
+    return np.asarray(seen @ models[used].astype(X.dtype), dtype=np.float64) + models[-1]
+
+
+def _block_tested(X: Any, rows: Rows, n_folds: int) -> tuple[Any]:
+    tested = np.any([times_scored(rows, fold) > 0 for fold in range(n_folds)], axis=0)
+    return (rows["w"] @ tested,)
+
+
+def _hashed(X: Any, rows: Rows, salt: int, n_folds: int) -> dict[str, Any]:
+    return {"fold": fold_of_keys(row_keys(X), salt, n_folds).astype(np.int16)}
+
+
+def _keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
+    return row_keys(X)
+
+
+def _labels(X: Any, rows: Rows) -> Vector:
+    return np.asarray(rows["s"])
+
+
+def _weights(X: Any, rows: Rows) -> Vector:
+    return np.asarray(rows["w"])

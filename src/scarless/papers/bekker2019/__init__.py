@@ -1,0 +1,10 @@
+"""Bekker, Robberechts and Davis (2019): the specification, questions, deviations and figures of their experiment.
+
+Beyond the Selected Completely At Random Assumption for Learning from Positive and Unlabeled Data. ECML-PKDD 2019.
+"""
+
+from scarless.papers.bekker2019.methods import METHOD_NAMES, METHODS
+from scarless.papers.bekker2019.spec import PATH, specification
+from scarless.papers.bekker2019.story import STORY
+
+__all__ = ["METHODS", "METHOD_NAMES", "PATH", "STORY", "specification"]

@@ -1,0 +1,104 @@
+"""A pair of models fitted to rows of another array API namespace: the same optimum, errors and choice as with numpy."""
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from tests.engines.shards import shard_engine
+
+from scarless.engines import InMemoryEngine
+from scarless.engines.blocks import add_up
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import in_numpy
+from scarless.pair.basins import choose, climb_all
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.inference import pair_inference
+from scarless.pair.logistic import predict
+from scarless.pair.problem import PairProblem
+from scarless.pair.starts import make_starts
+
+AWAY = strict.Device("device1")  # refuses to mix with arrays of the host
+
+
+class Elsewhere:
+    """Rows in three pieces, all of them arrays of a namespace that is not numpy's and on a device of its own."""
+
+    def __init__(self, X, **rows):
+        here = shard_engine([X[:100], X[100:101], X[101:]])
+        self.dtype, self.units, self.n_rows, self.n_columns = here.dtype, None, *X.shape
+        self.parts = [(away(part), {name: away(v[where]) for name, v in rows.items()}) for part, _, where in here.parts]
+
+    def total(self, block_function, *parameters):
+        def block(X, rows):
+            sums = block_function(X, rows, *parameters)
+            fields = [home(field) for field in sums]
+            return type(sums)(*fields) if hasattr(sums, "_fields") else tuple(fields)
+
+        return add_up(block(X, rows) for X, rows in self.parts)
+
+    def derive(self, row_function, *parameters, keep=False):
+        engine = object.__new__(Elsewhere)
+        vars(engine).update(vars(self))
+        engine.parts = [(X, {**rows, **row_function(X, rows, *parameters)}) for X, rows in self.parts]
+        return engine
+
+    def collect(self, row_function, *parameters):
+        return np.concatenate([in_numpy(home(row_function(X, rows, *parameters))) for X, rows in self.parts])
+
+
+def away(values):
+    return strict.asarray(values, device=AWAY)
+
+
+def home(values):
+    return values.to_device(strict.Device("CPU_DEVICE")) if hasattr(values, "to_device") else values
+
+
+@pytest.fixture
+def problems(pu):
+    rows = {"s": pu.s.astype(float), "w": np.arange(pu.s.size) % 3 + 0.5}
+    f, e = Design.of(np.array([0, 1, 3])), Design.of(np.array([2, 3]))
+    engines = Elsewhere(pu.X, **rows), InMemoryEngine(pu.X, rows)
+    return [PairProblem.of(engine, f, e, 2.0, 0.5).with_audits(4.0) for engine in engines]
+
+
+def test_the_paper_start_and_the_optimum_are_the_same(problems):
+    there, here = (fit_pair(problem, None, FitOptions(1e-12)) for problem in problems)
+    np.testing.assert_allclose(there.solution.parameters, here.solution.parameters, rtol=1e-8)
+    assert there.solution.n_iter == here.solution.n_iter
+    for of in ("f", "e"):
+        mine, other = (predict(problem.engine, getattr(problem, of), getattr(here, of)) for problem in problems)
+        np.testing.assert_allclose(mine, other, rtol=1e-12)
+
+
+def test_errors_and_intervals_are_the_same(problems):
+    fit = fit_pair(problems[1], None, FitOptions(1e-12))
+    there, here = (pair_inference(problem, fit.f, fit.e) for problem in problems)
+    np.testing.assert_allclose(there.parameter_errors(), here.parameter_errors(), rtol=1e-9)
+    assert there.class_prior_interval(0.9) == pytest.approx(here.class_prior_interval(0.9), rel=1e-9)
+    assert there.n_rows == here.n_rows
+
+
+def test_several_starts_lead_to_the_same_optima_and_choice(problems):
+    found = []
+    for problem in problems:
+        starts = [
+            start
+            for kind in ("paper", "exclusion", "class_prior", "random")
+            for start in make_starts(problem, kind, 2, np.random.default_rng(0))
+        ]
+        climbs = climb_all(problem, starts, tol=1e-11, max_iter=300)
+        found.append((climbs, choose(problem, climbs)))
+    (there, chosen), (here, expected) = found
+    assert len(there) == len(here)
+    assert (chosen.index, chosen.reason) == (expected.index, expected.reason)
+    np.testing.assert_allclose(chosen.standard_error, expected.standard_error, rtol=1e-5, atol=1e-8)
+
+
+def test_exchangeable_models_are_told_apart(pu):
+    rows, all_of_them = {"s": pu.s.astype(float), "w": np.ones(pu.s.size)}, Design.of(np.arange(4))
+    objectives = []
+    for engine in (Elsewhere(pu.X, **rows), InMemoryEngine(pu.X, rows)):
+        problem = PairProblem.of(engine, all_of_them, all_of_them)
+        starts = make_starts(problem, "class_prior", 2, np.random.default_rng(0))
+        objectives.append([climb.basin.objective for climb in climb_all(problem, starts, tol=1e-11, max_iter=300)])
+    np.testing.assert_allclose(*objectives, rtol=1e-9)
