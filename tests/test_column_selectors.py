@@ -85,7 +85,7 @@ class Middling:
 
 CV = {"Cs": [1.0], "cv": 2, "random_state": 0, "relax": False}
 STACK = {"estimators": [("logistic", None)], "cv": 2, "random_state": 0}
-TEST = {"classifier": "logistic", "n_folds": 2, "random_state": 0}
+TEST = {"estimator": "logistic", "n_folds": 2, "random_state": 0}
 PLACES = {
     "SAREMClassifier.propensity_attributes": lambda t, a: both(SAREMClassifier(propensity_attributes=a), t),
     "SAREMClassifier.classification_attributes": lambda t, a: both(
