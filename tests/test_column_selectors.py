@@ -125,7 +125,12 @@ PLACES = {
         t, propensity_attributes=[5], classification_attributes=a
     ),
 }
-ORDERED = ("LogisticSAR", "StratifiedSAR", "StratifiedSCAR")  # have something that goes with each column
+ORDERED = (
+    "GeometricMeanSAR",
+    "LogisticSAR",
+    "StratifiedSAR",
+    "StratifiedSCAR",
+)  # have something that goes with each column
 PLACE = pytest.mark.parametrize(("place", "use"), PLACES.items(), ids=PLACES)
 
 
@@ -172,14 +177,14 @@ def spellings(columns, kind):
 
 
 @PLACE
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(data=st.data())
 def test_all_spellings_mean_the_same_columns(place, use, data):
     kind = data.draw(st.sampled_from(list(FRAMES)))
     most = 1 if place.startswith("StepSAR") else K - 1
     columns = sorted(data.draw(st.sets(st.integers(0, K - 1), min_size=1, max_size=most)))
     ways = spellings(columns, kind)
-    few = 1 if "Stacking" in place else 3
+    few = 1 if "Stacking" in place else 4  # a stack takes half a second
     chosen = data.draw(st.permutations(list(ways)))[: None if "SAR." in place else few]
     expected = quietly(use, FRAMES[kind], columns)
     for way in chosen:
@@ -202,7 +207,7 @@ def test_a_raw_name_means_all_its_columns(place, use, kind):
             use(FRAMES[kind], "home")
         return
     expected = quietly(use, FRAMES[kind], [0, 1])
-    for raw in ("home", ["home"], slice("home", "home"), lambda table: ["home"]):
+    for raw in ("home",) if "Stacking" in place else ("home", ["home"], slice("home", "home"), lambda table: ["home"]):
         np.testing.assert_array_equal(quietly(use, FRAMES[kind], raw), expected)
 
 
@@ -279,7 +284,7 @@ ROOMS = ["models", "labelling", "label_frequency", "metrics", "diagnostics", "da
 def public_places():
     for room in ROOMS:
         module = importlib.import_module(f"scarless.{room}")
-        for name in set(module.__all__) - RESULTS:
+        for name in sorted(set(module.__all__) - RESULTS):
             thing = getattr(module, name)
             found = {name: thing}
             if inspect.isclass(thing):

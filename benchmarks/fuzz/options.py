@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import polars.selectors as cs
 from sklearn.cluster import KMeans
+from sklearn.compose import make_column_selector
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
@@ -65,6 +68,11 @@ ATTRIBUTES: Pool = {
     "function that gives None": lambda _: lambda X: None,
     "function that gives text": lambda _: lambda X: "zzz",
     "pandas names": lambda _: pd.Index(["a0"]),
+    "a mask with names": lambda _: pd.Series({"a1": False, "a0": True}),
+    "scikit-learn's selector": lambda _: make_column_selector("a[01]"),
+    "polars selector": lambda _: cs.starts_with("a"),
+    "polars expression": lambda _: pl.col("a0") + 1,
+    "a raw name": lambda _: "a",
 }
 CLASSIFIERS: Pool = {
     **NOT_NUMBERS,
