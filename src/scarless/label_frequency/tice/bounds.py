@@ -6,8 +6,8 @@ would look better than it is, because it was chosen for looking good there.
 """
 
 from functools import cache
-from heapq import heappop, heappush, nsmallest
-from itertools import count
+from heapq import heappop, heappush
+from itertools import count, islice
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -106,8 +106,8 @@ def search(tree: SubsetTree, variance: float, max_splits: int, min_rows: int) ->
         if not may_be_cut(whole):
             continue
         if whole.parts is None:
-            near = [part for subset in cut for part in subset.parts or () if part.parts is None and part is not whole]
-            cut = [whole, *(x[-1] for x in nsmallest(_AHEAD, map(entry, filter(may_be_cut, near))))]
+            near = (part for subset in cut for part in subset.parts or () if part.parts is None and part is not whole)
+            cut = [whole, *islice(filter(may_be_cut, near), _AHEAD)]
             tree.cut(cut)
         n_splits += bool(whole.parts)
         for part in whole.parts or ():

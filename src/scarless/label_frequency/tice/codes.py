@@ -76,7 +76,7 @@ def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:
     has_rows = np.zeros(low.size * n_ranges, dtype=np.bool_)
     has_rows[key] = True
     column = np.cumsum(has_rows) - 1
-    ones, shape = np.ones(key.size, dtype=np.int32), (X.shape[0], np.count_nonzero(has_rows))
+    ones, shape = np.ones(key.size, dtype=np.int8), (X.shape[0], np.count_nonzero(has_rows))
     present = sparse.csr_matrix((ones, (row, column[key])), shape=shape)
     return RangeTable(present, *np.divmod(np.flatnonzero(has_rows), n_ranges), default, low, span / n_ranges)
 

@@ -1,6 +1,6 @@
 """A tree that cuts rows into subsets: grown on some of the rows, its own, with the others carried along."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,6 @@ class SubsetTree:
     ) -> None:
         self._table, self._codes, self._variance, self._max_bepp = table, codes, variance, max_bepp
         self._first = np.flatnonzero(np.diff(table.attribute, prepend=-1))  # columns of the attributes
-        self._lengths = np.diff(table.present.indptr)
         n, L, n_t, L_t = own.size, int(labelled.sum()), int(own.sum()), int(labelled[own].sum())
         self.root = Subset((), np.lexsort((~labelled, ~own)), L_t, n_t, L - L_t, n - n_t)
         self._label_worth = (1.0 - L_t / n_t) * (1.0 - L_t / n_t) * ((n - n_t) / n_t)
@@ -55,7 +54,7 @@ class SubsetTree:
         """Find the parts of subsets that have own rows and have not been cut."""
         best = self._best_attributes(subsets) if self._first.size else [-1] * len(subsets)
         for subset, attribute in zip(subsets, best, strict=True):
-            subset.parts = self._parts(subset, attribute) if attribute >= 0 else []
+            subset.parts = list(self._parts(subset, attribute)) if attribute >= 0 else []
             subset.rows = np.empty(0, dtype=np.intp)
 
     def _best_attributes(self, subsets: Sequence[Subset]) -> list[int]:
@@ -74,24 +73,20 @@ class SubsetTree:
 
     def _count(self, subsets: Sequence[Subset]) -> Integers:
         """Return labelled and unlabelled own rows in the range of every column: 2 x subsets x columns."""
-        present, n_columns = self._table.present, self._table.code.size
-        rows = np.concatenate([x.rows[: x.own_rows] for x in subsets])
+        inside = self._table.present[np.concatenate([x.rows[: x.own_rows] for x in subsets])]
         sizes = [size for x in subsets for size in (x.own_labelled, x.own_rows - x.own_labelled)]
-        shift = np.repeat(n_columns * np.arange(len(sizes)), sizes)
-        lengths = self._lengths[rows]
-        before = np.cumsum(lengths) - lengths
-        entries = np.arange(lengths.sum()) + np.repeat(present.indptr[rows] - before, lengths)
-        counts = np.bincount(present.indices[entries] + np.repeat(shift, lengths), minlength=len(sizes) * n_columns)
-        return counts.reshape(len(subsets), 2, n_columns).transpose(1, 0, 2)
+        entries = np.diff(inside.indptr[np.cumsum([0, *sizes])])
+        shape = len(sizes), self._table.code.size
+        places = inside.indices + np.repeat(shape[1] * np.arange(shape[0]), entries)
+        return np.bincount(places, minlength=shape[0] * shape[1]).reshape(-1, 2, shape[1]).transpose(1, 0, 2)
 
-    def _parts(self, subset: Subset, attribute: int) -> list[Subset]:
-        """Return the subset's parts that have rows, by code."""
-        a, b, c = subset.own_labelled, subset.own_rows, subset.own_rows + subset.n_labelled
-        codes = self._codes(attribute)[subset.rows]
-        parts = []
-        for code in np.flatnonzero(np.bincount(codes)).tolist():
-            inside = codes == code
-            rows = subset.rows[inside]
-            L_t, n_t, L = (int(np.count_nonzero(x)) for x in (inside[:a], inside[:b], inside[b:c]))
-            parts.append(Subset((*subset.path, (attribute, code)), rows, L_t, n_t, L, rows.size - n_t))
-        return parts
+    def _parts(self, subset: Subset, attribute: int) -> Iterator[Subset]:
+        """Yield the subset's parts that have rows, by code."""
+        kinds = np.array((subset.own_labelled, subset.own_rows, subset.own_rows + subset.n_labelled))
+        codes = self._codes(attribute).take(subset.rows)
+        for code in np.bincount(codes).nonzero()[0].tolist():
+            inside = (codes == code).nonzero()[0]
+            L_t, n_t, end = inside.searchsorted(kinds).tolist()
+            yield Subset(
+                (*subset.path, (attribute, code)), subset.rows.take(inside), L_t, n_t, end - n_t, inside.size - n_t
+            )
