@@ -4,9 +4,9 @@ Per attribute one range, the *default*, has no column: a row without an entry fo
 table that is a full range, for a CSR table the one that holds 0, so that a text table is never made dense.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -36,21 +36,18 @@ class RangeTable:
         return replace(self, present=self.present[rows])
 
     @cached_property
-    def _columns(self) -> sparse.csc_matrix:
-        return self.present.tocsc()
+    def codes(self) -> Callable[[int], Codes]:
+        """A function of an attribute: the range of every row, found once."""
+        columns = self.present.tocsc()
 
-    def codes(self, attribute: int) -> Codes:
-        """Return the range of every row."""
-        codes = np.full(self.present.shape[0], self.default[attribute])
-        start, end = np.searchsorted(self.attribute, [attribute, attribute + 1])
-        edges = self._columns.indptr[start : end + 1]
-        codes[self._columns.indices[edges[0] : edges[-1]]] = np.repeat(self.code[start:end], np.diff(edges))
-        return codes
+        def codes_of(attribute: int) -> Codes:
+            codes = np.full(self.present.shape[0], self.default[attribute])
+            start, end = np.searchsorted(self.attribute, [attribute, attribute + 1])
+            edges = columns.indptr[start : end + 1]
+            codes[columns.indices[edges[0] : edges[-1]]] = np.repeat(self.code[start:end], np.diff(edges))
+            return codes
 
-    def limits(self, attribute: int, code: int) -> tuple[float, float]:
-        """Return lower and upper limit of a range."""
-        low, step = float(self.low[attribute]), float(self.step[attribute])
-        return low + code * step, low + (code + 1) * step
+        return cache(codes_of)
 
 
 def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:

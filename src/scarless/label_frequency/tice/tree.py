@@ -1,11 +1,11 @@
 """A tree that cuts rows into subsets: grown on some of the rows, its own, with the others carried along."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scarless.label_frequency.tice.codes import Codes, RangeTable
+from scarless.label_frequency.tice.codes import RangeTable
 from scarless.numerics.arrays import Integers, Mask
 
 
@@ -28,23 +28,15 @@ class SubsetTree:
     .. math:: \max_{\text{ranges}} \frac{L}{T + k},
 
     with `T` rows, `L` of them labelled, in a range, and `max_bepp` for `k`; at the first of several that tie. An
-    attribute that has all rows of the subset in one range does not cut it. Nor does one whose ranges all have so few
+    attribute with all rows of the subset in one range does not cut it. Nor does one whose ranges all have so few
     labelled rows that even alone they would say nothing among the others, :math:`n_e` rows to the tree's :math:`n_t`:
-    :math:`L \frac{n_e}{n_t} (1 - \Pr(s=1))^2 \le v`, with the tree's own share of labelled rows. Taking `v`, the
-    variance of a bound, at its largest, and no label of the others, makes the shape of a tree depend neither on these
-    nor on the iteration: a subset is cut once, many at a time and ahead of any search.
+    :math:`L \frac{n_e}{n_t} (1 - \Pr(s=1))^2 \le v`, with the tree's own share of labelled rows. With `v`, the variance
+    of a bound, at its largest, the shape of a tree depends neither on labels of the others nor on the iteration: a
+    subset is cut once, many at a time and ahead of any search.
     """
 
-    def __init__(
-        self,
-        table: RangeTable,
-        codes: Callable[[int], Codes],
-        labelled: Mask,
-        own: Mask,
-        variance: float,
-        max_bepp: float,
-    ) -> None:
-        self._table, self._codes, self._variance, self._max_bepp = table, codes, variance, max_bepp
+    def __init__(self, table: RangeTable, labelled: Mask, own: Mask, variance: float, max_bepp: float) -> None:
+        self._table, self._variance, self._max_bepp = table, variance, max_bepp
         self._first = np.flatnonzero(np.diff(table.attribute, prepend=-1))  # columns of the attributes
         n, L, n_t, L_t = own.size, int(labelled.sum()), int(own.sum()), int(labelled[own].sum())
         self.root = Subset((), np.lexsort((~labelled, ~own)), L_t, n_t, L - L_t, n - n_t)
@@ -83,10 +75,9 @@ class SubsetTree:
     def _parts(self, subset: Subset, attribute: int) -> Iterator[Subset]:
         """Yield the subset's parts that have rows, by code."""
         kinds = np.array((subset.own_labelled, subset.own_rows, subset.own_rows + subset.n_labelled))
-        codes = self._codes(attribute).take(subset.rows)
+        codes = self._table.codes(attribute).take(subset.rows)
         for code in np.bincount(codes).nonzero()[0].tolist():
             inside = (codes == code).nonzero()[0]
             L_t, n_t, end = inside.searchsorted(kinds).tolist()
-            yield Subset(
-                (*subset.path, (attribute, code)), subset.rows.take(inside), L_t, n_t, end - n_t, inside.size - n_t
-            )
+            path, rows = (*subset.path, (attribute, code)), subset.rows.take(inside)
+            yield Subset(path, rows, L_t, n_t, end - n_t, rows.size - n_t)
