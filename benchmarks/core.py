@@ -9,14 +9,18 @@ table from that file. Ratios are within one run; seconds are for orientation onl
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy import sparse
@@ -25,9 +29,12 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.datasets import SOURCES, PaperSetting, paper_setting
 from benchmarks.paper_em import fit_liblinear, paper_em, penalised_objective
-from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
-from scarless import PropensityWeightedClassifier, SAREMClassifier
+from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, resident, run, timed
+from scarless import PropensityWeightedClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics import bootstrap_intervals
+from scarless.engines import InMemoryEngine
 from scarless.labelling import LogisticSAR, simulate_labels
+from scarless.numerics.linear import Design
 from scarless.pair.em import em
 from scarless.pair.learners import LogisticLearner
 
@@ -120,23 +127,64 @@ def recoded(data: PaperSetting, coding: str) -> PaperSetting:
 
 
 def supervised() -> Iterator[Row]:
-    """`SAREMClassifier` against one supervised logistic regression on the same X."""
+    """`SAREMClassifier` against one supervised logistic regression on the same X: the faster of two solvers."""
+    for name, X, y, s, columns in supervised_tables():
+        models: dict[str, tuple[Any, Any]] = {
+            "ours": (SAREMClassifier(propensity_attributes=columns), s),
+            "newton-cholesky": (LogisticRegression(solver="newton-cholesky", max_iter=1000), y),
+            "lbfgs": (LogisticRegression(solver="lbfgs", max_iter=1000), y),
+        }
+        seconds = dict.fromkeys(models, np.inf)
+        for _ in range(3):  # in turns, so that a busy moment of the machine hits all alike
+            for label, (model, labels) in models.items():
+                once, _ = timed(lambda model=model, X=X, labels=labels: model.fit(X, labels))
+                seconds[label] = min(seconds[label], once)
+        ours = seconds.pop("ours")
+        fastest = min(seconds, key=lambda solver: seconds[solver])
+        yield {
+            "part": "supervised",
+            "dataset": name,
+            "shape": list(X.shape),
+            "ours_seconds": ours,
+            "n_iter": models["ours"][0].n_iter_,
+            "passes": passes(SAREMClassifier(propensity_attributes=columns), X, s),
+            "logistic_seconds": seconds,
+            "fastest": fastest,
+            "ratio": ours / seconds[fastest],
+        }
+
+
+def supervised_tables() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, Any]]:
+    """Yield Cover Type with all its rows, and two simulated tables: X, true classes, labels, propensity attributes."""
     data = paper_setting("covtype")
-    times = {}
-    for solver in ("newton-cholesky", "lbfgs"):  # the others take minutes here
-        model = LogisticRegression(solver=solver, max_iter=1000)
-        times[solver], _ = best_of(3, lambda model=model: model.fit(data.X_train, data.y_train))
-    seconds, model = best_of(3, lambda: fit_ours(data))
-    fastest = min(times, key=lambda solver: times[solver])
-    yield {
-        "part": "supervised",
-        "dataset": "covtype",
-        "ours_seconds": seconds,
-        "n_iter": model.n_iter_,
-        "logistic_seconds": times,
-        "fastest": fastest,
-        "ratio": seconds / times[fastest],
-    }
+    halves = ((data.X_train, data.X_test), (data.y_train, data.y_test), (data.s_train, data.s_test))
+    yield ("covtype", *(np.concatenate(half) for half in halves), data.propensity_columns)
+    for n, d in ((400_000, 50), (1_000_000, 30)):
+        X, s, truth = simulated(n, d=d, seed=0)
+        yield f"simulated {n:,} x {d}", X, truth["y"], s, [0, 1]
+
+
+def passes(model: SAREMClassifier, X: np.ndarray, s: np.ndarray) -> float:
+    """Return how many times a fit multiplies the whole table with something: rows in such passes, over its rows.
+
+    Checks of the values, and sums over labels and weights alone, are no passes.
+    """
+    rows, multiplied = [], Event()
+    walk, take = InMemoryEngine._map, Design.take
+
+    def counting_walk(self: InMemoryEngine, *arguments: Any) -> Iterator[Any]:
+        multiplied.clear()
+        yield from walk(self, *arguments)
+        if multiplied.is_set():
+            rows.append(self.n_rows)
+
+    def noting_take(self: Design, block: Any) -> Any:
+        multiplied.set()
+        return take(self, block)
+
+    with patch.object(InMemoryEngine, "_map", counting_walk), patch.object(Design, "take", noting_take):
+        model.fit(X, s)
+    return sum(rows) / X.shape[0]
 
 
 def memory() -> Iterator[Row]:
@@ -158,6 +206,50 @@ def memory_of_one_fit(path: str) -> None:
     SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # loads what is loaded once
     extra, model = extra_memory(lambda: SAREMClassifier(propensity_attributes=columns).fit(X, s))
     print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": extra, "n_iter": model.n_iter_}))
+
+
+def memory_map() -> Iterator[Row]:
+    """Peak of what is not the table itself, beside a memory map of 32 MB: a fit, a search and a bootstrap."""
+    for what in MAPPED:
+        command = [sys.executable, "-m", "benchmarks.core", "memory-beside-map", what]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        yield {"part": "memory_map", "what": what, **json.loads(out)}
+
+
+MAPPED: dict[str, Callable[..., Any]] = {
+    "fit": lambda X, s: SAREMClassifier(propensity_attributes=[1]).fit(X, s),
+    "search": lambda X, s: SAREMClassifierCV(propensity_attributes=[1], Cs=[0.1, 1.0, 10.0], random_state=0).fit(X, s),
+    "bootstrap": lambda X, s: bootstrap_intervals(
+        SAREMClassifier(propensity_attributes=[1]).fit(X, s), X, s, n_resamples=20, random_state=0
+    ),
+}
+
+
+def memory_beside_map(what: str) -> None:
+    """Print the largest growth of anonymous memory over one call on a memory map (Linux)."""
+    n, d = 200_000, 20
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "X"
+        np.memmap(path, dtype=float, mode="w+", shape=(n, d))[:] = np.random.default_rng(0).normal(size=(n, d))
+        X = np.memmap(path, dtype=float, mode="r", shape=(n, d))
+        chance = expit(2 * np.asarray(X[:, 0])) * expit(1 + np.asarray(X[:, 1]))
+        s = (np.random.default_rng(1).random(n) < chance).astype(np.int8)
+        del chance
+        MAPPED[what](np.asarray(X[:2000]), s[:2000])  # loads what is loaded once
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        before, peak, done = resident("RssAnon"), [0.0], Event()
+
+        def watch() -> None:
+            while not done.wait(0.001):
+                peak[0] = max(peak[0], resident("RssAnon"))
+
+        watcher = Thread(target=watch)
+        watcher.start()
+        MAPPED[what](X, s)
+        done.set()
+        watcher.join()
+    print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": peak[0] - before}))
 
 
 def growth() -> Iterator[Row]:
@@ -280,6 +372,7 @@ def sparse_table(
 PARTS = {
     "known_propensity": known_propensity,
     "memory": memory,
+    "memory_map": memory_map,
     "supervised": supervised,
     "growth": growth,
     "refit": refit,
@@ -292,6 +385,9 @@ PARTS = {
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["memory-of-one-fit"]:
         memory_of_one_fit(arguments[1])
+        return
+    if arguments[:1] == ["memory-beside-map"]:
+        memory_beside_map(arguments[1])
         return
     if arguments == ["table"]:
         print_rows(newest("core"))

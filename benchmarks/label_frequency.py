@@ -27,7 +27,6 @@ from scarless.checks.order import canonical_order
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores
 from scarless.label_frequency.kernel_mean.estimator import by_range
-from scarless.label_frequency.tice.bounds import label_frequency_bounds
 from scarless.label_frequency.tice.codes import cut_into_ranges
 
 NAME = "label_frequency"
@@ -141,10 +140,7 @@ def tice(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
         X, s = X[order], s[order]  # as `TIcE.fit` has it before it draws folds
         seconds, ours = best_of(3, lambda X=X, s=s: TIcE(random_state=0).fit(X, s))
         folds = np.random.default_rng(0).permutation(s.size) % 5
-        options = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, "delta": None}
-        alone, _ = best_of(
-            5, lambda X=X, s=s, f=folds, o=options: label_frequency_bounds(cut_into_ranges(X, 4), s, f, **o)
-        )
+        alone, _ = best_of(5, lambda X=X, s=s, f=folds: TIcE()._bounds(cut_into_ranges(X, 4), s, f))
         row = {
             "part": "tice",
             "dataset": name,

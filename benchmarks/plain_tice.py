@@ -136,20 +136,20 @@ def best_attribute(
 def main(n_repeats: int = 3) -> None:
     from benchmarks.datasets import load
     from scarless.label_frequency.tice import TIcE
-    from scarless.label_frequency.tice.bounds import label_frequency_bounds
     from scarless.label_frequency.tice.codes import cut_into_ranges
 
     X, y, _ = load("adult")
     rng = np.random.default_rng(0)
     s = (y * (rng.random(y.size) < 0.5)).astype(np.float64)
     folds = rng.permutation(y.size) % 5
-    options = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, "delta": None}
     runs = {
         "plain": lambda: np.array(plain_tice(range_codes(X), s, folds).bounds),
         "plain, idle attributes asked again": lambda: np.array(
             plain_tice(range_codes(X), s, folds, forget_idle=False).bounds
         ),
-        "ours, from the table": lambda: label_frequency_bounds(cut_into_ranges(X, 4), s, folds, **options).bounds,
+        "ours, from the table": lambda: np.array(
+            [[fold.bound for fold in found] for found in TIcE()._bounds(cut_into_ranges(X, 4), s, folds)]
+        ),
         "ours, TIcE.fit with all checks": lambda: TIcE(random_state=0).fit(X, s).fold_estimates_,
     }
     for run in runs.values():

@@ -87,10 +87,10 @@ def test_what_serves_any_experiment_knows_of_no_paper(room):
 
 
 def test_kinds_of_arrays_have_their_names_from_one_place():
-    alias = re.compile(r"^(\w+) *(?::[^=\n]*)?= *NDArray\[np\.(?:float64|intp|bool_)\]", re.MULTILINE)
+    alias = re.compile(r"^ *(\w+) *(?::[^=\n]*)?= *NDArray\[np\.(?:float64|intp|bool_)\]", re.MULTILINE)
     found = {path.relative_to(ROOT).as_posix(): alias.findall(path.read_text(encoding="utf-8")) for path in FILES}
     assert {name: aliases for name, aliases in found.items() if aliases} == {
-        "numerics/arrays.py": ["Vector", "Matrix", "Integers", "Columns", "Mask"]
+        "numerics/arrays.py": ["Vector", "Matrix", "Columns", "Integers", "Mask"]
     }
 
 

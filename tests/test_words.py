@@ -1,10 +1,18 @@
 """One word for one thing, read from the public signatures."""
 
+import dataclasses
 import importlib
 import inspect
 import re
 
+import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.naive_bayes import GaussianNB
+
+import scarless
+from scarless import label_frequency
+from scarless.models import Interval, Selection
 
 ROOMS = ("", ".datasets", ".diagnostics", ".engines", ".experiments", ".label_frequency", ".labelling", ".metrics")
 ROOMS = (*ROOMS, ".models", ".report")
@@ -57,3 +65,109 @@ def test_one_word_for_an_estimator_of_the_users(call):
     """It is `estimator`, `propensity_estimator` where there are two, `estimators` where there is a list."""
     others = {"classifier", "clf", "base_estimator", "model", "learner", "propensity_model", "classifiers", "models"}
     assert not others & set(CALLS[call].parameters)
+
+
+# --- class_prior_interval is one thing
+
+
+def public_classes():
+    return {name: value for name, value in public_names().items() if inspect.isclass(value)}
+
+
+def has_interval(value):
+    fields = {field.name for field in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
+    return hasattr(value, "class_prior_interval") or "class_prior_interval" in fields
+
+
+WITH_INTERVAL = [name for name, value in public_classes().items() if has_interval(value)]
+ESTIMATORS = [name for name in WITH_INTERVAL if issubclass(public_classes()[name], BaseEstimator)]
+FITS = {
+    "SAREMClassifier": lambda: scarless.SAREMClassifier(propensity_attributes=[2]),
+    "SAREMClassifierCV": lambda: scarless.SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, random_state=0),
+    "SARStackingClassifier": lambda: scarless.SARStackingClassifier(
+        [("naive Bayes", GaussianNB())], propensity_attributes=[2], cv=2, random_state=0
+    ),
+    "SCARClassifier": scarless.SCARClassifier,
+    **{
+        name: lambda name=name: getattr(label_frequency, name)(n_resamples=20, random_state=0)
+        for name in label_frequency.__all__
+    },
+}
+
+
+def make_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = rng.random(600) < 1 / (1 + np.exp(1 - 3 * X[:, 0] - X[:, 1]))
+    return X, (y & (rng.random(600) < 0.5)).astype(int)
+
+
+@pytest.fixture(scope="module", params=sorted(FITS))
+def fitted(request):
+    return FITS[request.param]().fit(*make_rows())
+
+
+def test_every_class_with_an_interval_is_among_these():
+    assert set(ESTIMATORS) == set(FITS)
+    assert len(WITH_INTERVAL) > len(ESTIMATORS)
+
+
+@pytest.mark.parametrize("name", WITH_INTERVAL)
+def test_an_interval_of_the_class_prior_has_one_form(name):
+    """A method of what is fitted, with a level by keyword; of a result, what that method says at the result's level."""
+    value = public_classes()[name]
+    if issubclass(value, BaseEstimator):
+        for method in (value.class_prior_interval, value.label_frequency_interval):
+            parameters = inspect.signature(method).parameters
+            assert (parameters["level"].kind, parameters["level"].default) == (inspect.Parameter.KEYWORD_ONLY, 0.95)
+            assert inspect.signature(method).return_annotation is Interval
+    else:
+        fields = {field.name: field.type for field in dataclasses.fields(value)}
+        assert fields["class_prior_interval"] is Interval
+        assert "level" in fields
+
+
+def test_an_interval_of_the_class_prior_has_one_meaning(fitted):
+    for interval, value in (
+        (fitted.class_prior_interval, fitted.class_prior_),
+        (fitted.label_frequency_interval, fitted.label_frequency_),
+    ):
+        wide, narrow = interval(), interval(level=0.5)
+        assert type(wide) is type(narrow) is Interval
+        assert wide == interval(level=0.95)
+        assert 0 <= wide.low <= narrow.low <= value <= narrow.high <= wide.high <= 1
+        for level in (0, 1, 95, None):
+            with pytest.raises(ValueError, match="level must"):
+                interval(level=level)
+
+
+# --- selection_ is of one type, tol has one meaning
+
+
+@pytest.mark.parametrize("name", ["SAREMClassifier", "SAREMClassifierCV", "SCARClassifier"])
+def test_what_was_chosen_is_told_in_one_way(name):
+    model = FITS[name]().fit(*make_rows())
+    chosen = model.selection_
+    candidates = model.cv_results_["params"] if hasattr(model, "cv_results_") else model.basins_
+    assert type(chosen) is Selection
+    assert type(chosen.class_priors) is Interval
+    assert chosen.index in chosen.members
+    assert set(chosen.members) <= set(chosen.possible)
+    assert len(chosen.behind) == len(chosen.standard_error) == len(candidates)
+    assert str(chosen) == chosen.reason
+
+
+WITH_TOL = [
+    name
+    for name, value in public_classes().items()
+    if issubclass(value, BaseEstimator) and "tol" in inspect.signature(value).parameters
+]
+
+
+@pytest.mark.parametrize("name", WITH_TOL)
+def test_tol_is_a_gain_in_log_likelihood_per_row(name):
+    """And the docstring says of what: of one step, or of several iterations together."""
+    documented = " ".join(inspect.getdoc(public_classes()[name]).split())
+    told = re.search(r" tol : float.*? (?:max_iter|slope_tol) :", documented)[0]
+    assert "ends when it gains less than this in log-likelihood per row" in told
+    assert re.search(r"1e-\d+", told), "the default"

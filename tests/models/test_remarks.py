@@ -16,7 +16,7 @@ from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import identifiability_report
 from scarless.numerics.uncertainty import collinear_columns
 
-SCAR = "every positive is as likely to be labelled as any other: this is SCAR"
+SCAR = "as likely to be labelled as any other: this is SCAR"
 LEVELS = ["town", "village", "farm"]
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
-from scarless.models import sar_em
+from scarless.models import _pair
 from scarless.pair import elsewhere
 
 LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads higher"
@@ -119,7 +119,7 @@ def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, 
     [{"n_starts": 2}, {"start": "exclusion"}, {"start": 0.5}, {"solver": "em", "max_iter": 2000, "tol": 1e-3}],
 )
 def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
-    monkeypatch.setattr(sar_em, "seen_higher", refuse)
+    monkeypatch.setattr(_pair, "seen_higher", refuse)
     fitted = model(**options).fit(*trap(400))
     assert getattr(fitted, "higher_basin_", None) is None
 
@@ -127,7 +127,7 @@ def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
 def test_no_look_in_searches_and_resamples(monkeypatch):
     X, s = trap()
     fitted, _ = fit_and_hear(X, s)
-    monkeypatch.setattr(sar_em, "seen_higher", refuse)
+    monkeypatch.setattr(_pair, "seen_higher", refuse)
     SAREMClassifierCV(propensity_attributes=[4], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     assert bootstrap_intervals(fitted, X, s, n_resamples=20, random_state=0).n_failed == 0
 

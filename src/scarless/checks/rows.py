@@ -64,11 +64,13 @@ def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> Labe
         _compare_columns(estimator, engine)
     else:
         table = check_table(estimator, X, reset=False, values=False)
-        labels = check_vector(coding.encode(s, "s"), "s", n_rows=table.shape[0])
+        labels = np.asarray(check_observed(s, "s")).reshape(-1)
+        if labels.size != table.shape[0]:
+            raise ValueError(f"s has {labels.size} values for {table.shape[0]} rows; give one value per row.")
         weight = sample_weight
         if sample_weight is not None:
             weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
-        engine, coding = open_rows(table, labels, weight), LabelCoding(np.array([0.0, 1.0]), 1)
+        engine = open_rows(table, labels, weight)
     facts = _checked_facts(estimator, engine, "s")
     coding.refuse_unknown(facts.labels.values)
     return _labelled(engine, coding, facts)

@@ -1,5 +1,6 @@
 """What the classifiers made of two logistic models share: what a fit stores, and how it predicts."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,26 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.engines.units import Units
-from scarless.models._base import LogisticMixin, PUClassifier, need_labels, warn_if_all_labelled, warn_if_all_positive
+from scarless.models._base import (
+    LogisticMixin,
+    PUClassifier,
+    need_labels,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_unless_converged,
+)
 from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
+from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
+from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
 from scarless.pair.fit import PairFit
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed_search import RelaxedPairFit
+from scarless.pair.starts import Start
 
 
 def means_all(attributes: Any) -> bool:
@@ -29,7 +40,9 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
     """A classifier of the true class together with a model of the labelling."""
 
     propensity_attributes: Any
+    max_iter: int
     _none_is_scar = True  # what it means that no propensity attributes are named
+    _looks_elsewhere = True  # whether one start is followed by a look from another
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return what scikit-learn shows, with a comment where one propensity for all rows is assumed: SCAR."""
@@ -88,6 +101,34 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             return np.arange(0 if parameter == "propensity_attributes" else self.n_features_in_)
         names = getattr(self, "feature_names_in_", None)
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+
+    def _climb(
+        self, problem: PairProblem, starts: list[Start], tol: float, *, look: bool, progress: Progress | None = None
+    ) -> Climb:
+        """Climb by Newton from every start, and return the optimum to believe; `look` whether another leads higher."""
+        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
+        self.basins_ = [climb.basin for climb in climbs]
+        self.selection_ = choose(problem, climbs)
+        found = climbs[self.selection_.index]
+        name = type(self).__name__
+        warn_unless_converged(found.fit.solution, name, total_weight=problem.weight, tol=tol)
+        self.higher_basin_: Basin | None = seen_higher(problem, found) if look and self._looks_elsewhere else None
+        if self.higher_basin_ is not None:
+            warn_of_higher(self.higher_basin_, found.basin, name)
+            self.selection_ = replace(self.selection_, reason=self._told_of_higher())
+        return found
+
+    def _told_of_higher(self) -> str:
+        """Return the sentences on a higher optimum that was seen; empty where none was."""
+        higher = getattr(self, "higher_basin_", None)
+        if higher is None:
+            return ""
+        told = told_of(higher, self.basins_[self.selection_.index])
+        return told[0].upper() + told[1:]
+
+    def _remarks(self) -> list[str]:
+        told = self._told_of_higher()
+        return [*([told] if told else []), *super()._remarks()]
 
     def _store_relaxed(self, chosen: RelaxedPairFit, fits: list[PairFit]) -> None:
         """Store a relaxed pair, found from fits by Newton."""

@@ -187,8 +187,9 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.
     tol : float, optional
-        Logistic: stop when one more step is predicted to gain less than this per row (default 1e-8). EM (another
-        estimator with ``method="likelihood"``): stop when three iterations together gained less (default 1e-4).
+        A fit ends when it gains less than this in log-likelihood per row (or in log loss, for the risk): by Newton's
+        method, where one more step is predicted to (default 1e-8); by EM (an `estimator` with
+        ``method="likelihood"``), where three iterations together did (default 1e-4).
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.

@@ -1,6 +1,5 @@
 """SAR-EM: classifier and labelling propensity learned together."""
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,8 +20,8 @@ from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
-from scarless.pair.basins import Basin, Climb, Step, choose, climb_all, warn_if_exchangeable
-from scarless.pair.elsewhere import asks_for_papers_start, seen_higher, told_of, warn_of_higher
+from scarless.pair.basins import Step, warn_if_exchangeable
+from scarless.pair.elsewhere import asks_for_papers_start
 from scarless.pair.em import EMStep, em
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
@@ -59,9 +58,10 @@ class SAREMClassifier(CrossedClassifier):
         Model of the labelling. None: logistic regression.
     propensity_attributes : column selector or "all", optional
         What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
-        an encoded attribute stands for all of its columns. None: the propensity is one constant, which is SCAR by
-        maximum likelihood. The word "all": every column, for who cannot name any; the propensity is then much less
-        sure, and `SARStackingClassifier` serves better. ``["all"]`` is a column of that name.
+        an encoded attribute stands for all of its columns. None: the propensity is one constant, the same fit as
+        `SCARClassifier()`, which is the place to go for SCAR by maximum likelihood. The word "all": every column, for
+        who cannot name any; the propensity is then much less sure, and `SARStackingClassifier` serves better.
+        ``["all"]`` is a column of that name.
     classification_attributes : column selector, optional
         What the class may depend on, selected as `propensity_attributes` are. None: all columns.
     solver : {"auto", "newton", "em"}, default="auto"
@@ -106,9 +106,9 @@ class SAREMClassifier(CrossedClassifier):
         climbs on about 1,000 rows, class priors, and random ones, as many as `n_starts` says. Of 200 random small
         problems (``python -m benchmarks.starts``) one start ended below the best of twenty others in 19, five in none.
     tol : float, optional
-        Newton: stop when one more step is predicted to gain less than this in penalised log-likelihood per row
-        (default 1e-10). EM: stop when the last `window` iterations together gained less than this in
-        log-likelihood per row (default 1e-4) and `slope_tol` is met.
+        A fit ends when it gains less than this in log-likelihood per row: by Newton's method, where one more step is
+        predicted to (penalised; default 1e-10); by EM, where the last `window` iterations together did (default 1e-4),
+        and `slope_tol` is met.
     slope_tol : float, default=1e-4
         EM only: stop when the propensities' mean absolute slope over the last `window` iterations is below this.
     window : int, default=10
@@ -255,8 +255,6 @@ class SAREMClassifier(CrossedClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _looks_elsewhere = True  # whether one start is followed by a look from another
-
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit both models.
 
@@ -396,37 +394,11 @@ class SAREMClassifier(CrossedClassifier):
         problem = PairProblem(rows.engine, rows.totals, f, e, self.C, self.propensity_C)
         problem = problem.with_audits(self._audits(0.0))
         starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
-        progress = _print_climb if self.verbose else None
-        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
-        self.basins_ = [climb.basin for climb in climbs]
-        self.selection_ = choose(problem, climbs)
-        _, fit, sums = climbs[self.selection_.index]
-        warn_unless_converged(fit.solution, "SAREMClassifier", total_weight=problem.weight, tol=tol)
-        self._look_elsewhere(problem, climbs[self.selection_.index])
+        look = asks_for_papers_start(self.n_starts, self.start)
+        _, fit, sums = self._climb(problem, starts, tol, look=look, progress=_print_climb if self.verbose else None)
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
         self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None, sums)
-
-    def _look_elsewhere(self, problem: PairProblem, found: Climb) -> None:
-        """Warn where the paper's start is the only one, and another is seen to lead higher."""
-        self.higher_basin_: Basin | None = None
-        if self._looks_elsewhere and asks_for_papers_start(self.n_starts, self.start):
-            self.higher_basin_ = seen_higher(problem, found)
-        if self.higher_basin_ is not None:
-            warn_of_higher(self.higher_basin_, found.basin, type(self).__name__)
-            self.selection_ = replace(self.selection_, reason=self._told_of_higher())
-
-    def _told_of_higher(self) -> str:
-        """Return the sentences on a higher optimum that was seen; empty where none was."""
-        higher = getattr(self, "higher_basin_", None)
-        if higher is None:
-            return ""
-        told = told_of(higher, self.basins_[self.selection_.index])
-        return told[0].upper() + told[1:]
-
-    def _remarks(self) -> list[str]:
-        told = self._told_of_higher()
-        return [*([told] if told else []), *super()._remarks()]
 
     def _refit_classifier(self, problem: PairProblem, fit: PairFit, tol: float) -> Vector:
         engine = with_shares(with_probability(problem.engine, problem.e, fit.e, "e"))

@@ -76,8 +76,8 @@ class SAREMClassifierCV(PairClassifier):
         As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
         the label frequency off 0 and 1 where the labels hardly care. 0: none.
     tol : float, optional
-        Stop the final fit when one more step is predicted to gain less than this in penalised log-likelihood per row
-        (default 1e-10). Fits along the path stop at 1e-8.
+        The final fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's
+        method is predicted to (penalised; default 1e-10). Fits along the path end at 1e-8.
     max_iter : int, default=500
         Limit on the iterations of each fit.
     pos_label : object, optional

@@ -77,7 +77,8 @@ class SARStackingClassifier(PairClassifier):
         As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
         labels hardly care: before labels are seen, it has a Beta distribution around one half. 0: none.
     tol : float, default=1e-4
-        EM stops when the held-out log-likelihood has risen by less than this per row over ten steps.
+        A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
+        held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
     max_iter : int, default=200
         Limit on the iterations of each logistic fit, and on the steps of EM.
     pos_label : object, optional

@@ -4,23 +4,24 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 
 from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
+from scarless.checks.vectors import check_random_stream
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
-from scarless.models._base import check_solver_options, need_labels, warn_if_all_labelled, warn_unless_converged
+from scarless.models._base import check_solver_options, need_labels
+from scarless.models._pair import PairClassifier
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
-from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training, all_columns, in_memory
+from scarless.pair.starts import make_starts
 
 
-class SCARClassifier(KnownPropensityClassifier):
+class SCARClassifier(KnownPropensityClassifier, PairClassifier):
     r"""Learn the true class when every positive is labelled with the same probability `c`.
 
     Labels *selected completely at random* (SCAR): :math:`e(x) = c` for every `x`.
@@ -33,7 +34,7 @@ class SCARClassifier(KnownPropensityClassifier):
         ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. It gets `X` as it is,
         not as `estimator` prepares it: for text, give a pipeline that ends in one. None: estimated together with a
         logistic classifier by maximum likelihood, which is right only as far as the true class is logistic in the
-        attributes.
+        attributes; standard errors, intervals and `summary` are of this fit.
     estimator : scikit-learn classifier, optional
         None: logistic regression. See `PropensityWeightedClassifier` for which others work.
     method : {"risk", "likelihood"}, default="risk"
@@ -41,7 +42,9 @@ class SCARClassifier(KnownPropensityClassifier):
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``.
     tol : float, optional
-        As in `PropensityWeightedClassifier`.
+        A fit ends when it gains less than this in log-likelihood per row: by Newton's method, where one more step is
+        predicted to (default 1e-8, and 1e-10 where `label_frequency` is None); by EM (an `estimator` with
+        ``method="likelihood"``), where three iterations together did (default 1e-4).
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
@@ -53,6 +56,8 @@ class SCARClassifier(KnownPropensityClassifier):
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given.
+    propensity_coef_, propensity_intercept_, log_likelihood_, converged_, history_, basins_, selection_, higher_basin_
+        Where `label_frequency` is None: as in `SAREMClassifier`; the coefficients of the propensity are 0.
     label_frequency_ : float
         The `c` used.
     label_frequency_estimator_ : fitted estimator
@@ -63,6 +68,11 @@ class SCARClassifier(KnownPropensityClassifier):
     n_features_in_ : int
     feature_names_in_ : array of str
         Where `X` has names.
+
+    See Also
+    --------
+    SAREMClassifier : When the labelling depends on attributes.
+    scarless.diagnostics.scar_test : Does it?
 
     Notes
     -----
@@ -88,11 +98,20 @@ class SCARClassifier(KnownPropensityClassifier):
     >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
     0.50 true, 0.47 estimated, 0.14 labelled
 
+    With `c` unknown, both are estimated by maximum likelihood, and one sees how sure that is:
+
+    >>> low, high = SCARClassifier().fit(X, s).class_prior_interval()
+    >>> bool(low < y.mean() < high)
+    True
+
     An estimator of the label frequency needs some rows that are almost surely positive:
 
     >>> round(SCARClassifier("dedpul").fit(X + 2 * y[:, None], s).label_frequency_, 1)
     0.3
     """
+
+    _none_is_scar = False  # it always is
+    _known_where = "label_frequency=None, estimator=None"
 
     def __init__(
         self,
@@ -140,6 +159,7 @@ class SCARClassifier(KnownPropensityClassifier):
         if isinstance(read, LabelledRows) and frequency is None:
             self._fit_jointly(read)
             return self
+        self._inference = None
         if not isinstance(frequency, float):
             refuse_own_engine(X, "An estimator of the label frequency")
             self.label_frequency_estimator_ = frequency
@@ -161,16 +181,19 @@ class SCARClassifier(KnownPropensityClassifier):
         narrow_tags(tags, self.label_frequency)
         return tags
 
+    def _lives_in_engine(self) -> bool:
+        return self.label_frequency is None and self.estimator is None
+
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        self._fit_jointly(rows)
+
     def _fit_jointly(self, rows: LabelledRows) -> None:
-        f, tol = all_columns(rows.engine), 1e-8 if self.tol is None else self.tol
-        problem = PairProblem(rows.engine, rows.totals, f, Design.of(np.arange(0)), self.C)
-        fit = fit_pair(problem, None, FitOptions(tol, self.max_iter))
-        warn_unless_converged(fit.solution, "SCARClassifier", total_weight=problem.weight, tol=tol)
-        self._store_linear(fit.f, f)
-        self.n_iter_ = fit.solution.n_iter
-        self.label_frequency_ = float(expit(fit.e[0]))
-        warn_if_all_labelled(self.label_frequency_, "SCARClassifier")
-        self.class_prior_ = float(problem.sums(fit.f, fit.e).positives) / problem.weight
+        """Fit as `SAREMClassifier` does where no propensity attributes are named: `e` is an intercept."""
+        f, e = all_columns(rows.engine), Design.of(np.arange(0))
+        problem = PairProblem(rows.engine, rows.totals, f, e, self.C)
+        starts = make_starts(problem, "auto", 1, check_random_stream(0))
+        found = self._climb(problem, starts, 1e-10 if self.tol is None else self.tol, look=True)
+        self._store_pair(problem, found.fit, sums=found.sums)
 
     def predict_propensity(self, X: Any) -> Vector:
         """Return the label frequency for every row.
@@ -217,7 +240,8 @@ class NaiveClassifier(KnownPropensityClassifier):
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``.
     tol : float, optional
-        As in `PropensityWeightedClassifier`.
+        A fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's method is
+        predicted to (default 1e-8). For the logistic model only.
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.

@@ -71,7 +71,8 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
     C : float, default=1.0
         Inverse penalty of the logistic model, as in ``LogisticRegression``.
     tol : float, optional
-        As in `PropensityWeightedClassifier`.
+        A fit ends when it gains less than this in log-likelihood per row, as in `PropensityWeightedClassifier`: by
+        Newton's method one more step (default 1e-8), by EM three iterations (default 1e-4).
     max_iter : int, default=200
     pos_label : object, optional
         The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.

@@ -17,8 +17,8 @@ from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
 
 ONE_PROPENSITY = (
-    "No propensity attributes are named, so every positive is as likely to be labelled as any other: this is SCAR, by "
-    "maximum likelihood. If the labelling depends on attributes, name them: propensity_attributes=[...]."
+    "Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum likelihood. If the "
+    "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
 )
 
 
@@ -46,6 +46,7 @@ class InferenceMixin:
 
     _inference: PairInference | None
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
+    _known_where = "estimator=None, propensity_estimator=None, solver='newton', refit=False"
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of both models: estimates, standard errors, tests against 0, intervals.
@@ -62,12 +63,12 @@ class InferenceMixin:
 
         Examples
         --------
-        >>> from scarless import SAREMClassifier
+        >>> from scarless import SCARClassifier
         >>> from scarless.datasets import load_simulated
         >>> from scarless.labelling import SCAR, simulate_labels
         >>> data = load_simulated(5000, 3)
         >>> s = simulate_labels(data.y, SCAR(0.5).propensity(data.X), random_state=0)
-        >>> model = SAREMClassifier().fit(data.frame, s)
+        >>> model = SCARClassifier().fit(data.frame, s)
         >>> print(model.summary())  # doctest: +SKIP
         >>> model.summary().to_frame().round(2)
                               coef  std_err      z  p_value   low  high
@@ -270,8 +271,8 @@ def known_inference(model: Any) -> PairInference:
     if inference is None:
         raise ValueError(
             f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
-            "models at its maximum (estimator=None, propensity_estimator=None, solver='newton', refit=False). For "
-            "other fits use scarless.diagnostics.bootstrap_intervals."
+            f"models at its maximum ({getattr(model, '_known_where', InferenceMixin._known_where)}). For other fits "
+            "use scarless.diagnostics.bootstrap_intervals."
         )
     inference.needed_information()
     return inference

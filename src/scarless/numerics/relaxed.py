@@ -30,8 +30,8 @@ class RelaxedPair:
     """Minus the observed log-likelihood of the relaxed pair.
 
     Parameters: ``g``, ``a``, then the propensity's coefficients (per `unit`), then its intercept. With `hold_level` the
-    derivatives along ``a`` are 0, so that a solver leaves it where it is. Rows: ``u`` (minus the centre), ``v``, ``s``,
-    ``w``.
+    derivatives along ``a`` are 0, so that a solver leaves it where it is. Rows: ``u`` (minus the centre), ``s``, ``w``,
+    and ``v`` where something is known.
     """
 
     convex: ClassVar[bool] = False
@@ -123,7 +123,7 @@ class RelaxedPair:
         stretched = float(np.exp(min(float(beta[0]), _STEEPEST))) * rows["u"]
         Z = self._standardised(X)
         u = float(self.centre + beta[1]) + stretched
-        return stretched[:, None], Z, u, rows["v"] + linear.logits(Z, beta[2:])
+        return stretched[:, None], Z, u, rows.get("v", 0.0) + linear.logits(Z, beta[2:])
 
     def _standardised(self, X: Any) -> Any:
         Z = self.e.take(X)

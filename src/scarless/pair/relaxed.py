@@ -202,7 +202,7 @@ class _Fits:
     def of(cls, engine: Engine, e: Design, audits: float, hold: Vector | None) -> "_Fits":
         totals, centre = row_totals(engine), engine.total(centre_sums).centre
         objective = RelaxedPair(e, centre, *_scales(engine, e, totals.weight))
-        rows = engine.derive(_centred, centre, e, hold, keep=True)
+        rows = engine.derive(_centred, centre, e, hold, keep=hold is not None)
         return cls(rows, objective, totals.weight, totals.labelled, audits, hold)
 
     def at_top(self) -> _Point:
@@ -304,8 +304,8 @@ def _levels_of(points: list[_Point]) -> Levels:
 
 def _centred(X: Any, rows: Rows, centre: float, e: Design, hold: Vector | None) -> dict[str, Any]:
     """Return held-out logits around their centre, and what is known of the propensity's."""
-    v = rows["v"] if "v" in rows else np.zeros(rows.size)
-    return {"u": rows["u"] - centre, "v": v if hold is None else v + logits(e.take(X), hold)}
+    u, known = rows["u"] - centre, rows.get("v", 0.0)
+    return {"u": u} if hold is None else {"u": u, "v": known + logits(e.take(X), hold)}
 
 
 def _scales(engine: Engine, e: Design, weight: float) -> tuple[Vector, Vector]:

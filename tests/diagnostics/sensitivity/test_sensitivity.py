@@ -525,7 +525,9 @@ def test_a_model_is_drawn_as_its_sensitivity_is():
     assert drawn.tipping_point == same.tipping_point
     known = PropensityWeightedClassifier().fit(X, S, propensity=E)
     assert SensitivityDisplay.from_estimator(known, X, "class_prior", propensity=E).curve.low.size == 61
-    with pytest.raises(TypeError, match=r"must be a Sensitivity; got SAREMClassifier.*from_estimator\(model, X, quant"):
+    with pytest.raises(
+        TypeError, match=r"must be a Sensitivity; got SAREMClassifier.*from_estimator\(estimator, X, qua"
+    ):
         SensitivityDisplay.from_sensitivity(MODEL, "class_prior")
     plt.close("all")
 

@@ -47,13 +47,15 @@ class IdentifiabilityReport:
         is also what has another value with both models exchanged, and a fit in a local optimum where another start was
         seen to lead higher (`higher_basin_`). At best weakly identified is a fit in which all
         positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
-        that a search chose among others with class priors outside the interval.
+        that was chosen among others, tied with it, with class priors outside the interval.
     class_prior : float
         The fit's class prior.
+    level : float
+        Nominal level of both intervals.
     class_prior_interval : Interval
-        Its 95% interval as the fit has it, penalty included.
+        Its interval as the fit has it, penalty included: ``estimator.class_prior_interval(level=level)``.
     data_interval : Interval
-        Its 95% interval by the data alone, to second order around the fit.
+        Its interval by the data alone, to second order around the fit.
     exchanged : float or None
         The class prior with both models exchanged, where they see the same attributes.
     higher : float or None
@@ -92,6 +94,7 @@ class IdentifiabilityReport:
     penalty_share: Vector
     notes: list[str]
     higher: float | None = None
+    level: float = _LEVEL
 
     def to_frame(self) -> Any:
         """Return estimates and penalty shares as a pandas DataFrame, indexed by model and attribute."""
@@ -153,7 +156,7 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
 
     Parameters
     ----------
-    estimator : fitted SAREMClassifier or SAREMClassifierCV
+    estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
         With two logistic models.
 
     Returns
@@ -168,12 +171,12 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     Examples
     --------
     >>> import numpy as np
-    >>> from scarless import SAREMClassifier
+    >>> from scarless import SCARClassifier
     >>> from scarless.diagnostics.uncertainty.identifiability import identifiability_report
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2))
     >>> s = rng.random(2000) < 0.3 / (1 + np.exp(-X[:, 0]))
-    >>> report = identifiability_report(SAREMClassifier().fit(X, s))
+    >>> report = identifiability_report(SCARClassifier().fit(X, s))
     >>> print(report)
     Identifiability
     ===============
@@ -183,9 +186,9 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
       worse, with x0 of the classifier adjusted (one standard error along this direction moves the class
       prior by 0.086).
     - Condition number of the information: 49.6; with the penalty 45.8.
-    - No propensity attributes are named, so every positive is as likely to be labelled as any other:
-      this is SCAR, by maximum likelihood. If the labelling depends on attributes, name them:
-      propensity_attributes=[...].
+    - Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum
+      likelihood. If the labelling depends on attributes, name them:
+      SAREMClassifier(propensity_attributes=[...]).
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
     inference = known_inference(estimator)

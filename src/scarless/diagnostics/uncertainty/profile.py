@@ -152,7 +152,7 @@ def profile_class_prior(
 
     Parameters
     ----------
-    estimator : fitted SAREMClassifier or SAREMClassifierCV
+    estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
         With two logistic models, not relaxed: a relaxed fit has ``relaxation_.levels`` in place of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
