@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
+from scarless.label_frequency.tice import TIcE
 from scarless.label_frequency.tice import bounds as tice
 from scarless.label_frequency.tice import codes as range_codes
-from scarless.label_frequency.tice.bounds import bound_variance, chance_of_error, label_frequency_bounds, lower_bound
+from scarless.label_frequency.tice.bounds import Found, bound_variance, chance_of_error, lower_bound
 from scarless.label_frequency.tice.codes import cut_into_ranges
-from scarless.label_frequency.tice.tree import SubsetTree
+from scarless.label_frequency.tice.tree import Subset, SubsetTree
 
 OPTIONS = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, "delta": None}
 
@@ -41,10 +42,10 @@ class Bounds(NamedTuple):
     subsets: list
 
 
-def bounds_of(codes, s, folds, **options):
+def bounds_of(codes, s, folds, w=None, **options):
     """Bounds of a table of codes; each column needs a 0 and a row in its last range to keep its codes."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes, initial=1)) + 1)
-    found = label_frequency_bounds(table, np.asarray(s, float), np.asarray(folds), **(OPTIONS | options))
+    found = TIcE(**(OPTIONS | options))._bounds(table, np.asarray(s, float), np.asarray(folds), w)
     bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
     return Bounds(bounds, n_splits, [(best.path, best.n_rows, best.n_labelled) for _, best, _ in found[-1]])
 
@@ -52,7 +53,7 @@ def bounds_of(codes, s, folds, **options):
 def grow(codes, s, own, variance=1.0):
     """The tree of some rows, for its searches."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes)) + 1)
-    return SubsetTree(table, table.codes, np.asarray(s) == 1, own, None, variance, max_bepp=5)
+    return SubsetTree(table, np.asarray(s) == 1, own, None, variance, max_bepp=5)
 
 
 def random_problem(seed, n, d, n_ranges, n_folds=5, c=0.5):
@@ -165,6 +166,16 @@ def test_what_is_done_for_speed_changes_nothing(monkeypatch, module, name, value
     expected = bounds_of(*problem, max_splits=40)
     monkeypatch.setattr(module, name, value)
     found = bounds_of(*problem, max_splits=40)
+    assert found.bounds.tolist() == expected.bounds.tolist()
+    assert found.n_splits.tolist() == expected.n_splits.tolist()
+    assert found.subsets == expected.subsets
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_1_count_each_row_once(seed):
+    """Sums of ones are whole numbers, to the last bit."""
+    problem = random_problem(seed, 1500, 8, 4)
+    found, expected = bounds_of(*problem, w=np.ones(1500)), bounds_of(*problem)
     assert found.bounds.tolist() == expected.bounds.tolist()
     assert found.n_splits.tolist() == expected.n_splits.tolist()
     assert found.subsets == expected.subsets
@@ -398,7 +409,9 @@ def test_as_many_ranges_as_a_byte_has():
 
 def test_limits_of_ranges():
     table = cut_into_ranges(np.array([[0.0, 10.0], [4.0, 30.0], [1.0, 10.0]]), 4)
-    assert table.limits(1, 1) == (15.0, 20.0)
+    subset = Subset(((1, 1), (0, 3)), np.arange(0), [0, 0, 0], own_labelled=0, own_rows=0, n_labelled=2, n_rows=7)
+    described = TIcE()._describe(table, Found(0.125, subset, 1))
+    assert described == ({1: (15.0, 20.0), 0: (3.0, 4.0)}, 7, 2, 0.125)
 
 
 def test_rows_of_a_table_of_ranges():

@@ -18,7 +18,6 @@ from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, Kernel
 from scarless.label_frequency._base import random_half
 from scarless.label_frequency.dedpul import copies
 from scarless.label_frequency.held_out_scores import PROBABILITY, out_of_fold_scores
-from scarless.label_frequency.tice.bounds import label_frequency_bounds
 from scarless.label_frequency.tice.codes import cut_into_ranges
 
 RNG = np.random.default_rng(5)
@@ -98,7 +97,7 @@ def test_tice_counts_copies_that_lie_in_one_fold(seed):
     rows = np.repeat(np.arange(150), w)
     options = {"n_iterations": 2, "max_splits": 50, "min_rows": 3, "max_bepp": 5.0, "delta": None}
     weighted, copied = (
-        label_frequency_bounds(cut_into_ranges(c.astype(float), 3), labels.astype(float), f, weight, **options)
+        TIcE(**options)._bounds(cut_into_ranges(c.astype(float), 3), labels.astype(float), f, weight)
         for c, labels, f, weight in ((codes, s, folds, w.astype(float)), (codes[rows], s[rows], folds[rows], None))
     )
     for found, expected in zip(chain(*weighted), chain(*copied), strict=True):
@@ -114,7 +113,7 @@ def test_a_column_that_cuts_nothing_is_not_cut_for_rounding():
     w = np.full(60, 0.1)
     w[0] = 1e-12  # all others lie in one range of the second column
     options = {"n_iterations": 1, "max_splits": 500, "min_rows": 1, "max_bepp": 5.0, "delta": 0.5}
-    found = label_frequency_bounds(cut_into_ranges(codes, 2), codes[:, 0], np.arange(60) % 3, w, **options)
+    found = TIcE(**options)._bounds(cut_into_ranges(codes, 2), codes[:, 0], np.arange(60) % 3, w)
     assert max(best.n_splits for best in found[0]) <= 1
 
 

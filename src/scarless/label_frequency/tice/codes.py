@@ -4,9 +4,9 @@ Per attribute one range, the *default*, has no column: a row without an entry fo
 table that is a full range, for a CSR table the one that holds 0, so that a text table is never made dense.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -36,21 +36,18 @@ class RangeTable:
         return replace(self, present=self.present[rows])
 
     @cached_property
-    def _columns(self) -> sparse.csc_matrix:
-        return self.present.tocsc()
+    def codes(self) -> Callable[[int], Codes]:
+        """A function of an attribute: the range of every row, found once."""
+        columns = self.present.tocsc()
 
-    def codes(self, attribute: int) -> Codes:
-        """Return the range of every row."""
-        codes = np.full(self.present.shape[0], self.default[attribute])
-        start, end = np.searchsorted(self.attribute, [attribute, attribute + 1])
-        edges = self._columns.indptr[start : end + 1]
-        codes[self._columns.indices[edges[0] : edges[-1]]] = np.repeat(self.code[start:end], np.diff(edges))
-        return codes
+        def codes_of(attribute: int) -> Codes:
+            codes = np.full(self.present.shape[0], self.default[attribute])
+            start, end = np.searchsorted(self.attribute, [attribute, attribute + 1])
+            edges = columns.indptr[start : end + 1]
+            codes[columns.indices[edges[0] : edges[-1]]] = np.repeat(self.code[start:end], np.diff(edges))
+            return codes
 
-    def limits(self, attribute: int, code: int) -> tuple[float, float]:
-        """Return lower and upper limit of a range."""
-        low, step = float(self.low[attribute]), float(self.step[attribute])
-        return low + code * step, low + (code + 1) * step
+        return cache(codes_of)
 
 
 def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:
@@ -67,8 +64,7 @@ def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:
     array([0, 1, 3, 0, 3], dtype=uint8)
     """
     is_sparse = sparse.issparse(X)
-    extremes = X.min(axis=0), X.max(axis=0)
-    low, high = (np.ravel(x.toarray() if is_sparse else x).astype(np.float64) for x in extremes)
+    low, high = (np.ravel(x.toarray() if is_sparse else x).astype(float) for x in (X.min(axis=0), X.max(axis=0)))
     span = np.where(high > low, high - low, np.inf)  # a constant attribute is never cut
     cuts = [k * span / n_ranges for k in range(1, n_ranges)]
     row, attribute, code, default = (_cut_sparse if is_sparse else _cut_dense)(X, low, cuts)
@@ -76,7 +72,7 @@ def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:
     has_rows = np.zeros(low.size * n_ranges, dtype=np.bool_)
     has_rows[key] = True
     column = np.cumsum(has_rows) - 1
-    ones, shape = np.ones(key.size, dtype=np.int32), (X.shape[0], np.count_nonzero(has_rows))
+    ones, shape = np.ones(key.size, dtype=np.int8), (X.shape[0], np.count_nonzero(has_rows))
     present = sparse.csr_matrix((ones, (row, column[key])), shape=shape)
     return RangeTable(present, *np.divmod(np.flatnonzero(has_rows), n_ranges), default, low, span / n_ranges)
 
@@ -92,9 +88,7 @@ def _codes(values: Any, low: Any, cuts: Iterable[Any]) -> Codes:
 
 def _cut_dense(X: Any, low: Vector, cuts: list[Vector]) -> tuple[Integers, Integers, Codes, Codes]:
     """Return row, attribute and code of every value outside the default, the fullest range in the first rows."""
-    codes = np.empty(X.shape, dtype=np.uint8)
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        codes[start : start + _BLOCK_ROWS] = _codes(X[start : start + _BLOCK_ROWS], low, cuts)
+    codes = np.concatenate([_codes(X[i : i + _BLOCK_ROWS], low, cuts) for i in range(0, X.shape[0], _BLOCK_ROWS)])
     default = np.array([np.bincount(column).argmax() for column in codes[:_BLOCK_ROWS].T], dtype=np.uint8)
     row, attribute = np.divmod(np.flatnonzero(codes != default), X.shape[1])
     return row, attribute, codes[row, attribute], default

@@ -6,9 +6,10 @@ import numpy as np
 
 from scarless.checks.options import check_positive, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
-from scarless.label_frequency.tice.bounds import Found, label_frequency_bounds
+from scarless.label_frequency.tice.bounds import Found, bound_variance, chance_of_error, search
 from scarless.label_frequency.tice.codes import MOST_RANGES, RangeTable, cut_into_ranges
-from scarless.numerics.arrays import Vector
+from scarless.label_frequency.tice.tree import SubsetTree
+from scarless.numerics.arrays import Integers, Vector
 
 
 class BoundingSubset(NamedTuple):
@@ -52,8 +53,7 @@ class TIcE(LabelFrequencyEstimator):
     delta : float, optional
         The chance that one bound is too high. None: :math:`\max(0.025, 1/(1 + 0.004\,n))`, `n` rows outside the fold.
     n_resamples : int, default=0
-        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
-        no interval.
+        Random half-samples for the intervals, 100 or more for intervals of 95%; 0: no interval.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seeds the folds and the half-samples.
     pos_label : object, optional
@@ -92,8 +92,7 @@ class TIcE(LabelFrequencyEstimator):
     >>> estimator = TIcE(random_state=0).fit(X, s)
     >>> print(f"{s.sum() / y.sum():.2f} true, {estimator.label_frequency_:.2f} estimated")
     0.40 true, 0.35 estimated
-    >>> low, high = estimator.subsets_[0].ranges[0]  # of column 0: all rows there are positive
-    >>> print(f"{low:.2f} to {high:.2f}")
+    >>> print("%.2f to %.2f" % estimator.subsets_[0].ranges[0])  # of column 0: all rows there are positive
     0.75 to 1.00
     """
 
@@ -127,9 +126,8 @@ class TIcE(LabelFrequencyEstimator):
             raise ValueError(
                 f"n_ranges must be at most {MOST_RANGES}; got {self.n_ranges}. Fewer, fuller ranges do better."
             )
-        check_whole(self.n_folds, "n_folds", at_least=2)
-        for name in ("n_iterations", "max_splits", "min_rows"):
-            check_whole(getattr(self, name), name, at_least=1)
+        for name, least in (("n_folds", 2), ("n_iterations", 1), ("max_splits", 1), ("min_rows", 1)):
+            check_whole(getattr(self, name), name, at_least=least)
         check_positive(self.max_bepp, "max_bepp")
         if self.delta is not None:
             check_share(self.delta, "delta")
@@ -145,18 +143,28 @@ class TIcE(LabelFrequencyEstimator):
         return cut_into_ranges(X, self.n_ranges), s, w
 
     def _estimate(self, sample: RangeTable, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
-        names = ("n_iterations", "max_splits", "min_rows", "max_bepp", "delta")
-        options = {name: getattr(self, name) for name in names}
-        weight = None if (w == 1.0).all() else w
-        found = label_frequency_bounds(sample, s, rng.permutation(s.size) % self.n_folds, weight, **options)
+        found = self._bounds(sample, s, rng.permutation(s.size) % self.n_folds, None if (w == 1.0).all() else w)
         bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
-        subsets = [self._describe(sample, fold) for fold in found[-1]]
-        share = float(w @ s / w.sum())
+        subsets, share = [self._describe(sample, fold) for fold in found[-1]], float(w @ s / w.sum())
         c = max(float(bounds[-1].mean()), share)
         prior = share / c if c > 0 else 1.0  # a half-sample may be without labelled rows
         return Estimate(prior, {"fold_estimates": bounds, "n_splits": n_splits, "subsets": subsets})
 
+    def _bounds(self, table: RangeTable, s: Vector, folds: Integers, w: Vector | None = None) -> list[list[Found]]:
+        """Return the best bounds of all folds' trees, for every iteration; each row has the number of its fold."""
+        in_folds = np.bincount(folds, w)
+        deltas = [self.delta or chance_of_error(n) for n in (in_folds.sum() - in_folds).tolist()]
+        largest = enumerate(bound_variance(0.5, d) for d in deltas)
+        trees = [SubsetTree(table, s == 1, folds == fold, w, v, self.max_bepp) for fold, v in largest]
+        c, found = 0.5, []
+        for _ in range(self.n_iterations):
+            pairs = [(tree, bound_variance(c, d)) for tree, d in zip(trees, deltas, strict=True)]
+            found.append([search(tree, v, self.max_splits, self.min_rows) for tree, v in pairs])
+            c = float(np.mean([best.bound for best in found[-1]]))
+        return found
+
     def _describe(self, table: RangeTable, found: Found) -> BoundingSubset:
         names = getattr(self, "feature_names_in_", range(table.low.size))
-        ranges = {names[j]: table.limits(j, code) for j, code in found.subset.path}
+        low, step = table.low.tolist(), table.step.tolist()
+        ranges = {names[j]: (low[j] + k * step[j], low[j] + (k + 1) * step[j]) for j, k in found.subset.path}
         return BoundingSubset(ranges, found.subset.n_rows, found.subset.n_labelled, found.bound)
