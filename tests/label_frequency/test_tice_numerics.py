@@ -53,7 +53,7 @@ def bounds_of(codes, s, folds, w=None, **options):
 def grow(codes, s, own, variance=1.0):
     """The tree of some rows, for its searches."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes)) + 1)
-    return SubsetTree(table, np.asarray(s) == 1, own, None, variance, max_bepp=5)
+    return SubsetTree(table, np.asarray(s) == 1, own, None, variance, 5.0)
 
 
 def random_problem(seed, n, d, n_ranges, n_folds=5, c=0.5):

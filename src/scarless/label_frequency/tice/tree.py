@@ -54,12 +54,11 @@ class SubsetTree:
     def _best_attributes(self, subsets: Sequence[Subset]) -> list[int]:
         """Return the attribute that cuts each subset best, -1 where none cuts it."""
         whole = np.array([(x.own_labelled, x.own_rows) for x in subsets]).T[:, :, None]
-        inside, first = self._count(subsets), self._first
+        inside, first, k = self._count(subsets), self._first, self._max_bepp
         inside[1] += inside[0]
         rest = whole - np.add.reduceat(inside, first, axis=2)  # in the ranges without a column
         most_labelled, most_rows = np.maximum(np.maximum.reduceat(inside, first, axis=2), rest)
-        score = np.maximum.reduceat(inside[0] / (inside[1] + self._max_bepp), first, axis=1)
-        score = np.maximum(score, rest[0] / (rest[1] + self._max_bepp))
+        score = np.maximum(np.maximum.reduceat(inside[0] / (inside[1] + k), first, axis=1), rest[0] / (rest[1] + k))
         cuts = (most_rows < (1.0 - 1e-9) * whole[1]) & (most_labelled * self._label_worth > self._variance)
         best = self._table.attribute[first[np.argmax(np.where(cuts, score, -1.0), axis=1)]]
         return list(np.where(cuts.any(axis=1), best, -1).tolist())
@@ -68,19 +67,20 @@ class SubsetTree:
         """Return labelled and unlabelled own rows in the range of every column: 2 x subsets x columns."""
         rows = np.concatenate([x.rows[: x.ends[1]] for x in subsets])
         sizes = [size for x in subsets for size in (x.ends[0], x.ends[1] - x.ends[0])]
-        inside, shape = self._table.present[rows], (len(sizes), self._table.code.size)
-        entries = np.diff(inside.indptr[np.cumsum([0, *sizes])])
-        places = inside.indices + np.repeat(shape[1] * np.arange(shape[0]), entries)
-        weights = None if self._w is None else np.repeat(self._w[rows], np.diff(inside.indptr))
+        present, shape = self._table.present, (len(sizes), self._table.code.size)
+        end = present.indptr[rows + 1]
+        lengths = end - present.indptr[rows]
+        entries = np.arange(lengths.sum()) + np.repeat(end - np.cumsum(lengths), lengths)  # faster than present[rows]
+        places = present.indices[entries] + np.repeat(np.repeat(shape[1] * np.arange(shape[0]), sizes), lengths)
+        weights = None if self._w is None else np.repeat(self._w[rows], lengths)
         return np.bincount(places, weights, shape[0] * shape[1]).reshape(-1, 2, shape[1]).transpose(1, 0, 2)
 
-    def _parts(self, subset: Subset, attribute: int) -> Iterator[Subset]:
-        """Yield the subset's parts that have rows, by code."""
-        codes, ends = self._table.codes(attribute).take(subset.rows), np.array(subset.ends)
+    def _parts(self, subset: Subset, j: int) -> Iterator[Subset]:
+        """Yield the parts by attribute `j` that have rows, by code."""
+        codes, ends = self._table.codes(j).take(subset.rows), np.array(subset.ends)
         for code in np.bincount(codes).nonzero()[0].tolist():
-            inside = (codes == code).nonzero()[0]
-            rows, path = subset.rows.take(inside), (*subset.path, (attribute, code))
-            yield self._subset(path, rows, inside.searchsorted(ends).tolist())
+            here = (codes == code).nonzero()[0]
+            yield self._subset((*subset.path, (j, code)), subset.rows.take(here), here.searchsorted(ends).tolist())
 
     def _subset(self, path: tuple[tuple[int, int], ...], rows: Integers, ends: list[int]) -> Subset:
         """Return a subset with its rows counted."""
