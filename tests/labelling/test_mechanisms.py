@@ -377,3 +377,10 @@ def test_flags_and_directions_are_checked_at_once(value):
         ProbabilisticGap(absolute=value)
     with pytest.raises(ValueError, match="direction must be 'decreasing' or 'increasing'; it is "):
         ProbabilisticGap(direction=value)
+
+
+def test_coefficients_beyond_all_numbers_are_refused_where_they_cancel():
+    X = np.array([[1e10, -1e10], [0.0, 0.0]])
+    with pytest.raises(ValueError, match="leave the range of numbers both ways"):
+        LogisticSAR([0, 1], [1e300, 1e300]).propensity(X)
+    np.testing.assert_array_equal(LogisticSAR([0], [1e300], low=0.2, high=0.8).propensity(X[:1]), [0.8])

@@ -38,8 +38,8 @@ def test_everything_with_two_ends_returns_it():
     for found in (
         model.class_prior_interval(),
         model.label_frequency_interval(),
-        estimate.class_prior_interval_,
-        estimate.label_frequency_interval_,
+        estimate.class_prior_interval(),
+        estimate.label_frequency_interval(),
         propensity_weighted_recall(s, f, propensity=0.5).interval,
         risk_interval(s, f, propensity=0.5, method="normal").interval,
         Sensitivity(0.5 * f, 0.5).at(1.5).class_prior,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from scarless.engines import InMemoryEngine
+from scarless.engines import InMemoryEngine, attach
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 from scarless.numerics.sigmoid import sigmoid_pair
@@ -376,7 +376,7 @@ def test_wide_sparse_rows_are_never_made_dense(name):
     beta = np.full(objective.n_parameters, 0.01)
     engine = InMemoryEngine(X, rows, block_rows=20_000, n_threads=1)
     value, gradient, diagonal = engine.total(objective.sums, beta, Curvature.DIAGONAL)
-    of_rows = engine.with_rows(curvature=engine.collect(objective.row_curvature, beta, Curvature.EXPECTED))
+    of_rows = attach(engine, curvature=engine.collect(objective.row_curvature, beta, Curvature.EXPECTED))
     (product,) = of_rows.total(objective.product, np.eye(1, beta.size, 0)[0])
     # The same problem without the columns that are empty.
     used = np.unique(X.indices)

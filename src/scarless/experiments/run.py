@@ -70,7 +70,7 @@ def run_experiment(
     spec: Spec,
     folder: str | Path,
     *,
-    methods: Mapping[str, Method] = METHODS,
+    methods: dict[str, Any] | None = None,
     jobs: int = 1,
     data_home: str | Path | None = None,
     download: bool = True,
@@ -98,6 +98,7 @@ def run_experiment(
     -------
     Store
     """
+    methods = dict(METHODS) if methods is None else methods
     unknown = [name for name in spec.methods if name not in methods]
     if unknown:
         raise ValueError(f"There is no method {unknown[0]!r}; there are {', '.join(methods)}.")

@@ -224,7 +224,14 @@ class LogisticSAR(LabellingMechanism):
         chosen = read_attributes(X, self.attributes)
         check_count(len(self.coefficients), "coefficients", chosen.labels)
         values = attribute_matrix(chosen)
-        return logistic(self.intercept + values @ np.asarray(self.coefficients), self.low, self.high)
+        with np.errstate(over="ignore"):
+            parts = values * np.asarray(self.coefficients)
+        if ((parts == np.inf).any(axis=1) & (parts == -np.inf).any(axis=1)).any():
+            raise ValueError(
+                f"coefficients={shown(self.coefficients)} are so large that their products with the attributes leave "
+                "the range of numbers both ways. Give smaller ones, or scale the columns."
+            )
+        return logistic(self.intercept + parts.sum(axis=1), self.low, self.high)
 
 
 @dataclass(frozen=True)

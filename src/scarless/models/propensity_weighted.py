@@ -152,8 +152,8 @@ def _constant(X: Any, rows: Rows, e: float) -> dict[str, Any]:
 
 
 def _block_positives(X: Any, rows: Rows) -> tuple[Any, Any]:
-    positives = rows["w"] * rows["f"]
-    return positives.sum(), positives @ rows["e"]
+    w, f = rows["w"], rows["f"]
+    return w @ f, w @ (f * rows["e"])  # the same sum where all propensities are 1
 
 
 class PropensityWeightedClassifier(KnownPropensityClassifier):

@@ -93,7 +93,7 @@ def build_report(
         rank_figures=tuple(rank_figures(results, story.figures)),
         score_notes=tuple((SCORES[name].label, SCORES[name].explanation) for name in results.scores()),
         score_tables=tuple((dataset_label(dataset), score_table(results, dataset)) for dataset in results.datasets),
-        chapters=story.chapters(results),
+        chapters=() if story.chapters is None else story.chapters(results),
     )
 
 

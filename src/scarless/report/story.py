@@ -1,9 +1,10 @@
 """What is to be said of an experiment beyond its numbers: whose it is, what it asks, and what its readers must know."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from scarless.report.names import MAIN_SCORES, METHOD_NAMES, MethodName
+from scarless.report.names import MAIN_SCORES, METHOD_NAMES
 from scarless.report.results import Results
 from scarless.report.tables import Table
 
@@ -55,11 +56,6 @@ class Chapter:
     tables: tuple[Table, ...] = ()
 
 
-def no_chapters(results: Results) -> tuple[Chapter, ...]:
-    """Return none."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Story:
     """What a page adds to the numbers of an experiment; by default nothing, which suits any experiment.
@@ -70,10 +66,10 @@ class Story:
     """
 
     whose: str = "An experiment"
-    method_names: Mapping[str, MethodName] = field(default_factory=lambda: METHOD_NAMES)
-    contests: Mapping[str, tuple[str, ...]] | None = None
+    method_names: dict[str, Any] = field(default_factory=lambda: dict(METHOD_NAMES))  # to `MethodName`
+    contests: dict[str, Any] | None = None  # to names of methods
     ranked: str = "Ranked are the methods that see labels only."
     figures: tuple[str, ...] = MAIN_SCORES
     figures_title: str = "Figures"
     questions: Questions | None = None
-    chapters: Callable[[Results], tuple[Chapter, ...]] = no_chapters
+    chapters: Any = None  # a function of the results that returns the page's chapters
