@@ -231,7 +231,8 @@ class LogisticSAR(LabellingMechanism):
                 f"coefficients={shown(self.coefficients)} are so large that their products with the attributes leave "
                 "the range of numbers both ways. Give smaller ones, or scale the columns."
             )
-        return logistic(self.intercept + parts.sum(axis=1), self.low, self.high)
+        with np.errstate(over="ignore"):
+            return logistic(self.intercept + parts.sum(axis=1), self.low, self.high)
 
 
 @dataclass(frozen=True)
