@@ -177,7 +177,7 @@ def spellings(columns, kind):
 
 
 @PLACE
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=3)
 @given(data=st.data())
 def test_all_spellings_mean_the_same_columns(place, use, data):
     kind = data.draw(st.sampled_from(list(FRAMES)))
