@@ -76,7 +76,10 @@ def test_dictionaries_as_scikit_learn_encodes_them():
 
 
 def test_numbers_cut_into_ranges_or_splines():
-    for step, made in [(SplineTransformer(n_knots=3), 5), (KBinsDiscretizer(3, encode="onehot-dense"), 3)]:
+    for step, made in [
+        (SplineTransformer(n_knots=3), 5),
+        (KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"), 3),
+    ]:
         X = make_column_transformer((step, ["age"]), remainder="passthrough").set_output(transform="pandas")
         assert len(select("age", X.fit_transform(RAW[["age", "visits"]]))) == made
 

@@ -15,7 +15,7 @@ from scarless.engines.blas import BLAS
 from scarless.engines.joins import Largest
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, squared_sums
-from scarless.numerics.namespace import in_numpy
+from scarless.numerics.namespace import namespace_of
 from scarless.numerics.roots import find_root
 from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
@@ -248,7 +248,9 @@ def _block_positives(X: Any, rows: Any, shift: float) -> tuple[Any]:
 
 
 def _block_farthest(X: Any, rows: Any) -> tuple[Largest]:
-    return (Largest(np.abs(in_numpy(rows["z"])).max(initial=0.0)),)
+    z = rows["z"]
+    xp = namespace_of(z)
+    return (Largest(np.asarray(float(xp.max(xp.abs(z))) if z.shape[0] else 0.0)),)
 
 
 def _shifted_probability(X: Any, rows: Any, shift: float) -> dict[str, Any]:

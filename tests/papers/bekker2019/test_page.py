@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import scipy
 
 from scarless.papers.bekker2019 import STORY, specification
 from scarless.report import build_report, render_figure, render_page
@@ -73,6 +74,9 @@ def again():
     return build_report(*committed(), story=STORY)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 15), reason="old SciPy rounds a p-value anew"
+)
 def test_the_committed_page_is_what_the_committed_records_give(again):
     assert render_page(again) == (RESULTS / "report.html").read_text(encoding="utf-8")
 
