@@ -16,26 +16,6 @@ _LARGEST_LABEL = 2.0**63
 _LOOKED_AT = 20  # distinct values that say of what kind labels are; of more, scikit-learn wonders whether they are any
 
 
-def warn_of_leak(X: Any, s: Vector, names: Any) -> None:
-    """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
-    if not isinstance(X, np.ndarray) or s.size < 20 or X.dtype.kind not in "fiub":
-        return
-    head = slice(0, 1000)
-    for column in np.flatnonzero((np.sign(X[head]) == np.sign(2 * s[head] - 1)[:, None]).all(axis=0)):
-        _warn_if_equal(X[:, column], 2 * s - 1, int(column), names)
-    for column in np.flatnonzero((X[head] == s[head, None]).all(axis=0)):
-        _warn_if_equal(X[:, column], s, int(column), names)
-
-
-def _warn_if_equal(values: Any, labels: Vector, column: int, names: Any) -> None:
-    if np.array_equal(values, labels):
-        name = f"{column}" if names is None else f"{names[column]!r}"
-        warn_user(
-            f"Column {name} of X is the label column itself, so every model will only repeat it. Leave it out of X.",
-            UserWarning,
-        )
-
-
 @dataclass(frozen=True)
 class LabelCoding:
     """The two values of a label column, sorted, and which of them marks a labelled positive."""

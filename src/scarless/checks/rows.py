@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.labels import LabelCoding, check_labels, check_observed, is_missing, need_labels, refuse_missing
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.tables import LARGEST, check_table, refuse_value
+from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, has_own_engine, open_rows
 from scarless.engines.joins import Distinct, First, Largest
@@ -51,8 +51,8 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
     coding = check_labels(facts.labels.values, pos_label=pos_label)
     rows = _labelled(engine, coding, facts)
-    refuse_one_class(rows.totals)
-    _warn_of_leak(rows.engine, names)
+    refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
+    warn_of_leak(rows.engine, names)
     return rows
 
 
@@ -109,9 +109,9 @@ def row_totals(engine: Engine) -> RowTotals:
     return RowTotals(*(float(each) for each in engine.total(_block_totals)))
 
 
-def refuse_one_class(totals: RowTotals) -> None:
-    """Raise where no labelled row, or no unlabelled one, has weight."""
-    for value, kind in ((totals.labelled, "labelled"), (totals.unlabelled, "unlabelled")):
+def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
+    """Raise where weights leave labelled rows only, or unlabelled ones; both by their sums of weights."""
+    for value, kind in ((labelled, "labelled"), (unlabelled, "unlabelled")):
         if not value > 0:
             raise ValueError(
                 f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
@@ -161,13 +161,11 @@ class _Facts(NamedTuple):
 
 
 def _block_facts(X: Any, rows: Rows, largest: float) -> _Facts:
-    values = X.data if sparse.issparse(X) else X
-    fine = values.size == 0 or max(values.max(), -values.min()) <= largest  # False for NaN
     y, w = rows.get("y", np.empty(0)), rows.get("w", np.empty(0))
     missing = is_missing(y)
     bad = ~((w >= 0) & (w < np.inf))
     return _Facts(
-        float(not fine),
+        float(has_bad_value(X, largest)),
         Distinct(np.unique(y[~missing] if missing.any() else y)[: Distinct.most]),
         float(np.count_nonzero(missing)),
         float(np.count_nonzero(bad)),
@@ -232,20 +230,13 @@ def _bad_weights(X: Any, rows: Rows) -> tuple[int, float] | None:
 
 
 def _bad_values(X: Any, rows: Rows, largest: float) -> tuple[int, tuple[int, float]] | None:
-    if sparse.issparse(X):
-        entries = np.flatnonzero(~(np.abs(X.data) <= largest))
-        if not entries.size:
-            return None
-        row = int(np.searchsorted(X.indptr, entries[0], side="right") - 1)
-        return row, (int(X.indices[entries[0]]), float(X.data[entries[0]]))
-    places = np.argwhere(~(np.abs(X) <= largest))
-    if not len(places):
+    if not has_bad_value(X, largest):
         return None
-    row, column = (int(each) for each in places[0])
-    return row, (column, float(X[row, column]))
+    row, column, value = find_bad_value(X, largest)
+    return row, (column, value)
 
 
-def _warn_of_leak(engine: Engine, names: Any) -> None:
+def warn_of_leak(engine: Engine, names: Any) -> None:
     """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
     if engine.n_rows < _FEWEST_TO_LEAK:
         return

@@ -138,24 +138,28 @@ def _is_text(column: Any, kind: str) -> bool:
 
 def _check_finite(X: Any, names: Any) -> None:
     """Raise with row and column of the first value that is missing, infinite or beyond use."""
-    data = X.data.reshape(-1, 1) if sparse.issparse(X) else X
     largest = LARGEST[np.dtype(X.dtype)]
-    for start in range(0, data.shape[0], _CHUNK_ROWS):
-        chunk = data[start : start + _CHUNK_ROWS]
-        if chunk.size == 0 or max(chunk.max(), -chunk.min()) <= largest:  # False for NaN
-            continue
-        row, column = np.argwhere(~(np.abs(chunk) <= largest))[0]
-        _raise_bad_value(X, int(start + row), int(column), names, largest)
+    whole = sparse.issparse(X)  # few entries to look at, and slices of it are copies
+    for start in range(0, X.shape[0], max(1, X.shape[0]) if whole else _CHUNK_ROWS):
+        chunk = X if whole else X[start : start + _CHUNK_ROWS]
+        if has_bad_value(chunk, largest):
+            row, column, value = find_bad_value(chunk, largest)
+            refuse_value(value, start + row, column, names, largest, X.dtype)
 
 
-def _raise_bad_value(X: Any, row: int, column: int, names: Any, largest: float) -> None:
-    if sparse.issparse(X):
-        entry = row
-        row, column = int(np.searchsorted(X.indptr, entry, side="right") - 1), int(X.indices[entry])
-        value = float(X.data[entry])
-    else:
-        value = float(X[row, column])
-    refuse_value(value, row, column, names, largest, X.dtype)
+def has_bad_value(X: Any, largest: float) -> bool:
+    """Whether a block holds a value that is missing, infinite or beyond use: quick, and says not where."""
+    values = X.data if sparse.issparse(X) else X
+    return not (values.size == 0 or max(values.max(), -values.min()) <= largest)  # True for NaN
+
+
+def find_bad_value(X: Any, largest: float) -> tuple[int, int, float]:
+    """Return row, column and value of the first bad one of a block that has some."""
+    if not sparse.issparse(X):
+        row, column = (int(place) for place in np.argwhere(~(np.abs(X) <= largest))[0])
+        return row, column, float(X[row, column])
+    entry = np.flatnonzero(~(np.abs(X.data) <= largest))[0]
+    return int(np.searchsorted(X.indptr, entry, side="right") - 1), int(X.indices[entry]), float(X.data[entry])
 
 
 def refuse_value(value: float, row: int, column: int, names: Any, largest: float, dtype: Any) -> NoReturn:

@@ -2,9 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from scarless.checks.labels import LabelCoding, check_labels, check_observed, need_labels, warn_of_leak
+import numpy as np
+
+from scarless.checks.labels import LabelCoding, check_labels, check_observed, need_labels
 from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import warn_of_leak
 from scarless.checks.tables import check_foreign_table, check_table
+from scarless.engines import attach, open_rows
 from scarless.numerics.arrays import Vector
 
 
@@ -30,18 +34,9 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
     coding = check_labels(labels, pos_label=pos_label)
     s = coding.encode(labels)
     warn_of_row_order(X, y=y)
-    warn_of_leak(table, s, getattr(estimator, "feature_names_in_", None))
+    if isinstance(table, np.ndarray) and table.dtype.kind in "fiub":
+        warn_of_leak(attach(open_rows(table), s=s), getattr(estimator, "feature_names_in_", None))
     return LabelledTable(table, s, coding)
-
-
-def refuse_lost_class(s: Vector, weight: Vector) -> None:
-    """Raise where weights leave labelled rows only, or unlabelled ones."""
-    for value, kind in ((1.0, "labelled"), (0.0, "unlabelled")):
-        if not weight[s == value].any():
-            raise ValueError(
-                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
-                "learn from."
-            )
 
 
 def forget_fit(estimator: Any) -> None:

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.order import canonical_order
 from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import refuse_lost_class
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table, forget_fit, refuse_lost_class
+from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.engines.blas import BLAS
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -148,7 +149,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
         w = check_counts(sample_weight, n_rows=s.size)
         warn_of_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(s, w)
+        refuse_lost_class(w @ s, w @ (1.0 - s))
         kept = np.flatnonzero(w)
         return (table, s, w) if kept.size == w.size else (take_rows(table, kept), s[kept], w[kept])
 

@@ -14,8 +14,8 @@ from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows
-from scarless.checks.training import check_labelled_table, forget_fit, refuse_lost_class
+from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows, refuse_lost_class
+from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
@@ -134,7 +134,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_of_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(s, weight)
+        refuse_lost_class(weight @ s, weight @ (1.0 - s))
         return Training(table, s, weight)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
 from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import refuse_lost_class
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table, refuse_lost_class
+from scarless.checks.training import check_labelled_table
 from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns
@@ -77,7 +78,7 @@ def check_roles(
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
     weight = check_counts(sample_weight, n_rows=labels.size)
     warn_of_row_order(X, sample_weight=sample_weight)
-    refuse_lost_class(labels, weight)
+    refuse_lost_class(weight @ labels, weight @ (1.0 - labels))
     names = getattr(reader, "feature_names_in_", None)
     n_columns = table.shape[1]
 

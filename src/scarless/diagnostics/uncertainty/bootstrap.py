@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.row_names import index_of
-from scarless.checks.rows import LabelledRows, check_rows_again, refuse_one_class, row_totals
+from scarless.checks.rows import LabelledRows, check_rows_again, refuse_lost_class, row_totals
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
@@ -269,7 +269,7 @@ class _InEngine(NamedTuple):
         """Return a clone fitted to one resample."""
         engine = self.rows.engine.derive(_drawn, seed, keep=True)
         totals = row_totals(engine)
-        refuse_one_class(totals)
+        refuse_lost_class(totals.labelled, totals.unlabelled)
         return fit_again(self.model, self.rows._replace(engine=engine, totals=totals), self.X)
 
 
