@@ -171,15 +171,25 @@ def test_shape_and_precision_are_those_of_the_table():
     assert (engine.n_rows, engine.n_columns, engine.dtype) == (5, 2, np.float32)
 
 
-@pytest.mark.parametrize(("n_columns", "block_rows"), [(0, 8192), (1, 8192), (64, 2048), (100_000, 256)])
+@pytest.mark.parametrize(("n_columns", "block_rows"), [(0, 16_384), (1, 16_384), (64, 6144), (100_000, 256)])
 def test_blocks_fit_a_cache_by_default(n_columns, block_rows):
     assert InMemoryEngine(np.empty((3, n_columns)), {}).block_rows == block_rows
 
 
+@given(n_rows=st.integers(1, 100_000), n_columns=st.integers(0, 40))
+def test_blocks_of_many_rows_are_of_one_size_and_a_multiple_of_four(n_rows, n_columns):
+    table = np.broadcast_to(0.0, (n_rows, n_columns))
+    size, most = (InMemoryEngine(X, {}).block_rows for X in (table, table[:1]))
+    n_blocks = -(-n_rows // size)
+    assert size <= most
+    assert n_blocks == 1 if n_rows <= most else n_blocks % 4 == 0
+    assert n_rows - (n_blocks - 1) * size > size - n_blocks or n_blocks == 1  # the last one lacks a few rows at most
+
+
 def test_sparse_blocks_go_by_stored_entries_not_by_columns():
     X = sparse.csr_array((np.ones(5000), (np.repeat(np.arange(50), 100), np.arange(5000))), shape=(50, 100_000))
-    assert InMemoryEngine(X, {}).block_rows == 4 * 131_072 // 100
-    assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 4 * 131_072
+    assert InMemoryEngine(X, {}).block_rows == 2 * 393_216 // 100
+    assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 2 * 393_216
 
 
 def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only():

@@ -104,6 +104,7 @@ def test_a_change_of_units_changes_no_value_and_turns_back(name):
     assert there.value == pytest.approx(float(here.value), rel=1e-12)
     np.testing.assert_allclose(change._old(change.forth(beta)), beta, rtol=1e-12)
     np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(change.curvature(here.curvature), there.curvature, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", list(OBJECTIVES))

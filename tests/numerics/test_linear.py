@@ -66,6 +66,9 @@ def test_cross_product_takes_weights_of_any_sign(kind, width):
     weight = RNG.normal(size=30)
     product = linear.cross_product(kind(left), weight, kind(right))
     np.testing.assert_allclose(product, A.T @ np.diag(weight) @ B, rtol=1e-12, atol=1e-13)
+    beside = linear.cross_products(kind(left), [(weight, kind(left)), (-weight, kind(right))])
+    of_left = linear.cross_product(kind(left), weight, kind(left))
+    np.testing.assert_allclose(beside, np.hstack([of_left, -product]), rtol=1e-12, atol=1e-13)
 
 
 @KINDS

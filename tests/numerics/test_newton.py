@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from scarless.engines import InMemoryEngine
 from scarless.engines.problem import WIDEST_MATRIX, PenalisedProblem
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import NewtonOptions, Status, minimise, solve_positive
+from scarless.numerics.newton import NewtonOptions, QuasiNewton, Status, minimise, solve_positive
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
 
 EXACT = NewtonOptions(scale=1.0, tol=1e-15)
@@ -113,6 +113,50 @@ def test_a_quadratic_takes_one_step():
     np.testing.assert_allclose(solution.parameters, np.linalg.solve(A, problem.b), rtol=1e-14)
     # For a quadratic the predicted gain is the gain.
     assert solution.history[0].gain == pytest.approx(solution.history[0].value - solution.value, rel=1e-13)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_quasi_newton_learns_a_parabola_step_by_step(seed, d):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(d, d))
+    A = root @ root.T + np.eye(d)
+    model, steps = QuasiNewton.of(np.eye(d)), np.linalg.eigh(A)[1].T
+    for step in steps:
+        model.learn(step, A @ step)
+        np.testing.assert_allclose(model.step(-A @ step), step, atol=1e-10)  # what it was told it knows
+    np.testing.assert_allclose(model.inverse, np.linalg.inv(A), atol=1e-10)  # along conjugate steps all of it
+    before = model.inverse
+    model.learn(np.ones(d), -np.ones(d))  # a Hessian that bends down cannot be one of a minimum
+    np.testing.assert_array_equal(model.inverse, before)
+
+
+def test_quasi_newton_needs_a_definite_guess():
+    assert QuasiNewton.of(np.diag([1.0, -1.0])) is None
+    assert QuasiNewton.of(np.full((2, 2), np.nan)) is None
+
+
+@given(seed=st.integers(0, 20), guess=st.sampled_from(["right", "half", "tenfold", "another"]))
+@settings(max_examples=30)
+def test_a_guess_of_the_hessian_saves_passes_or_does_no_harm(seed, guess):
+    problem = _random_problem("pair", seed, n=300)
+    plain = _solve(problem, tol=1e-12)
+    there, near = plain.parameters, plain.parameters + 0.03
+    exact = problem.evaluate(there, Curvature.OBSERVED).curvature
+    other = np.diag(np.random.default_rng(seed).uniform(0.01, 100.0, size=len(there)))
+    curvature = {"right": exact, "half": exact / 2.0, "tenfold": 10.0 * exact, "another": other}[guess]
+    seen: list[Curvature] = []
+    counted = Altered(problem, lambda sums: sums)
+    counted.evaluate = lambda beta, kind: seen.append(kind) or problem.evaluate(beta, kind)
+    options = NewtonOptions(scale=300.0, tol=1e-12, curvature=curvature)
+    solution = minimise(counted, near, options)
+    assert solution.status is Status.CONVERGED
+    assert solution.value == pytest.approx(plain.value, abs=1e-8)
+    assert solution.n_passes >= len(seen)  # lengths of steps may need passes of their own
+    values = [at.value for at in solution.history]
+    assert values == sorted(values, reverse=True)
+    if guess == "right":
+        assert [kind for kind in seen if kind is not Curvature.NONE] == [Curvature.OBSERVED]
+        np.testing.assert_allclose(solution.curvature, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_a_quadratic_without_a_matrix():

@@ -8,6 +8,7 @@ from scipy.special import expit
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import downhill_of_saddle
+from scarless.numerics.objectives import Curvature
 from scarless.pair import starts
 from scarless.pair.basins import climb_all
 from scarless.pair.fit import paper_start
@@ -138,12 +139,14 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     monkeypatch.setattr(starts, "_MANY_ROWS", 5000)
     monkeypatch.setattr(starts, "_PART_ROWS", 1500)
     monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.2)
+    monkeypatch.setattr(starts, "_LARGER_PARTS", (2000, 4000))  # of which the second is nearly all
     ahead = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
-    assert ahead.n_iter_ < whole.n_iter_
     assert ahead.basins_[0].starts == ("paper",)
     assert ahead.basins_[0].objective == pytest.approx(whole.basins_[0].objective, abs=2e-6)  # tol is 1e-10 a row
     np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
-    far = starts.the_papers_start(problem).parameters
+    far, values = starts.the_papers_start(problem).parameters, problem.penalised.evaluate
+    left = [float(values(at, Curvature.NONE).value) - whole.basins_[0].objective for at in (far, paper_start(problem))]
+    assert 0.0 < left[0] < 0.1 * left[1]
     monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
     alone = starts.the_papers_start(problem).parameters
     np.testing.assert_array_equal(alone, paper_start(problem))

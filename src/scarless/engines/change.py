@@ -53,6 +53,11 @@ class ChangeOfUnits(NamedTuple):
             new[coefficients] -= point[intercept] * shift * self.scale[coefficients]
         return new
 
+    def curvature(self, curvature: Matrix) -> Matrix:
+        """Return what a quadratic form of the parameters has for a matrix of the new ones."""
+        half = np.array([self.point(row) for row in curvature])
+        return np.array([self.point(row) for row in half.T])
+
     def back(self, solution: Solution) -> Solution:
         """Return a solution in the user's units."""
         history = [at._replace(parameters=self._old(at.parameters)) for at in solution.history]

@@ -14,8 +14,8 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, add_up
 from scarless.engines.units import Reading, Units
 
-# A block of this many numbers stays in a core's cache together with its scaled copy.
-_BLOCK_NUMBERS = 131_072
+# A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
+_BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
 # Blocks are added up in this many runs, whatever the number of threads: the sums are the same on any machine.
 _LANES = 16
 
@@ -217,7 +217,11 @@ def _rows_of(X: Any, block: slice) -> Any:
 
 
 def _default_block_rows(X: Any) -> int:
-    """Return how many rows make a block: few enough to stay in cache, or, if sparse, many enough to pay."""
+    """Return how many rows make a block: few enough to stay in cache, many enough to pay; blocks are of one size."""
     if sparse.issparse(X):
-        return int(max(1024, 4 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
-    return int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, 8192))
+        return int(max(1024, 2 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
+    n_rows, most = X.shape[0], int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, _BLOCK_ROWS))
+    if n_rows <= most:
+        return most
+    n_blocks = 4 * -(-n_rows // (4 * most))  # for two or four threads alike
+    return -(-n_rows // n_blocks)

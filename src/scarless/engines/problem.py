@@ -146,13 +146,15 @@ class PenalisedProblem:
         max_iter: int,
         may_diverge: bool = False,
         damp_indefinite: bool = False,
+        curvature: Matrix | None = None,
         progress: Callable[[Trace], None] | None = None,
     ) -> Solution:
         """Minimise from `start`; `tol` is the predicted gain per unit of row weight.
 
         `may_diverge` says that some model has no penalty, so that its optimum may be at infinity. `damp_indefinite`
         saves iterations where the penalty is weak, and may end at a nearer optimum than Fisher scoring would.
-        `progress` is told of every iteration.
+        `curvature` is what the Hessian near the start is like, penalty included, where that is known. `progress` is
+        told of every iteration.
         """
         options = NewtonOptions(
             scale=total_weight,
@@ -164,6 +166,7 @@ class PenalisedProblem:
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
             may_diverge=may_diverge,
             damp_indefinite=damp_indefinite,
+            curvature=curvature,
             progress=progress,
         )
         # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
@@ -178,6 +181,8 @@ class PenalisedProblem:
             return minimise(self, start, options)
         pulls = tuple(replace(pull, point=change.point(pull.point)) for pull in self.pulls)
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
+        if options.curvature is not None:
+            options = replace(options, curvature=change.curvature(options.curvature))
         return change.back(minimise(problem, change.forth(start), options))
 
 

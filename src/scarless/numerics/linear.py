@@ -95,6 +95,17 @@ def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
     return out
 
 
+def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
+    """Return the cross products of a block with others, each with weights of its own, side by side."""
+    if namespace_of(left) is not np or any(sparse.issparse(X) for X in (left, *(right for _, right in parts))):
+        return concat([cross_product(left, weight, right) for weight, right in parts], axis=1)
+    A = _scaled_side_by_side([(right, weight) for weight, right in parts])
+    out = np.empty((left.shape[1] + 1, A.shape[1]))
+    out[:-1] = left.T @ A
+    out[-1] = np.ones(len(A), dtype=A.dtype) @ A
+    return out
+
+
 def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
     """Return ``A'A`` with ``A`` the parts ``diag(root) [X, 1]`` side by side.
 
@@ -105,18 +116,7 @@ def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
     if namespace_of(parts[0][0]) is not np:
         A = concat([_scaled_with_ones(X, root) for X, root in parts], axis=1)
         return in_float64(A.T @ A)
-    widths = [X.shape[1] + 1 for X, _ in parts]
-    A = np.empty((parts[0][1].size, sum(widths)), dtype=parts[0][0].dtype)
-    start = 0
-    for (X, root), width in zip(parts, widths, strict=True):
-        scale = root.astype(A.dtype)
-        if width < 16:  # a loop over few columns beats a broadcast whose inner loop is that short
-            for j in range(width - 1):
-                np.multiply(X[:, j], scale, out=A[:, start + j])
-        else:
-            np.multiply(X, scale[:, None], out=A[:, start : start + width - 1])
-        A[:, start + width - 1] = scale
-        start += width
+    A = _scaled_side_by_side(parts)
     return np.asarray(A.T @ A, dtype=np.float64)
 
 
@@ -146,6 +146,23 @@ def squared_sums(X: Any, weight: Vector) -> Vector:
 def _columns_of(X: Any, columns: NDArray[np.intp]) -> Any:
     xp = namespace_of(X)
     return X[:, columns] if xp is np else xp.take(X, xp.asarray(columns, device=X.device), axis=1)
+
+
+def _scaled_side_by_side(parts: list[tuple[Any, Vector]]) -> Matrix:
+    """Return ``diag(scale) [X, 1]`` of each part, in one array."""
+    widths = [X.shape[1] + 1 for X, _ in parts]
+    A = np.empty((parts[0][1].size, sum(widths)), dtype=parts[0][0].dtype)
+    start = 0
+    for (X, scale), width in zip(parts, widths, strict=True):
+        factor = scale.astype(A.dtype)
+        if width < 16:  # a loop over few columns beats a broadcast whose inner loop is that short
+            for j in range(width - 1):
+                np.multiply(X[:, j], factor, out=A[:, start + j])
+        else:
+            np.multiply(X, factor[:, None], out=A[:, start : start + width - 1])
+        A[:, start + width - 1] = factor
+        start += width
+    return A
 
 
 def _scaled_with_ones(X: Any, root: Any) -> Any:

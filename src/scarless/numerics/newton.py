@@ -4,11 +4,11 @@ The solver sees a function of the parameters that returns value, gradient and cu
 about rows, penalties or models.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
@@ -93,7 +93,12 @@ class NewtonOptions:
     damp_indefinite: bool = False  # an exact Hessian that is indefinite: damp it, instead of going back to the expected
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible
+    curvature: Matrix | None = None  # what the Hessian near the start is like: gradients alone may then lead close
     progress: Callable[[Trace], None] | None = None  # is told of every iteration
+
+    def small(self, value: Any) -> float:
+        """Return the gain that is not worth a step, at an objective of that value."""
+        return max(float(self.tol) * float(self.scale), self.rounding * abs(float(value)))
 
 
 def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solution:
@@ -106,13 +111,16 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     Without a matrix, conjugate gradients find the step; they stop where it becomes too long, and cope with an
     indefinite Hessian.
 
+    Where the Hessian near the start is known, from a part of the rows, say, quasi-Newton steps (BFGS) go first: they
+    need gradients only, and a gradient is several times cheaper than a Hessian. Wherever they do not gain what they
+    predict, the climb goes on as without them.
+
     References
     ----------
-    Nocedal and Wright, "Numerical Optimization", chapters 3 and 7.
+    Nocedal and Wright, "Numerical Optimization", chapters 3, 6 and 7.
     """
     beta = np.asarray(start, dtype=np.float64)
     search = _Search(problem, options, beta.size)
-    now = search.evaluate(beta, search.first)
     history: list[Trace] = []
 
     def keep(gain: float, taken: float) -> None:
@@ -120,11 +128,21 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         if options.progress is not None:
             options.progress(history[-1])
 
-    status, gain, n_iter = Status.MAX_ITER, np.inf, 0
-    for n_iter in range(1, options.max_iter + 1):  # noqa: B007
+    model = None if options.curvature is None or options.matrix_free else QuasiNewton.of(options.curvature)
+    if model is None:
+        now = search.evaluate(beta, search.first)
+    else:
+        now, search.last = search.evaluate(beta, Curvature.NONE), Curvature.OBSERVED
+        for gain, step, there in search.approach(beta, now, model):
+            keep(gain, 1.0)
+            beta, now = beta + step, there
+        if not now.curvature.size:
+            now = search.evaluate(beta, search.last)
+    status, gain, n_iter = Status.MAX_ITER, np.inf, len(history)
+    for n_iter in range(len(history) + 1, options.max_iter + 1):  # noqa: B007
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
-        small = max(float(options.tol) * float(options.scale), options.rounding * abs(float(now.value)))
+        small = options.small(now.value)
         if gain <= small and search.holds_back():
             search.let_go()  # left over from farther out, it may hide what is still to be gained
             now, step = search.direction(beta, now)
@@ -141,6 +159,34 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         beta, now = beta + taken * step, trial
     curvature = now.curvature if search.last is Curvature.OBSERVED else None
     return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, curvature, history)
+
+
+class QuasiNewton:
+    """The inverse of a Hessian as far as it is known: a guess, and what steps and gradients since have told."""
+
+    def __init__(self, inverse: Matrix) -> None:
+        self.inverse = inverse
+
+    @classmethod
+    def of(cls, curvature: Matrix) -> "QuasiNewton | None":
+        """Begin at a guess of the Hessian; None where it is not positive definite."""
+        scaled, scale = unit_diagonal(curvature)
+        factor = _cholesky(scaled, 0.0) if np.isfinite(scaled).all() else None
+        return None if factor is None else cls(scale[:, None] * cho_solve(factor, np.diag(scale), check_finite=False))
+
+    def step(self, gradient: Vector) -> Vector:
+        """Return the step to where the gradient should be 0."""
+        return -self.inverse @ gradient
+
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Take in how the gradient changed along a step (Broyden, Fletcher, Goldfarb, Shanno)."""
+        bend = float(step @ change)
+        if not bend > 0:
+            return
+        onto = self.inverse @ change
+        square = (bend + float(change @ onto)) / bend**2
+        mixed = np.outer(onto, step) / bend
+        self.inverse = self.inverse + square * np.outer(step, step) - mixed - mixed.T
 
 
 def solve_positive(matrix: Matrix, right: Vector) -> Vector:
@@ -178,6 +224,7 @@ class _Search:
         self.last = self.first
         self.close = False  # whether the last step was small enough for the exact Hessian
         self.cut = False  # whether the last step was shortened
+        self.near = False  # whether quasi-Newton steps have just ended where little is left to gain
         self.trust = 1.0  # share of the longest step that the last line searches left
         self.observed_below = options.observed_below
         self.damping = 0.0
@@ -212,6 +259,32 @@ class _Search:
         """Forget what was seen farther out."""
         self.damping, self.trust = 0.0, 1.0
 
+    def approach(self, beta: Vector, now: Sums, model: QuasiNewton) -> Iterator[tuple[float, Vector, Sums]]:
+        """Yield quasi-Newton steps, each with its predicted gain and the sums where it leads.
+
+        They end where little is left to gain, or as soon as one is large, gains less than half of what it should, or
+        leaves more than half of that to the next.
+        Where the next one is likely to be the last, the exact Hessian is collected along with the gradient.
+        """
+        previous = 0.02 * self.options.scale
+        for _ in range(10):
+            step, small = model.step(now.gradient), self.options.small(now.value)
+            gain = -0.5 * float(now.gradient @ step)
+            self.near = gain <= small
+            if not small < gain < 0.5 * previous:
+                return
+            last = gain * gain / previous <= small
+            trial = self.evaluate(beta + step, Curvature.OBSERVED if last else Curvature.NONE)
+            fall = float(now.value - trial.value)
+            if not fall >= 0.5 * gain - self.options.rounding * abs(float(now.value)):
+                return
+            yield gain, step, trial
+            if last:
+                self.near = True
+                return
+            model.learn(step, trial.gradient - now.gradient)
+            beta, now, previous = beta + step, trial, gain
+
     def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
         """Return a step that is not too long, and the sums again where an indefinite Hessian had to be replaced.
 
@@ -238,7 +311,7 @@ class _Search:
 
     def _is_definite(self, now: Sums) -> bool:
         """Whether the damped matrix is positive definite."""
-        return _cholesky(unit_diagonal(now.curvature + np.diag(self.damping * self.information))[0], 0.0) is not None
+        return _cholesky(unit_diagonal(self._damped(now))[0], 0.0) is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
@@ -254,7 +327,9 @@ class _Search:
 
     def _too_long(self, beta: Vector, step: Vector) -> bool:
         """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
-        if np.isinf(self.options.longest) or np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
+        if self.near or np.isinf(self.options.longest):
+            return False
+        if np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
             return False  # certainly short, and no need to look at the rows
         if (change := self._change(step)).max() <= self.options.longest:
             return False
@@ -270,14 +345,14 @@ class _Search:
         return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
 
     def _damped_step(self, now: Sums) -> Vector:
-        damped = now.curvature
-        if self.damping:
-            damped = damped + np.diag(self.damping * self.information)
-        return -solve_positive(damped, now.gradient)
+        return -solve_positive(self._damped(now), now.gradient)
+
+    def _damped(self, now: Sums) -> Matrix:
+        return now.curvature + np.diag(self.damping * self.information) if self.damping else now.curvature
 
     def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
         """Halve the step until the objective falls enough (Armijo), up to rounding."""
-        self.close = gain < self.observed_below * self.options.scale
+        self.near, self.close = False, gain < self.observed_below * self.options.scale
         if not self.options.matrix_free:
             self.last = Curvature.OBSERVED if self.close else Curvature.EXPECTED
         noise = self.options.rounding * abs(float(now.value))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scarless.numerics import likelihood, linear
 from scarless.numerics.arrays import Rows, Vector
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import block, concat, namespace_of, zeros
+from scarless.numerics.namespace import concat, namespace_of, zeros
 from scarless.numerics.sigmoid import sigmoid_pair
 
 
@@ -217,10 +217,9 @@ class LogisticPair:
         gradient = concat([linear.transposed_product(X_f, -w * du), linear.transposed_product(X_e, -w * dv)])
         if curvature is Curvature.OBSERVED:
             uu, uv, vv = likelihood.observed_information(s, terms)
-            ff = linear.cross_product(X_f, w * uu, X_f)
-            fe = linear.cross_product(X_f, w * uv, X_e)
+            of_f = linear.cross_products(X_f, [(w * uu, X_f), (w * uv, X_e)])
             ee = linear.cross_product(X_e, w * vv, X_e)
-            matrix = block([[ff, fe], [fe.T, ee]])
+            matrix = concat([of_f, concat([of_f[:, self.f.n_parameters :].T, ee], axis=1)])
         elif curvature is Curvature.NONE:
             matrix = zeros(X, 0)
         else:

@@ -192,7 +192,7 @@ def warn_if_exchangeable(
 def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
     total = problem.weight
     options = FitOptions(rules.tol, rules.max_iter, progress=rules.reporter(start.name, total))
-    fit = fit_pair(problem, start.parameters, options)
+    fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
     sums = problem.sums(fit.f, fit.e)
     basin = Basin(
         objective=fit.solution.value,

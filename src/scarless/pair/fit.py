@@ -36,12 +36,17 @@ class PairFit(NamedTuple):
         return self.solution.status is Status.CONVERGED
 
 
-def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) -> PairFit:
-    """Fit classifier and propensity model from a start; None is the paper's."""
+def fit_pair(
+    problem: PairProblem, start: Vector | None, options: FitOptions, *, curvature: Matrix | None = None
+) -> PairFit:
+    """Fit classifier and propensity model from a start; None is the paper's.
+
+    `curvature` is what the Hessian near the start is like, where that is known.
+    """
     beta = paper_start(problem) if start is None else start
     penalised, free = problem.penalised, math.isinf(problem.C) or math.isinf(problem.propensity_C)
 
-    def climb(beta: Vector, max_iter: int) -> Solution:
+    def climb(beta: Vector, max_iter: int, curvature: Matrix | None = None) -> Solution:
         return penalised.solve(
             beta,
             total_weight=problem.weight,
@@ -49,10 +54,11 @@ def fit_pair(problem: PairProblem, start: Vector | None, options: FitOptions) ->
             max_iter=max_iter,
             may_diverge=free,
             damp_indefinite=options.damp_indefinite,
+            curvature=curvature,
             progress=options.progress,
         )
 
-    solution = climb(beta, options.max_iter)
+    solution = climb(beta, options.max_iter, curvature)
     # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
     follow = not free or problem.exchangeable or problem.f.n_columns + problem.e.n_columns == 0
     while follow and solution.n_iter < options.max_iter and (beside := penalised.beside_saddle(solution)) is not None:

@@ -13,7 +13,7 @@ from scipy.special import logit
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
 from scarless.engines.joins import Largest
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design, squared_sums
 from scarless.numerics.namespace import namespace_of
 from scarless.numerics.roots import find_root
@@ -40,15 +40,17 @@ _SCOUTED_PARAMETERS = 800  # in all climbs of a kind together: of wide models th
 _PRIORS = np.array([0.5, 0.25, 0.75])  # class priors to begin at, from the share of labelled rows to 1
 _BEST_SCOUTS = 3  # are climbed on from, with all rows
 _MANY_ROWS, _PART_ROWS = 100_000, 20_000  # from so many rows on, a part of so many is climbed first
+_LARGER_PARTS = (100_000, 500_000, 2_500_000)
 _SAME_FREQUENCY = 0.05  # label frequencies of two parts that are taken for those of one optimum
 _HIGH = 0.9  # a probability near the end, from which a climb can still turn back
 
 
 class Start(NamedTuple):
-    """A point to climb from, and what to call it."""
+    """A point to climb from, what to call it, and what the Hessian is like there, where that is known."""
 
     name: str
     parameters: Vector
+    curvature: Matrix | None = None
 
 
 def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
@@ -111,22 +113,34 @@ def the_papers_start(problem: PairProblem) -> Start:
     Of many rows, where that leads to on a part of them: the rest of the way is short.
     """
     ahead = _climbed_ahead(problem) if problem.engine.n_rows >= _MANY_ROWS else None
-    return Start("paper", paper_start(problem) if ahead is None else ahead)
+    return Start("paper", paper_start(problem)) if ahead is None else Start("paper", *ahead)
 
 
-def _climbed_ahead(problem: PairProblem) -> Vector | None:
+def _climbed_ahead(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
     """Return where the paper's start leads to on a part of the rows; None unless another part agrees.
 
-    Optima are told apart by their label frequency: one optimum has, on two parts, nearly the same.
+    Optima are told apart by their label frequency: one optimum has, on two parts, nearly the same. Larger
+    and larger parts follow, each from where the one before ended, with the Hessian found there.
     """
     parts = [problem.part(_PART_ROWS, first=first) for first in (0, 1)]
     if not all(0.0 < part.labelled_share < 1.0 for part in parts):
         return None
-    fits = [fit_pair(part, None, FitOptions(_ROUGH, max_iter=100)) for part in parts]
+    options = FitOptions(_ROUGH, max_iter=100)
+    fits = [fit_pair(part, None, options) for part in parts]
     sums = [parts[0].sums(fit.f, fit.e) for fit in fits]
     frequencies = [float(each.labelled_positives / each.positives) for each in sums]
     agree = abs(frequencies[0] - frequencies[1]) <= _SAME_FREQUENCY and all(fit.converged for fit in fits)
-    return fits[0].solution.parameters if agree else None
+    if not agree:
+        return None
+    ahead = fits[0].solution
+    for n_rows in _LARGER_PARTS:
+        if n_rows * 3 > problem.engine.n_rows:
+            break
+        larger = fit_pair(problem.part(n_rows), ahead.parameters, options, curvature=ahead.curvature)
+        if not larger.converged:
+            break
+        ahead = larger.solution
+    return ahead.parameters, ahead.curvature
 
 
 def exclusion_start(problem: PairProblem) -> Start:
