@@ -27,7 +27,7 @@ ESTIMATORS = [
     SAREMClassifier(propensity_attributes=[0]),
     SAREMClassifier(solver="em"),
     SAREMClassifier(propensity_attributes=[0], n_starts=3, random_state=0),
-    SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0),
+    SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, max_iter=20),
     SCARClassifier(),
     SCARClassifier(label_frequency=0.9),
     SCARClassifier(label_frequency=0.9, method="likelihood"),
@@ -35,7 +35,9 @@ ESTIMATORS = [
     PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
     SAREMClassifier(DecisionTreeClassifier(random_state=0), cross_fit=2, max_iter=10, random_state=0),
     SAREMClassifier(BOOSTING, cross_fit=2, random_state=0),
-    SARStackingClassifier([("logistic", None)], propensity_attributes=[0], cv=2, random_state=0),
+    SARStackingClassifier(
+        [("logistic", None)], propensity_attributes=[0], attribute_sets=[slice(None)], cv=2, max_iter=20
+    ),
     SARStackingClassifier([("boosting", BOOSTING)], propensity_attributes=[0], cv=2, random_state=0),
 ]
 

@@ -80,22 +80,6 @@ def test_parameters_are_recovered_from_many_rows():
 
 
 @pytest.mark.parametrize("solver", ["newton", "em"])
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_attributes_by_any_name_give_the_same_model(pu, frame, solver):
-    table = frame({name: pu.X[:, i] for i, name in enumerate("abcd")})
-    reference = SAREMClassifier(propensity_attributes=[1, 2], solver=solver).fit(pu.X, pu.s)
-    masks = [False, True, True, False]
-    for attributes in (["b", "c"], slice("b", "c"), slice(1, 3), masks, np.array(masks), lambda X: ["b", "c"], (1, -2)):
-        model = SAREMClassifier(propensity_attributes=attributes, solver=solver).fit(table, pu.s)
-        np.testing.assert_allclose(parameters(model), parameters(reference), atol=1e-9)
-        np.testing.assert_allclose(model.predict_propensity(table), reference.predict_propensity(pu.X))
-    assert list(model.feature_names_in_) == list("abcd")
-    one = SAREMClassifier(propensity_attributes="c", solver=solver).fit(table, pu.s)
-    other = SAREMClassifier(propensity_attributes=2, solver=solver).fit(pu.X, pu.s)
-    np.testing.assert_allclose(parameters(one), parameters(other))
-
-
-@pytest.mark.parametrize("solver", ["newton", "em"])
 def test_classifier_sees_its_attributes_only(pu, solver):
     model = SAREMClassifier(propensity_attributes=[3, 2], classification_attributes=[1, 0], solver=solver)
     model.fit(pu.X, pu.s)
