@@ -171,7 +171,9 @@ class PenalisedProblem:
         )
         # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
         # which would wait for the next one at full speed, and take the cores from those that walk the rows.
-        with BLAS.on_one_thread() if options.matrix_free else nullcontext():
+        # Of narrow ones too; setting it once, and not at every pass, is felt where rows are few.
+        one_thread = options.matrix_free or self.objective.n_parameters <= WIDEST_GRAM
+        with BLAS.on_one_thread() if one_thread else nullcontext():
             return self._minimise(start, options)
 
     def _minimise(self, start: Vector, options: NewtonOptions) -> Solution:
