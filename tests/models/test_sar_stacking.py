@@ -113,6 +113,18 @@ def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
     assert weights[values >= high].sum() == pytest.approx(0.1, abs=biggest)
 
 
+def test_posterior_intervals_hold_the_posterior_and_move_with_the_level(pu, fitted):
+    q = fitted.predict_posterior(pu.X, pu.s)
+    ends = fitted.predict_posterior_interval(pu.X, pu.s, level=0.99)
+    np.testing.assert_array_equal(ends[pu.s == 1], 1.0)
+    assert ((ends[:, 0] <= q) & (q <= ends[:, 1])).mean() > 0.98
+    wider, of_class = ends[pu.s == 0], fitted.predict_proba_interval(pu.X, level=0.99)[pu.s == 0]
+    spans = [np.diff(logit(np.clip(each, 1e-12, 1 - 1e-12)), axis=1) for each in (wider, of_class)]
+    assert (spans[0] >= spans[1] - 1e-9).mean() > 0.98  # more positives means fewer of them labelled: both raise it
+    with pytest.raises(TypeError, match="predict_posterior needs the observed labels"):
+        fitted.predict_posterior_interval(pu.X)
+
+
 def test_the_summary_names_every_member(pu, fitted):
     summary = fitted.summary(level=0.9)
     text, page = str(summary), summary._repr_html_()

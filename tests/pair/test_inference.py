@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.checks.rows import check_rows
 from scarless.engines import problem
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -88,6 +89,49 @@ def test_rows_have_errors_by_their_logits(data, model):
     v = rows @ np.append(model.propensity_coef_[0, 2], model.propensity_intercept_)
     expected = expit(v[:, None] + 1.644854 * np.outer(error, [-1, 1]))
     np.testing.assert_allclose(model.predict_propensity_interval(X, level=0.9), expected, atol=1e-5)
+
+
+def posterior_logits(parameters, X):
+    f, e = expit(X @ parameters[:3] + parameters[3]), expit(X[:, 2] * parameters[4] + parameters[5])
+    return logit(f * (1 - e) / (1 - f * e))
+
+
+def test_posteriors_have_errors_by_the_gradient_of_their_logit(data, model):
+    X, s = data
+    V = numeric_covariance(model, X, s)
+    at = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0, 2:], model.propensity_intercept_])
+    steps = 1e-5 * np.eye(6)
+    gradient = np.stack([posterior_logits(at + d, X) - posterior_logits(at - d, X) for d in steps], axis=1) / 2e-5
+    error = np.sqrt(np.einsum("ij,jk,ik->i", gradient, V, gradient))
+    expected = expit(posterior_logits(at, X)[:, None] + 1.959964 * np.outer(error, [-1, 1]))
+    expected[s == 1] = 1.0
+    found = model.predict_posterior_interval(X, s)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_posterior_interval(sparse.csr_array(X), s), found, atol=1e-12)
+    with pytest.raises(TypeError, match=r"predict_posterior needs the observed labels.*predict_posterior_interval"):
+        model.predict_posterior_interval(X)
+
+
+def test_a_relaxed_fit_adds_what_it_does_not_know_of_its_level(data):
+    X, s = data
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=3, random_state=0).fit(X, s)
+    u = logit(model.predict_proba(X)[:, 1])
+    levels, relaxation = model.relaxation_.levels, model.relaxation_
+    by_hand = np.array(
+        [
+            relaxation.centre + shift + slope / relaxation.slope * (u - relaxation.centre - relaxation.shift)
+            for shift, slope in zip(levels.shift, levels.slope, strict=True)
+        ]
+    )
+    mean = levels.doubtful_weight @ by_hand
+    spread = np.sqrt(levels.doubtful_weight @ (by_hand - mean) ** 2)
+    alone = model._inference.row_intervals(check_rows(model, X), 0.95, of="class")
+    half, half_alone = (np.diff(logit(ends), axis=1)[:, 0] / 2 for ends in (model.predict_proba_interval(X), alone))
+    np.testing.assert_allclose(half**2, half_alone**2 + (1.959964 * spread) ** 2, rtol=1e-4)
+    for ends in (model.predict_propensity_interval(X), model.predict_posterior_interval(X, s)):
+        assert ((ends[:, 0] <= ends[:, 1]) & (ends >= 0).all(axis=1) & (ends <= 1).all(axis=1)).all()
+    q, ends = model.predict_posterior(X, s), model.predict_posterior_interval(X, s)
+    assert ((ends[:, 0] <= q + 1e-12) & (q <= ends[:, 1] + 1e-12)).all()
 
 
 def expected_inference(data, model):

@@ -7,9 +7,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import check_rows
+from scarless.checks.vectors import check_vector
+from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
-from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
 from scarless.pair.inference import PairInference
@@ -193,7 +196,7 @@ class InferenceMixin:
         array of shape (n_rows, 2)
             Lower and upper end.
         """
-        return self._row_intervals(X, level, propensity=False)
+        return self._row_intervals(X, level, of="class")
 
     def predict_propensity_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's propensity :math:`e(x) = \Pr(s=1|y=1,x)`, one row at a time.
@@ -209,12 +212,35 @@ class InferenceMixin:
         array of shape (n_rows, 2)
             Lower and upper end.
         """
-        return self._row_intervals(X, level, propensity=True)
+        return self._row_intervals(X, level, of="propensity")
 
-    def _row_intervals(self, X: Any, level: float, *, propensity: bool) -> Vector:
-        inference = self._known_inference()
+    def predict_posterior_interval(self, X: Any, s: ArrayLike | None = None, *, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end; both 1 for labelled rows.
+        """
+        need_labels(s, "predict_posterior_interval(X, s)")
+        ends = self._row_intervals(X, level, of="posterior")
+        labelled = check_vector(self._coding.encode(s, "s"), "s", n_rows=len(ends)) == 1  # type: ignore[attr-defined]
+        warn_of_row_order(X, s=s)
+        ends[labelled] = 1.0
+        return ends
+
+    def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
+        inference, relaxation = self._known_inference(), getattr(self, "relaxation_", None)
         level = check_share(level, "level")
-        return inference.row_intervals(check_rows(self, X), level, propensity=propensity)
+        return inference.row_intervals(check_rows(self, X), level, of=of, relaxation=relaxation)
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy import sparse
+from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
 from scarless.engines.problem import WIDEST_MATRIX, Pull
@@ -15,13 +16,17 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.objectives import Curvature
+from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
 from scarless.pair.logistic import ridge_of
 from scarless.pair.problem import Audits, PairProblem, exchange, see_the_same
+from scarless.pair.relaxed import Relaxation
 from scarless.pair.rows import all_labelled
 
 # Relative error of the sums over rows that make the information matrix.
 _NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
+
+_DENSE_ROWS = 1024  # of sparse tables, that are made dense at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +153,15 @@ class PairInference:
         centre = np.asarray(logit(value))
         return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), quantile(level))))
 
-    def row_intervals(self, engine: Engine, level: float, *, propensity: bool) -> Matrix:
-        """Return the ends of each row's interval for `f`, or for `e`, from checked rows."""
-        n_f = self.f.n_parameters
-        design, beta = (self.e, self.beta_e) if propensity else (self.f, self.beta_f)
-        part = slice(n_f, None) if propensity else slice(0, n_f)
-        return np.asarray(engine.collect(_block_intervals, design, beta, self.precision, part, quantile(level)))
+    def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Relaxation | None = None) -> Matrix:
+        r"""Return the ends of each row's interval for the "class", the "propensity" or the "posterior" of no label.
+
+        From checked rows, symmetric in the logit. That of the posterior is :math:`u - \mathrm{softplus}(v)`, with the
+        gradient :math:`[x, 1]` and :math:`-e\,[z, 1]` by the parameters. What a relaxed fit does not know of its level
+        is added.
+        """
+        place = (self.f, self.e, self.beta_f, self.beta_e, self.precision)
+        return np.asarray(engine.collect(_block_intervals, *place, quantile(level), of, relaxation))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was given, not what was computed from it."""
@@ -191,10 +199,42 @@ def pair_inference(
 
 
 def _block_intervals(
-    X: Any, rows: Rows, design: Design, beta: Vector, precision: Precision, part: slice, z: float
+    X: Any,
+    rows: Rows,
+    f: Design,
+    e: Design,
+    beta_f: Vector,
+    beta_e: Vector,
+    precision: Precision,
+    z: float,
+    of: str,
+    relaxation: Relaxation | None,
 ) -> Matrix:
-    seen = design.take(X).astype(np.float64)
-    return np.column_stack(uncertainty.logit_interval(logits(seen, beta), precision.logit_errors(seen, part), z))
+    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
+    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
+    if of == "class":
+        centre, error = u, precision.logit_errors(X_f, slice(0, f.n_parameters))
+    elif of == "propensity":
+        centre, error = v, precision.logit_errors(X_e, slice(f.n_parameters, None))
+    else:
+        centre, error = u - softplus(v), _posterior_errors(X_f, X_e, v, precision)
+    if relaxation is not None:
+        error = np.hypot(error, relaxation.level_errors(u, v, of))
+    return np.column_stack(uncertainty.logit_interval(centre, error, z))
+
+
+def _posterior_errors(X_f: Any, X_e: Any, v: Vector, precision: Precision) -> Vector:
+    errors = np.empty(v.size)
+    for start in range(0, v.size, _DENSE_ROWS):
+        part = slice(start, start + _DENSE_ROWS)
+        of_f, of_e = _with_ones(X_f[part]), _with_ones(X_e[part])
+        errors[part] = precision.errors(np.hstack([of_f, -expit(v[part])[:, None] * of_e]))
+    return errors
+
+
+def _with_ones(X: Any) -> Matrix:
+    dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    return np.column_stack([dense, np.ones(dense.shape[0])])
 
 
 def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:

@@ -6,13 +6,18 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.sigmoid import softplus
 from scarless.pair.relaxed import Relaxation
 
 _ROWS = 1024  # whose mixtures are sorted at a time
 
 
-def row_intervals(logits: list[Vector], relaxations: list[Relaxation], level: float) -> Matrix:
+def row_intervals(
+    logits: list[Vector], relaxations: list[Relaxation], level: float, *, v: Vector | None = None
+) -> Matrix:
     """Return the ends of each row's interval for `f`: models in equal shares, each at all its levels.
+
+    With logits `v` of the propensity: for the class of a row without a label.
 
     What the labels cannot tell of the level, and what the models differ in, is in it; the noise of each model's
     direction is not.
@@ -22,9 +27,14 @@ def row_intervals(logits: list[Vector], relaxations: list[Relaxation], level: fl
     out = np.empty((logits[0].size, 2))
     for start in range(0, out.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
-        values = np.hstack([each.at_levels(u[rows]) for each, u in zip(relaxations, logits, strict=True)])
+        values = np.hstack([_at_levels(each, u, v, rows) for each, u in zip(relaxations, logits, strict=True)])
         out[rows] = expit(_weighted_quantiles(values, weight, tails))
     return out
+
+
+def _at_levels(relaxation: Relaxation, u: Vector, v: Vector | None, rows: slice) -> Matrix:
+    at = relaxation.at_levels(u[rows])
+    return at if v is None else at - softplus(relaxation.propensity_at_levels(v[rows]))
 
 
 def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matrix:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import xlog1py, xlogy
+from scipy.special import logit, xlog1py, xlogy
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
@@ -24,6 +24,7 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
+from scarless.numerics.sigmoid import softplus
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
@@ -120,6 +121,24 @@ class Relaxation:
     def at_levels(self, u: Vector) -> Vector:
         """Return the logits at every level, one column each."""
         return self.centre + self.levels.shift + self.levels.slope * (u[:, None] - self.centre)
+
+    def propensity_at_levels(self, v: Vector) -> Vector:
+        """Return the propensity's logits at every level, one column each: moved as that of the label frequency is."""
+        return v[:, None] + logit(self.levels.label_frequency) - logit(self.label_frequency)
+
+    def level_errors(self, u: Vector, v: Vector, of: str) -> Vector:
+        """Return how far each row's logit spreads over the levels that the labels leave possible.
+
+        `u` are relaxed logits, `v` those of the propensity; `of` says whose spread: of the "class", the "propensity",
+        or the "posterior" of no label.
+        """
+        held_out = self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
+        at = self.at_levels(held_out)
+        moved = self.propensity_at_levels(v)
+        values = {"class": at, "propensity": moved, "posterior": at - softplus(moved)}[of]
+        weight = self.levels.doubtful_weight
+        centred = values - (values @ weight)[:, None]
+        return np.asarray(np.sqrt(np.square(centred) @ weight))
 
     def of_linear(self, beta: Vector) -> Vector:
         """Return the parameters of a relaxed linear model; the intercept is last."""
