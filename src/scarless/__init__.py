@@ -11,6 +11,7 @@ from scarless.models import (
     SARStackingClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
+    TableClassifier,
 )
 
 __version__ = _version("scarless")
@@ -28,5 +29,6 @@ __all__ = [
     "SCARClassifier",
     "StratifiedSCARClassifier",
     "TIcE",
+    "TableClassifier",
     "__version__",
 ]

@@ -8,6 +8,7 @@ from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stack_summary import StackSummary
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.summary import Summary
+from scarless.models.table_classifier import TableClassifier
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.pair.basins import Basin
@@ -30,4 +31,5 @@ __all__ = [
     "StandardErrors",
     "StratifiedSCARClassifier",
     "Summary",
+    "TableClassifier",
 ]

@@ -1,0 +1,310 @@
+"""A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.origins import Origin, trace_origins
+from scarless.models.preparation import table_preparation
+from scarless.models.sar_em_cv import SAREMClassifierCV
+from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.interval import Interval
+from scarless.outside.notices import warn_user
+
+_SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
+
+
+def _has(method: str) -> Any:
+    """Return the check whether the inner estimator has a method; before the fit, whether one of its class would."""
+
+    def check(model: "TableClassifier") -> bool:
+        inner = getattr(model, "estimator_", model.estimator)
+        return hasattr(SAREMClassifierCV if inner is None else inner, method)
+
+    return available_if(check)
+
+
+class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
+
+    Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
+    makes of `insurance`. Posterior, propensity, intervals and `summary` take raw tables too.
+
+    Parameters
+    ----------
+    estimator : classifier of this package, optional
+        Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table.
+    preparation : transformer or "passthrough", optional
+        What makes numbers of the table, without labels. Default: `table_preparation`, by skrub.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier; it sees prepared tables.
+    preparation_ : transformer
+        The fitted preparation.
+    origins_ : list of Origin, or None
+        Which raw column each prepared one comes from, and in which unit it is; None where that cannot be followed.
+    feature_names_in_ : array of str
+        Columns of the raw table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from scarless import SAREMClassifier, TableClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.normal(50, 10, 2000), "insurance": rng.choice(["none", "full"], 2000)})
+    >>> ill = rng.random(2000) < 1 / (1 + np.exp(-(table["age"] - 50) / 5))
+    >>> seen = rng.random(2000) < np.where(table["insurance"] == "full", 0.8, 0.2)
+    >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, ill & seen)
+    >>> round(model.class_prior_, 1)
+    0.5
+    >>> [origin.label for origin in model.origins_]
+    ['age', 'insurance = full']
+    """
+
+    def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
+        self.estimator = estimator
+        self.preparation = preparation
+
+    @classmethod
+    def from_pipeline(cls, pipeline: Pipeline) -> Self:
+        """Wrap a fitted scikit-learn pipeline that ends in a classifier of this package.
+
+        Parameters
+        ----------
+        pipeline : Pipeline
+            Fitted; its steps are shared, not copied.
+
+        Returns
+        -------
+        TableClassifier
+            Fitted.
+        """
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"from_pipeline takes a scikit-learn Pipeline, got {type(pipeline).__name__}.")
+        check_is_fitted(pipeline)
+        model = cls(pipeline[-1], preparation=pipeline[:-1])
+        model.estimator_, model.preparation_ = pipeline[-1], pipeline[:-1] if len(pipeline.steps) > 1 else "passthrough"
+        model.classes_ = pipeline.classes_
+        names = getattr(pipeline, "feature_names_in_", None)
+        model._note_columns(names, getattr(pipeline[-1], "n_features_in_", None))
+        return model
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit the preparation to the table, and the classifier to what it makes of it.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_rows, n_columns)
+        y : array of shape (n_rows,)
+            Observed labels.
+        sample_weight : array of shape (n_rows,), optional
+        **fit_params
+            Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`.
+
+        Returns
+        -------
+        TableClassifier
+        """
+        names = names_of(X)
+        if names is not None:
+            _refuse_twins(names)
+        given = table_preparation() if self.preparation is None else self.preparation
+        as_it_is = isinstance(given, str) and given == "passthrough"
+        self.preparation_: Any = given if as_it_is else clone(given)
+        prepared = X if as_it_is else self.preparation_.fit_transform(X)
+        self._note_columns(names, prepared.shape[1], X)
+        estimator = SAREMClassifierCV() if self.estimator is None else clone(self.estimator)
+        self._translate(estimator, X, names)
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        self.estimator_ = estimator.fit(prepared, y, **fit_params)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def prepare(self, X: Any) -> Any:
+        """Return a table as the classifier sees it.
+
+        Columns of the fit that are not there are taken for missing throughout, with a warning; others are ignored.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        data frame or array
+        """
+        check_is_fitted(self)
+        if isinstance(self.preparation_, str):
+            return X
+        return self.preparation_.transform(self._with_all_columns(X))
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probability of each class, by attributes alone, for each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
+
+    def predict(self, X: Any) -> Array:
+        """Return the more probable class of each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict(self.prepare(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean log-likelihood of observed labels."""
+        return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
+
+    @_has("predict_propensity")
+    def predict_propensity(self, X: Any) -> Vector:
+        """Return the labelling propensity of each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X)))
+
+    @_has("predict_posterior")
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
+        """Return the probability that each row is positive, given that it was, or was not, labelled."""
+        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s))
+
+    @_has("predict_proba_interval")
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        """Return an interval for each row's probability."""
+        return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
+
+    @_has("predict_propensity_interval")
+    def predict_propensity_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        """Return an interval for each row's propensity."""
+        return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level))
+
+    @_has("predict_posterior_interval")
+    def predict_posterior_interval(self, X: Any, s: ArrayLike | None = None, *, level: float = 0.95) -> Vector:
+        """Return an interval for each row's posterior."""
+        return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level))
+
+    @_has("class_prior_interval")
+    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives."""
+        return Interval(*self.estimator_fitted.class_prior_interval(level=level))
+
+    @_has("label_frequency_interval")
+    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives that are labelled."""
+        return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
+
+    @_has("summary")
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return the classifier's summary, with columns named as in the raw table."""
+        return self.estimator_fitted.summary(level=level)
+
+    @property
+    def estimator_fitted(self) -> Any:
+        """The classifier, once there is one."""
+        check_is_fitted(self)
+        return self.estimator_
+
+    @property
+    def class_prior_(self) -> float:
+        """Share of positives."""
+        return float(self.estimator_.class_prior_)
+
+    @property
+    def label_frequency_(self) -> float:
+        """Share of positives that are labelled."""
+        return float(self.estimator_.label_frequency_)
+
+    def columns_of(self, column: str) -> NDArray[np.intp]:
+        """Return the positions of the prepared columns that come from a raw one."""
+        check_is_fitted(self)
+        return np.array([j for j, each in enumerate(self.origins_ or ()) if each.column == column], dtype=np.intp)
+
+    def _note_columns(self, names: Any, n_out: int | None, X: Any = None) -> None:
+        """Store where columns come from."""
+        if names is None:
+            n_in = X.shape[1] if X is not None else getattr(self.preparation_, "n_features_in_", n_out)
+            self.n_features_in_ = int(n_in or 0)
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+        self.origins_: list[Origin] | None = trace_origins(self.preparation_, names, n_out)
+
+    def _translate(self, estimator: Any, X: Any, names: Any) -> None:
+        """Have an estimator's selections of raw columns mean what was made of them."""
+        if isinstance(self.preparation_, str):
+            return
+        for parameter in _SELECTIONS:
+            given = getattr(estimator, parameter, None)
+            if given is not None and not (isinstance(given, str) and given == "all"):
+                estimator.set_params(**{parameter: self._prepared_columns(given, X, names, parameter)})
+        sets = getattr(estimator, "attribute_sets", None)
+        if sets is not None and not isinstance(sets, str):
+            items = sets.items() if hasattr(sets, "items") else enumerate(sets)
+            moved = {name: self._prepared_columns(each, X, names, "attribute_sets") for name, each in items}
+            estimator.set_params(attribute_sets=moved if hasattr(sets, "items") else list(moved.values()))
+
+    def _prepared_columns(self, given: Any, X: Any, names: Any, parameter: str) -> list[int]:
+        if self.origins_ is None:
+            raise ValueError(
+                f"{parameter} names columns of the raw table, and which columns this preparation makes of them cannot "
+                "be followed. Use scikit-learn's or skrub's transformers, or an ordinary Pipeline and the names of the "
+                "prepared columns."
+            )
+        raw = check_attributes(given, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+        known = [str(name) for name in (names if names is not None else (f"x{j}" for j in range(self.n_features_in_)))]
+        wanted = [known[j] for j in raw]
+        gone = [name for name in wanted if not any(each.column == name for each in self.origins_)]
+        if gone:
+            raise ValueError(
+                f"{parameter}: nothing is left of {', '.join(map(repr, gone))} after the preparation: the column is "
+                "constant or empty, and can drive nothing. Leave it out."
+            )
+        return [j for j, each in enumerate(self.origins_) if each.column in wanted]
+
+    def _with_all_columns(self, X: Any) -> Any:
+        """Return a table with the columns of the fit, in their order."""
+        known, given = getattr(self, "feature_names_in_", None), names_of(X)
+        if known is None or given is None or list(map(str, given)) == list(known):
+            return X
+        missing = [name for name in known if name not in given]
+        if len(missing) == len(known):
+            raise ValueError(
+                f"None of the {len(known)} columns of the fit is there. It had {', '.join(map(str, known[:6]))}"
+                f"{', ...' if len(known) > 6 else ''}; this table has {', '.join(map(str, given[:6]))}."
+            )
+        if missing:
+            warn_user(
+                f"Column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))} of the fit "
+                f"{'are' if len(missing) > 1 else 'is'} not in this table: taken for missing in every row.",
+                UserWarning,
+            )
+        return _arranged(X, list(known), missing)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(SAREMClassifierCV() if self.estimator is None else self.estimator)
+        tags.classifier_tags = inner.classifier_tags
+        tags.input_tags.sparse = isinstance(self.preparation, str) and inner.input_tags.sparse
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+
+def _refuse_twins(names: list[Any]) -> None:
+    twins = sorted({str(name) for name in names if names.count(name) > 1})
+    if twins:
+        raise ValueError(f"Columns must have different names; more than one is called {', '.join(map(repr, twins))}.")
+
+
+def _arranged(X: Any, known: list[str], missing: list[str]) -> Any:
+    """Return a data frame with the known columns in order, the missing ones empty."""
+    if hasattr(X, "reindex"):
+        return X.reindex(columns=known)
+    import polars as pl  # noqa: PLC0415 (the table is one of its frames)
+
+    return X.with_columns([pl.lit(None).alias(name) for name in missing]).select(known)

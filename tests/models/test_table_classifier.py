@@ -1,0 +1,183 @@
+"""Raw tables in, everything out: the same as by hand on the prepared table."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    StratifiedSCARClassifier,
+    TableClassifier,
+)
+
+
+def make_table(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n),
+            "age_group": rng.choice(["young", "old"], n),
+            "visits": rng.poisson(3, n),
+            "insurance": rng.choice(["none", "basic", "full"], n),
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+        }
+    )
+    f = 1 / (1 + np.exp(-(table["age"] - 50) / 5))
+    e = table["insurance"].map({"none": 0.2, "basic": 0.5, "full": 0.9})
+    s = ((rng.random(n) < f) & (rng.random(n) < e)).astype(int)
+    table.loc[::9, "age"] = np.nan
+    table.loc[::7, "insurance"] = None
+    return table, s.to_numpy()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_table()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return TableClassifier(SAREMClassifier(propensity_attributes=["insurance", "visits"])).fit(*data)
+
+
+def test_it_is_the_classifier_on_the_prepared_table(data, model):
+    table, s = data
+    prepared = model.prepare(table)
+    columns = [name for name in prepared if name.startswith("insurance_") or name == "visits"]
+    by_hand = SAREMClassifier(propensity_attributes=columns).fit(prepared, s)
+    assert model.class_prior_ == by_hand.class_prior_
+    assert model.label_frequency_ == by_hand.label_frequency_
+    for call in ("predict_proba", "predict", "predict_propensity", "predict_proba_interval"):
+        np.testing.assert_array_equal(getattr(model, call)(table), getattr(by_hand, call)(prepared))
+    np.testing.assert_array_equal(
+        model.predict_propensity_interval(table), by_hand.predict_propensity_interval(prepared)
+    )
+    for call in ("predict_posterior", "predict_posterior_interval", "score"):
+        np.testing.assert_array_equal(getattr(model, call)(table, s), getattr(by_hand, call)(prepared, s))
+    for call in ("class_prior_interval", "label_frequency_interval", "summary"):
+        assert str(getattr(model, call)(level=0.9)) == str(getattr(by_hand, call)(level=0.9))
+
+
+def test_a_raw_name_means_its_own_columns_only(model):
+    seen = {model.origins_[j].label for j in np.flatnonzero(model.estimator_.propensity_coef_[0])}
+    assert seen == {"visits", *(f"insurance = {level}" for level in ("(none)", "basic", "full", "nan"))}
+    assert [model.origins_[j].piece for j in model.columns_of("age_group")] == ["young"]
+    assert [model.origins_[j].piece for j in model.columns_of("age")] == ["", "missing"]
+
+
+SELECTIONS = [3, [-2], slice("insurance", "insurance"), [False] * 3 + [True, False], lambda X: ["insurance"]]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_selections_are_read_against_the_raw_table(data, selection):
+    one, other = (
+        TableClassifier(SAREMClassifier(propensity_attributes=each)).fit(*data) for each in (selection, "insurance")
+    )
+    np.testing.assert_array_equal(one.estimator_.propensity_coef_, other.estimator_.propensity_coef_)
+
+
+@pytest.mark.parametrize("sets", [{"few": ["age", "visits"], "all": slice(None)}, [["age"], ["visits", "insurance"]]])
+def test_sets_of_attributes_are_raw_too(data, sets):
+    search = SAREMClassifierCV(propensity_attributes=["insurance"], attribute_sets=sets, Cs=[1.0], cv=2, random_state=0)
+    model = TableClassifier(search).fit(*data)
+    first = next(iter(sets.values())) if isinstance(sets, dict) else sets[0]
+    given = model.estimator_.attribute_sets
+    columns = next(iter(given.values())) if isinstance(sets, dict) else given[0]
+    assert {model.origins_[j].column for j in columns} == set(first)
+    assert model.estimator.attribute_sets is sets  # parameters are not written into
+
+
+def test_frames_of_polars_give_the_same(data, model):
+    table, s = data
+    other = clone(model).fit(pl.from_pandas(table), s)
+    np.testing.assert_allclose(other.predict_proba(pl.from_pandas(table)), model.predict_proba(table), atol=1e-6)
+    with pytest.warns(UserWarning, match="Column 'age' of the fit is not in this table: taken for missing"):
+        other.predict_proba(pl.from_pandas(table.drop(columns="age")))
+
+
+def test_columns_in_another_order_and_others_beside_do_not_matter(data, model):
+    table, _ = data
+    other = table[list(table)[::-1]].assign(more=1.0)
+    np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(table))
+
+
+def test_a_column_that_is_not_there_is_missing_throughout_and_said(data, model):
+    table, _ = data
+    with pytest.warns(UserWarning, match="Columns 'age', 'visits' of the fit are not in this table"):
+        found = model.predict_proba(table.drop(columns=["visits", "age"]))
+    empty = table.assign(age=np.nan, visits=np.nan)
+    np.testing.assert_array_equal(found, model.predict_proba(empty))
+    with pytest.raises(ValueError, match=r"None of the 5 columns of the fit is there. It had age, age_group"):
+        model.predict_proba(pd.DataFrame({"other": [1.0]}))
+
+
+def test_a_wrapped_pipeline_gives_all_that_its_end_can(data):
+    table, s = data
+    table = table.dropna()
+    s = s[table.index]
+    steps = make_column_transformer(
+        (StandardScaler(), ["age", "visits"]), (OneHotEncoder(sparse_output=False), ["insurance"])
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(steps, SAREMClassifier(propensity_attributes=["insurance"])).fit(table, s)
+    model = TableClassifier.from_pipeline(pipeline)
+    np.testing.assert_array_equal(model.predict_proba(table), pipeline.predict_proba(table))
+    prepared = pipeline[:-1].transform(table)
+    np.testing.assert_array_equal(model.predict_posterior(table, s), pipeline[-1].predict_posterior(prepared, s))
+    assert model.class_prior_ == pipeline[-1].class_prior_
+    assert [each.label for each in model.origins_][:3] == ["age", "visits", "insurance = basic"]
+    with pytest.raises(TypeError, match="takes a scikit-learn Pipeline, got SAREMClassifier"):
+        TableClassifier.from_pipeline(pipeline[-1])
+    with pytest.raises(NotFittedError):
+        TableClassifier.from_pipeline(clone(pipeline))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        SARStackingClassifier([("logistic", None)], propensity_attributes=["insurance"], cv=2, random_state=0),
+        StratifiedSCARClassifier(propensity_attributes=["age_group"]),
+        NaiveClassifier(),
+    ],
+)
+def test_other_classifiers_of_the_package(data, inner):
+    table, s = data
+    model = TableClassifier(inner).fit(table, s, sample_weight=np.ones(len(s)))
+    p = model.predict_proba(table)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert hasattr(model, "predict_propensity") == hasattr(inner, "predict_propensity")
+
+
+def test_known_propensities_reach_the_fit(data):
+    table, s = data
+    model = TableClassifier(PropensityWeightedClassifier(method="likelihood")).fit(
+        table, s, propensity=np.full(len(s), 0.5)
+    )
+    prepared = model.prepare(table)
+    by_hand = PropensityWeightedClassifier(method="likelihood").fit(prepared, s, propensity=np.full(len(s), 0.5))
+    np.testing.assert_array_equal(model.predict_proba(table), by_hand.predict_proba(prepared))
+
+
+def test_refusals(data):
+    table, s = data
+    with pytest.raises(ValueError, match="more than one is called 'age'"):
+        TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
+    with pytest.raises(ValueError, match=r"nothing is left of 'same' after the preparation: the column is constant"):
+        TableClassifier(SAREMClassifier(propensity_attributes=["same"])).fit(table.assign(same=1.0), s)
+    numbers = table[["visits"]].assign(other=1.0 * s)
+    with pytest.raises(ValueError, match="which columns this preparation makes of them cannot be followed"):
+        TableClassifier(SAREMClassifier(propensity_attributes=["visits"]), preparation=PCA(1)).fit(numbers, s)
+    with pytest.raises(ValueError, match="Did you mean 'insurance'"):
+        TableClassifier(SAREMClassifier(propensity_attributes=["insurence"])).fit(table, s)
+    with pytest.raises(NotFittedError):
+        TableClassifier().predict_proba(table)
