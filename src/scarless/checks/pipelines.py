@@ -1,5 +1,6 @@
 """What stands at the end of a pipeline, and how row weights get there."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sklearn import config_context
@@ -20,6 +21,48 @@ def final_step(estimator: Any) -> Any:
     LogisticRegression()
     """
     return final_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def opened(model: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the fitted classifier inside pipelines and prepared tables, and what turns a raw table into what it sees.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit([[1.0], [3.0]], [0, 1])
+    >>> model, prepare = opened(pipeline)
+    >>> model, prepare([[5.0]])
+    (LogisticRegression(), array([[3.]]))
+    """
+    if isinstance(model, Pipeline):
+        inner, then = opened(model.steps[-1][1])
+        before = model[:-1].transform if len(model.steps) > 1 else _as_it_is
+    elif is_prepared(model):
+        (inner, then), before = opened(model.estimator_), model.prepare
+    else:
+        return model, _as_it_is
+    return inner, lambda X: then(before(X))
+
+
+def is_prepared(model: Any) -> bool:
+    """Whether a fitted model is a classifier with its preparation in front."""
+    return hasattr(model, "prepare") and hasattr(model, "estimator_")
+
+
+def innermost(model: Any) -> Any:
+    """Return the classifier at the end of pipelines and inside of searches and prepared tables."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_") or is_prepared(model):
+        if isinstance(model, Pipeline):
+            model = model.steps[-1][1]
+        else:
+            model = model.estimator_ if is_prepared(model) else model.best_estimator_
+    return model
+
+
+def _as_it_is(X: Any) -> Any:
+    return X
 
 
 def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from scarless.checks.labels import LabelCoding, check_labels
+from scarless.checks.pipelines import innermost
 from scarless.checks.vectors import check_propensity, check_vector
 from scarless.numerics.arrays import Vector
 
@@ -21,7 +22,7 @@ class Answers(NamedTuple):
 def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
     """Return which of a model's two classes is the positive one: as it was fitted, or by `pos_label`."""
     if pos_label is None:
-        coding = getattr(_innermost(model), "_coding", None)
+        coding = getattr(innermost(model), "_coding", None)
         if isinstance(coding, LabelCoding):
             return coding
     classes = getattr(model, "classes_", None)
@@ -84,10 +85,3 @@ def answers_of(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, u
             f"SAREMClassifier; {type(model).__name__} has none."
         )
     return Answers(labels, f, check_propensity(e, n_rows=f.size))
-
-
-def _innermost(model: Any) -> Any:
-    """Return the classifier at the end of pipelines and inside of searches."""
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
-    return model

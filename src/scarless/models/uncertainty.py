@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
@@ -305,18 +304,10 @@ def known_inference(model: Any) -> PairInference:
 
 
 def refuse_wrapped(model: Any) -> None:
-    """Raise for a pipeline or a search: the fitted classifier is inside, and sees transformed rows."""
+    """Raise for a search: which of its fits is meant is for the user to say."""
     name = type(model).__name__
-    if isinstance(model, Pipeline):
-        raise TypeError(
-            f"A fitted classifier is needed, and this {name} holds one. Pass its last step, and transformed rows where "
-            "rows are asked for: pipeline[-1], pipeline[:-1].transform(X)."
-        )
     if hasattr(model, "best_estimator_"):
-        raise TypeError(
-            f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_; if that is a "
-            "pipeline, its last step, and transformed rows."
-        )
+        raise TypeError(f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_.")
 
 
 def attribute_names(model: Any) -> Array:

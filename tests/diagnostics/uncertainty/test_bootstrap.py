@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier, TableClassifier
 from scarless.diagnostics import identifiability_report, profile_class_prior
 from scarless.diagnostics.uncertainty.bootstrap import bootstrap_intervals
 from scarless.numerics.resampling import poisson_counts
@@ -259,20 +259,25 @@ def test_labels_of_other_rows_are_told_before_any_fit(data, naive):
         bootstrap_intervals(naive, data[0], data[1][1:])
 
 
-def test_of_pipelines_and_searches_the_classifier_is_wanted(data):
+def test_pipelines_and_prepared_tables_are_asked_with_raw_rows(data):
     model = SAREMClassifier(propensity_attributes=[2])
     pipeline = make_pipeline(StandardScaler(), model).fit(*data)
+    table = TableClassifier(model, preparation=StandardScaler()).fit(*data)
+    inside = pipeline[-1], pipeline[:-1].transform(data[0]), data[1]
+    options = {"n_resamples": 20, "random_state": 0}
+    expected = bootstrap_intervals(*inside, rows=inside[1][:3], **options).intervals
+    profile, report = profile_class_prior(*inside), str(identifiability_report(pipeline[-1]))
+    for wrapped in (pipeline, make_pipeline("passthrough", pipeline), table):
+        found = bootstrap_intervals(wrapped, *data, rows=data[0][:3], **options).intervals
+        assert found.keys() == expected.keys()
+        for name, ends in expected.items():
+            np.testing.assert_array_equal(np.array(found[name]), np.array(ends))
+        np.testing.assert_array_equal(profile_class_prior(wrapped, *data).difference, profile.difference)
+        assert str(identifiability_report(wrapped)) == report
     search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(*data)
     for ask in (bootstrap_intervals, profile_class_prior, lambda wrapped, *_: identifiability_report(wrapped)):
-        with pytest.raises(
-            TypeError, match=r"this Pipeline holds one.*pipeline\[-1\], pipeline\[:-1\]\.transform\(X\)"
-        ):
-            ask(pipeline, *data)
         with pytest.raises(TypeError, match=r"this GridSearchCV holds one\. Pass its best_estimator_"):
             ask(search, *data)
-    inside = pipeline[-1], pipeline[:-1].transform(data[0]), data[1]
-    assert bootstrap_intervals(*inside, n_resamples=20, random_state=0).n_failed == 0
-    assert profile_class_prior(*inside).fit_class_prior == pytest.approx(pipeline[-1].class_prior_)
 
 
 def test_a_classifier_must_be_fitted_and_take_weights(data):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice
+from scarless.checks.pipelines import opened
 from scarless.checks.row_names import check_row_order
 from scarless.checks.vectors import check_indicator, check_propensity, check_vector
 from scarless.diagnostics.sensitivity._row_names import called
@@ -128,6 +129,8 @@ class Rows:
 def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vector, Vector, LabelCoding]:
     """Return class probability, propensity and label coding of a fitted model."""
     refuse_wrapped(model)
+    model, prepare = opened(model)
+    X = prepare(X)
     name = type(model).__name__
     tells = hasattr(model, "predict_propensity")
     if not tells and not isinstance(model, PropensityWeightedClassifier):

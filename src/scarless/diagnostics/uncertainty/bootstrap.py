@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.pipelines import opened
 from scarless.checks.row_names import index_of
 from scarless.checks.rows import LabelledRows, check_rows_again, refuse_lost_class, row_totals
 from scarless.checks.vectors import check_counts, check_random_stream
@@ -171,7 +172,8 @@ def bootstrap_intervals(
     Parameters
     ----------
     estimator : fitted classifier
-        Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed.
+        Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed. Also at the end of a
+        pipeline or in a `TableClassifier`, whose preparation is kept as it is.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
     s : array of shape (n_rows,)
@@ -227,6 +229,8 @@ def bootstrap_intervals(
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
     refuse_wrapped(estimator)
+    estimator, prepare = opened(estimator)
+    X, rows = prepare(X), None if rows is None else prepare(rows)
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.checks.pipelines import opened
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     NAMED,
@@ -191,6 +192,7 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
       SAREMClassifier(propensity_attributes=[...]).
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
+    estimator, _ = opened(estimator)
     inference = known_inference(estimator)
     look = Look.at(inference, _parameters(estimator, inference))
     logit_slope = look.prior * (1.0 - look.prior)

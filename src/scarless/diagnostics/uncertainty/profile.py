@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.options import check_share, shown
+from scarless.checks.pipelines import opened
 from scarless.checks.rows import RowTotals, check_rows_again
 from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
@@ -188,7 +189,8 @@ def profile_class_prior(
     Class prior 0.51...; the data allow from 0.44... to 0.57... (level 0.95).
     """
     level = check_share(level, "level")
-    inference = known_inference(estimator)
+    estimator, prepare = opened(estimator)
+    inference, X = known_inference(estimator), prepare(X)
     _refuse_relaxed(estimator)
     wanted = None if grid is None else _check_grid(grid)
     engine, _, totals = check_rows_again(estimator, X, s, sample_weight)

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.pipelines import opened
 from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display, as_text, legend_below
 
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)
@@ -67,6 +68,7 @@ class SelectionPathDisplay(Display):
         -------
         SelectionPathDisplay
         """
+        estimator, _ = opened(estimator)
         if not hasattr(estimator, "fit") or not hasattr(estimator, "propensity_Cs"):
             raise TypeError(f"The path is that of a SAREMClassifierCV; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
