@@ -97,32 +97,34 @@ def test_reproduce_goes_on_where_it_was(spec, here):
 )
 def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypatch, options, folder, datasets):
     asked = []
-    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder)))
-    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
+    monkeypatch.setattr(
+        cli.experiments, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder))
+    )
+    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
     assert main(["reproduce", "--spec", spec, *options]) == 0
     assert asked == [(tuple(datasets or ["simulated", "bundled_breast_cancer"]), Path("results") / folder)]
 
 
 def test_options_reach_the_experiment(spec, here, monkeypatch):
     asked = {}
-    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
+    monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
     assert main(["reproduce", "--spec", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
     assert (asked["jobs"], asked["data_home"], asked["download"]) == (3, Path("data"), False)
 
 
 def test_all_cores_are_the_default(monkeypatch, spec, here):
     asked = {}
-    monkeypatch.setattr(cli, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli, "render_results", lambda folder: folder)
-    monkeypatch.setattr(cli, "_cores", lambda: 7)
+    monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
+    monkeypatch.setattr(cli.experiments, "_cores", lambda: 7)
     main(["reproduce", "--spec", spec])
     assert asked["jobs"] == 7
 
 
 def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeypatch):
     asked = []
-    run = cli.run_experiment
+    run = cli.experiments.run_experiment
 
     def one_split(spec, folder, **options):
         asked.append(spec)
@@ -130,7 +132,7 @@ def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeyp
         manifest = json.loads((folder / "spec.json").read_text())
         (folder / "spec.json").write_text(json.dumps({**manifest, "digest": spec.digest}))
 
-    monkeypatch.setattr(cli, "run_experiment", one_split)
+    monkeypatch.setattr(cli.experiments, "run_experiment", one_split)
     assert main(["reproduce", "--quick", "--datasets", "simulated", "--out", "found", "--jobs", "1"]) == 0
     assert asked == [specification(quick=True).only(("simulated",))]
     page = (here / "found" / "report.html").read_text()
@@ -208,7 +210,7 @@ def test_report_on_an_empty_folder(here, capsys):
     assert "holds no results: there is no spec.json. Run `scarless reproduce` first." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("package", cli.PACKAGES)
+@pytest.mark.parametrize("package", cli.experiments.PACKAGES)
 def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["reproduce", "--spec", spec, "--out", "found"]) == 2
@@ -227,7 +229,7 @@ def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monke
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_experiment", interrupted)
+    monkeypatch.setattr(cli.experiments, "run_experiment", interrupted)
     assert main(["reproduce", "--spec", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
     assert "Stopped. What was finished is stored in found: the same command goes on from there" in error
@@ -238,7 +240,7 @@ def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys
     def killed(*_, **__):
         raise RuntimeError("A worker process was killed, perhaps for lack of memory.")
 
-    monkeypatch.setattr(cli, "run_experiment", killed)
+    monkeypatch.setattr(cli.experiments, "run_experiment", killed)
     assert main(["reproduce", "--spec", spec, "--out", "found"]) == 1
     assert "scarless: A worker process was killed" in capsys.readouterr().err
 
@@ -247,7 +249,7 @@ def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monke
     def fails(_):
         raise ValueError("the sky fell")
 
-    monkeypatch.setitem(cli.METHODS, "naive", fails)
+    monkeypatch.setitem(cli.experiments.METHODS, "naive", fails)
     assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     assert "simulated/all/2/0/0/naive: ValueError: the sky fell" in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()
@@ -268,7 +270,7 @@ def test_no_command_shows_how_it_is_used(capsys):
 
 
 def test_bars_show_the_share_and_the_time_left(monkeypatch, capsys):
-    with cli.Bars() as bars:
+    with cli.screen.Bars() as bars:
         bars.start("preparing", 0)
         bars.start("running", 4.0)
         for _ in range(3):
@@ -310,7 +312,7 @@ def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "read_spec", interrupted)
+    monkeypatch.setattr(cli.experiments, "read_spec", interrupted)
     assert main(["reproduce", "--spec", spec]) == 130
     assert capsys.readouterr().err.strip() == "Stopped."
 

@@ -22,12 +22,13 @@ FLOORS = [
     {"diagnostics"},
     {"experiments"},
     {"report"},
-    {"papers"},
+    {"papers", "analysis"},
     {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {
-    "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs"
+    "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
+    "skrub", "skops", "pyarrow", "openpyxl",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

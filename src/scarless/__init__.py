@@ -1,6 +1,9 @@
 """Learning from positive and unlabelled data whose labels are biased."""
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.models import (
@@ -13,6 +16,10 @@ from scarless.models import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+
+if TYPE_CHECKING:
+    from scarless.analysis import analyse
+    from scarless.models.persistence import load, save
 
 __version__ = _version("scarless")
 
@@ -31,4 +38,16 @@ __all__ = [
     "TIcE",
     "TableClassifier",
     "__version__",
+    "analyse",
+    "load",
+    "save",
 ]
+
+_LATER = {"analyse": "scarless.analysis", "load": "scarless.models.persistence", "save": "scarless.models.persistence"}
+
+
+def __getattr__(name: str) -> _Any:
+    """Import what only some users need when it is asked for."""
+    if name in _LATER:
+        return getattr(_import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'scarless' has no attribute {name!r}")

@@ -44,7 +44,7 @@ class KeepNone(TransformerMixin, BaseEstimator):
         return self.feature_names_in_ if input_features is None else input_features
 
 
-def table_preparation() -> Pipeline:
+def table_preparation(*, drop: str = "if_binary") -> Pipeline:
     """Return the preparation that the tool uses: skrub's vectoriser, gaps filled, every column standardised.
 
     Numbers: missing values become the median, with a column beside that says so. Text with up to 40 values: a column
@@ -52,6 +52,11 @@ def table_preparation() -> Pipeline:
     day. Constant and empty columns are left out. Labels are not looked at: held-out rows tell nothing of theirs. The
     word `none` is a value; what else means "missing" (``NA``, ``null``, ``?``) is skrub's list. Numbers are read in
     single precision.
+
+    Parameters
+    ----------
+    drop : {"if_binary", "first"}, default="if_binary"
+        Which level of a category gets no column: that of two, or one of any number, which is what tests need.
 
     Returns
     -------
@@ -62,7 +67,7 @@ def table_preparation() -> Pipeline:
     columns = skrub.TableVectorizer(
         cardinality_threshold=MOST_LEVELS,
         numeric=SimpleImputer(strategy="median", add_indicator=True),
-        low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, drop="if_binary"),
+        low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, drop=drop),
         high_cardinality=skrub.StringEncoder(n_components=TEXT_COLUMNS, random_state=0),
         datetime=skrub.DatetimeEncoder(resolution="day", add_total_seconds=False),
         drop_if_constant=True,

@@ -167,9 +167,13 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X)))
 
     @_has("predict_posterior")
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
-        """Return the probability that each row is positive, given that it was, or was not, labelled."""
-        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s))
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
+        """Return the probability that each row is positive, given that it was, or was not, labelled.
+
+        `propensity` is for a classifier that does not learn it.
+        """
+        known = {} if propensity is None else {"propensity": propensity}
+        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **known))
 
     @_has("predict_proba_interval")
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:

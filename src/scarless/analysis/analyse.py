@@ -1,0 +1,330 @@
+"""A table in, an answer out: preparation, both models, ranked rows, report, files."""
+
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
+from scarless.analysis.labels import LabelColumn, read_labels
+from scarless.analysis.leaks import refuse_leaks
+from scarless.analysis.ranking import rank_rows
+from scarless.analysis.settings import ALL, Settings, write_toml
+from scarless.checks.pipelines import opened
+from scarless.models import (
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    TableClassifier,
+)
+from scarless.models.preparation import MOST_LEVELS
+from scarless.outside.extras import need
+
+SCHEMA = 1  # of summary.json
+_PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What `analyse` found: the model, and ways to show and keep it.
+
+    Attributes
+    ----------
+    model : TableClassifier
+        Fitted; takes raw tables.
+    settings : Settings
+        What was asked for.
+    notes : list of str
+        What the user should know: how the label was read, warnings of the fit.
+    """
+
+    model: TableClassifier
+    settings: Settings
+    notes: list[str]
+    table: Any = field(repr=False)
+    label: LabelColumn = field(repr=False)
+    source: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def s(self) -> Any:
+        """Which rows are labelled."""
+        return self.label.s
+
+    def ranked(self) -> Any:
+        """Return a data frame of all rows, the most likely missing positives first."""
+        return rank_rows(self.model, self.table, self.settings, self.s, propensity=self._column("known_propensity"))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the answer in plain values, for machines."""
+        n, labelled = len(self.table), int(self.s.sum())
+        inner, _ = opened(self.model)
+        prior = float(getattr(inner, "class_prior_", np.nan))
+        return {
+            "schema": SCHEMA,
+            "rows": n,
+            "labelled": labelled,
+            "class_prior": _plain(prior),
+            "class_prior_interval": self._interval("class_prior_interval"),
+            "label_frequency": _plain(getattr(inner, "label_frequency_", np.nan)),
+            "label_frequency_interval": self._interval("label_frequency_interval"),
+            "positives": _plain(prior * n),
+            "missing_positives": _plain(max(prior * n - labelled, 0.0)),
+            "level": self.settings.level,
+            "model": type(inner).__name__,
+            "converged": bool(getattr(inner, "converged_", True)),
+            "notes": self.notes,
+            "settings": self.settings.to_dict(),
+            "source": self.source,
+            "versions": versions(),
+        }
+
+    def report(self, *, progress: Tell | None = None) -> Any:
+        """Return the report of the fit; ``to_html()``, ``to_json()``, ``save(path)``."""
+        from scarless.report import model_report  # noqa: PLC0415 (draws; most callers do not)
+
+        return model_report(
+            self.model,
+            self.table[list(self.model.feature_names_in_)],
+            self.s,
+            sample_weight=self._column("weights"),
+            row_names=self._column("id"),
+            level=self.settings.level,
+            random_state=self.settings.seed,
+            run={"settings": self.settings.to_dict(), "notes": self.notes, **self.source},
+            progress=progress,
+        )
+
+    def save(
+        self, folder: str | Path, *, force: bool = False, ranked: str = "ranked.csv", progress: Tell | None = None
+    ) -> Path:
+        """Write model, report, ranked rows, summary and the run itself into a folder: all of it, or nothing.
+
+        Parameters
+        ----------
+        folder : path
+            Made; must not exist unless `force`.
+        force : bool, default=False
+            Whether a folder of that name is replaced.
+        ranked : str, default="ranked.csv"
+            Name of the file of ranked rows; its suffix says of which kind.
+        progress : callable, optional
+            Told what is being done.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        from scarless.models.persistence import save  # noqa: PLC0415 (an optional package)
+        from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
+
+        tell = progress or (lambda what: None)
+        folder = check_folder(folder, force=force)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            tell("writing the model")
+            save(self.model, aside / MODEL)
+            tell("ranking the rows")
+            write_table(self.ranked(), aside / ranked)
+            (aside / SUMMARY).write_text(json.dumps(self.summary(), indent=2) + "\n", encoding="utf-8")
+            (aside / RUN).write_text(write_toml(self._run(ranked)), encoding="utf-8")
+            self.report(progress=tell).save(aside / REPORT)
+            move_into_place(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return folder
+
+    def _run(self, ranked: str) -> dict[str, Any]:
+        """Return what repeats this analysis."""
+        return {**self.settings.to_dict(), "ranked": ranked, "source": self.source, "versions": versions()}
+
+    def _interval(self, method: str) -> list[float | None] | None:
+        try:
+            low, high = getattr(self.model, method)(level=self.settings.level)
+        except (AttributeError, ValueError):
+            return None
+        return [_plain(low), _plain(high)]
+
+    def _column(self, role: str) -> Any:
+        name = getattr(self.settings, role)
+        return self.table[name].to_numpy() if name else None
+
+
+def analyse(
+    table: Any,
+    label: str,
+    *,
+    propensity_attributes: Any = (),
+    class_attributes: Any = (),
+    model: str = "search",
+    scar: bool = False,
+    known_propensity: str = "",
+    weights: str = "",
+    id: str = "",
+    exclude: Any = (),
+    positive: Any = None,
+    seed: int = 0,
+    level: float = 0.95,
+    source: dict[str, Any] | None = None,
+    progress: Tell | None = None,
+) -> Analysis:
+    """Learn from a raw table who is positive, and who gets labelled.
+
+    Parameters
+    ----------
+    table : data frame
+        Raw: text, dates and gaps are prepared by skrub, see `scarless.models.preparation.table_preparation`.
+    label : str
+        Column that says which rows are labelled: 1/0, yes/no, yes and nothing, true and null.
+    propensity_attributes : list of str
+        Columns that the labelling may depend on; "all" where none can be named.
+    class_attributes : list of str, optional
+        Columns that the class may depend on. Default: all.
+    model : {"search", "stack", "logistic", "boosted"}, default="search"
+        "search": logistic models, penalties chosen by held-out labels (`SAREMClassifierCV`). "logistic": one such pair
+        (`SAREMClassifier`), fastest. "boosted": gradient boosting for the class; "stack": both
+        (`SARStackingClassifier`).
+    scar : bool, default=False
+        Every positive is as likely to be labelled as any other (`SCARClassifier`).
+    known_propensity : str, optional
+        Column with known propensities (`PropensityWeightedClassifier`).
+    weights, id : str, optional
+        Columns with row weights, and with names of rows.
+    exclude : list of str, optional
+        Columns to leave out.
+    positive : object, optional
+        The value of the label column that marks a labelled row, where that is not clear; "any" for every value.
+    seed : int, default=0
+        Seed of everything that is drawn.
+    level : float, default=0.95
+        Nominal probability that an interval covers.
+    source : dict, optional
+        Facts of where the table comes from, kept with the result.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Analysis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> patients = pd.DataFrame({"age": rng.normal(50, 10, 2000), "visits": rng.poisson(3, 2000)})
+    >>> ill = rng.random(2000) < 1 / (1 + np.exp(-(patients["age"] - 50) / 5))
+    >>> seen = rng.random(2000) < 1 / (1 + np.exp(3 - patients["visits"]))
+    >>> patients["diagnosed"] = np.where(ill & seen, "yes", None)
+    >>> found = analyse(patients, "diagnosed", propensity_attributes=["visits"], model="logistic")
+    >>> round(found.model.class_prior_, 1)
+    0.5
+    >>> list(found.ranked().columns[:4])
+    ['rank', 'row', 'labelled', 'probability']
+    """
+    tell = progress or (lambda what: None)
+    values = {
+        "label": label, "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
+        "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
+        "positive": "" if positive is None else str(positive), "seed": seed, "level": level,
+    }  # fmt: skip
+    settings = Settings.from_dict(values, source="analyse")
+    table = as_pandas(table)
+    settings.check_columns(list(table.columns))
+    found = read_labels(table[settings.label], settings.label, positive=settings.positive or None)
+    features = settings.features(list(table.columns))
+    notes = [found.note] if found.note else []
+    tell("preparing the columns")
+    refuse_leaks(table[features], found.s)
+    classifier = TableClassifier(make_estimator(settings))
+    tell("fitting both models")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        classifier.fit(table[features], found.s, **_fit_params(table, settings))
+    notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
+    classifier.levels_ = seen_levels(table[features])
+    return Analysis(classifier, settings, notes, table, found, dict(source or {}))
+
+
+def make_estimator(settings: Settings) -> Any:
+    """Return the unfitted classifier that settings ask for."""
+    if settings.known_propensity:
+        return PropensityWeightedClassifier(method="likelihood")
+    if settings.scar:
+        return SCARClassifier()
+    options: dict[str, Any] = {
+        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity),
+        "random_state": settings.seed,
+    }
+    seen = list(settings.class_attributes)
+    if settings.model == "logistic":
+        return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
+    if seen:
+        options["attribute_sets"] = {"chosen": seen}
+    if settings.model == "search":
+        return SAREMClassifierCV(**options)
+    boosting = HistGradientBoostingClassifier(random_state=settings.seed)
+    return SARStackingClassifier([("boosting", boosting)] if settings.model == "boosted" else None, **options)
+
+
+def as_pandas(table: Any) -> Any:
+    """Return a data frame of pandas; others are converted, arrays refused."""
+    pandas = need("pandas", "analyse", "tool")
+    if isinstance(table, pandas.DataFrame):
+        return table
+    if hasattr(table, "to_pandas"):
+        return table.to_pandas()
+    raise TypeError(f"analyse takes a data frame with named columns, got {type(table).__name__}.")
+
+
+def seen_levels(X: Any) -> dict[str, list[str]]:
+    """Return the values of columns of categories, to tell new ones."""
+    text = [name for name in X.columns if X[name].dtype.kind not in "fiubM"]
+    found = {str(name): sorted(X[name].dropna().astype(str).unique()) for name in text}
+    return {name: levels for name, levels in found.items() if len(levels) <= MOST_LEVELS}
+
+
+def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
+    columns = {"sample_weight": settings.weights, "propensity": settings.known_propensity}
+    return {name: _numbers(table[column], column) for name, column in columns.items() if column}
+
+
+def _numbers(values: Any, name: str) -> Any:
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"Column {name!r} must hold numbers.")
+    if values.isna().any():
+        first = int(np.flatnonzero(values.isna().to_numpy())[0])
+        raise ValueError(
+            f"Column {name!r} has {int(values.isna().sum()):,} missing values, the first in row {first + 1}."
+        )
+    return values.to_numpy(dtype=np.float64)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an answer depends on."""
+    found = {"python": python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _plain(value: Any) -> float | None:
+    """Return a number that JSON knows."""
+    return float(value) if np.isfinite(value) else None

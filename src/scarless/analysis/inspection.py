@@ -1,0 +1,224 @@
+"""A first look at a table: columns, gaps, leaks, and what seems to drive the labelling."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scarless.analysis.analyse import as_pandas
+from scarless.analysis.labels import read_labels
+from scarless.analysis.leaks import tells_label
+from scarless.analysis.settings import nearest_column
+from scarless.checks.origins import trace_origins
+from scarless.diagnostics import labelling_attributes
+from scarless.models.preparation import MOST_LEVELS, table_preparation
+
+_MOST_ROWS = 20_000  # that the labelling is looked at with
+_LIKELY = 0.05  # adjusted p-value below which an attribute is named
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column of a table."""
+
+    name: str
+    kind: str  # number, category, text, date, yes/no, empty, constant, label
+    missing: int
+    distinct: int
+    example: str
+    remark: str = ""
+
+    def cells(self, n_rows: int) -> tuple[str, ...]:
+        """Return the facts as they are shown in a table."""
+        missing = f"{self.missing / n_rows:.0%}" if self.missing else ""
+        return _short(self.name), self.kind, missing, f"{self.distinct:,}", _short(self.example), self.remark
+
+
+@dataclass(frozen=True)
+class Driver:
+    """How a column seems to act on the labelling: effect of a standard deviation, and its adjusted p-value."""
+
+    name: str
+    effect: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a first look finds.
+
+    Attributes
+    ----------
+    n_rows, n_labelled : int
+    columns : tuple of ColumnFacts
+    drivers : tuple of Driver
+        Columns by how clearly the labelling seems to depend on them.
+    verdict : str
+        That in words, with what it hangs on.
+    notes : tuple of str
+    """
+
+    n_rows: int
+    n_labelled: int
+    columns: tuple[ColumnFacts, ...]
+    drivers: tuple[Driver, ...]
+    verdict: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([*self._head(), "", *self._table(), "", *self._labelling()])
+
+    def _head(self) -> list[str]:
+        share = f"{self.n_labelled / self.n_rows:.1%}"
+        rows = f"{self.n_rows:,} rows, {len(self.columns)} columns; {self.n_labelled:,} rows are labelled ({share})."
+        return [rows, *self.notes]
+
+    def _table(self) -> list[str]:
+        rows: list[tuple[str, ...]] = [("column", "kind", "missing", "distinct", "example", "")]
+        rows += [each.cells(self.n_rows) for each in self.columns]
+        widths = [max(len(row[j]) for row in rows) for j in range(5)]
+        return ["  ".join([*_aligned(row, widths), row[5]]).rstrip() for row in rows]
+
+    def _labelling(self) -> list[str]:
+        lines = ["What the labelling seems to depend on:"]
+        lines += [
+            f"  {driver.name}: {driver.effect:+.2f} in log-odds per standard deviation, adjusted p {_p(driver.p_value)}"
+            for driver in self.drivers[:8]
+        ]
+        return [*lines, self.verdict]
+
+
+def inspect_table(table: Any, label: str, *, positive: Any = None, exclude: Any = (), seed: int = 0) -> Inspection:
+    """Look at a table before anything is fitted.
+
+    Parameters
+    ----------
+    table : data frame
+    label : str
+        Column that says which rows are labelled.
+    positive : object, optional
+        The value that marks a labelled row, where that is not clear.
+    exclude : list of str, optional
+        Columns to leave out.
+    seed : int, default=0
+        Seed of the sample that a large table is looked at with.
+
+    Returns
+    -------
+    Inspection
+        Prints as text.
+    """
+    table = as_pandas(table)
+    for name in (label, *exclude):
+        if name not in table.columns:
+            raise ValueError(f"There is no column {name!r}.{nearest_column(name, list(table.columns))}")
+    found = read_labels(table[label], label, positive=positive)
+    facts = tuple(_facts(table[name], found.s, is_label=name == label) for name in table.columns)
+    of_no_use = {
+        each.name for each in facts if each.kind in ("empty", "constant", "label", "id") or "gives" in each.remark
+    }
+    seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
+    drivers, verdict, notes = (
+        _drivers(table[seen], found.s, seed) if seen else ((), "There is no column to look at.", [])
+    )
+    said = [found.note] if found.note else []
+    return Inspection(len(table), int(found.s.sum()), facts, drivers, verdict, (*said, *notes))
+
+
+def _facts(values: Any, s: Any, *, is_label: bool) -> ColumnFacts:
+    missing, distinct = int(values.isna().sum()), int(values.nunique())
+    example = "" if missing == len(values) else str(values.dropna().iloc[0])
+    kind = "label" if is_label else _kind(values, distinct, missing)
+    leak = None if is_label else tells_label(values, s)
+    remark = f"gives the label away: {leak}" if leak else _remark(kind)
+    return ColumnFacts(str(values.name), kind, missing, distinct, example, remark)
+
+
+def _kind(values: Any, distinct: int, missing: int) -> str:
+    if distinct <= 1 and not (distinct and missing):
+        return "constant" if distinct else "empty"
+    if values.dtype.kind in "fiu":
+        counts_rows = values.dtype.kind in "iu" and distinct == len(values) and _climbs(values)
+        return "id" if counts_rows else "number"
+    if values.dtype.kind == "M":
+        return "date"
+    if values.dtype.kind == "b" or str(values.dtype) == "boolean":
+        return "yes/no"
+    if distinct <= MOST_LEVELS:
+        return "category"
+    return "id" if distinct == len(values) - missing else "text"
+
+
+def _climbs(values: Any) -> bool:
+    """Whether whole numbers count the rows."""
+    return bool((np.diff(values.to_numpy()) == 1).all())
+
+
+def _remark(kind: str) -> str:
+    return {
+        "id": "every row has its own: a name of rows (--id), not an attribute (--exclude)",
+        "empty": "left out",
+        "constant": "left out",
+    }.get(kind, "")
+
+
+def _drivers(X: Any, s: Any, seed: int) -> tuple[tuple[Driver, ...], str, list[str]]:
+    """Return how clearly the labelling depends on each raw column."""
+    notes = []
+    if len(X) > _MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(X), _MOST_ROWS, replace=False))
+        X, s = X.iloc[rows], s[rows]
+        notes.append(f"The labelling is looked at with {_MOST_ROWS:,} rows, drawn at random.")
+    preparation = table_preparation(drop="first")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            prepared = preparation.fit_transform(X)
+            found = labelling_attributes(
+                prepared.to_numpy(), s, propensity_attributes=slice(None), classification_attributes=slice(None),
+                per="deviation", random_state=seed,
+            )  # fmt: skip
+    except (ValueError, np.linalg.LinAlgError) as error:
+        return (), f"What the labelling depends on cannot be looked at: {error}", notes
+    origins = trace_origins(preparation, X.columns, prepared.shape[1]) or []
+    drivers = _by_column(found, origins)
+    return drivers, _verdict(drivers), notes
+
+
+def _by_column(found: Any, origins: Any) -> tuple[Driver, ...]:
+    """Return the clearest piece of each raw column, clearest column first."""
+    best: dict[str, Driver] = {}
+    for row in found.to_frame().reset_index().itertuples(index=False):
+        origin = origins[int(str(row.attribute).removeprefix("x"))]
+        p = float(row.p_adjusted) if row.p_adjusted == row.p_adjusted else 1.0
+        known = best.get(origin.column)
+        if known is None or p < known.p_value:
+            best[origin.column] = Driver(origin.label, float(row.effect), p)
+    return tuple(sorted(best.values(), key=lambda driver: driver.p_value))
+
+
+def _verdict(drivers: tuple[Driver, ...]) -> str:
+    clear = [driver.name.split(" = ")[0] for driver in drivers if driver.p_value < _LIKELY]
+    caveat = (
+        "Labels alone cannot tell an attribute of the labelling from one of the class: this leans on the form of both "
+        "models. Name what you know of how labels come about (--propensity), and take this as a hint."
+    )
+    if not clear:
+        return f"No attribute stands out. {caveat}"
+    return f"A first guess: --propensity {' '.join(dict.fromkeys(clear))}. {caveat}"
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """Return the cells of a row, each as wide as its column, numbers to the right."""
+    cells = enumerate(zip(row[:5], widths, strict=True))
+    return [cell.rjust(width) if j in (2, 3) else cell.ljust(width) for j, (cell, width) in cells]
+
+
+def _short(text: str, most: int = 28) -> str:
+    clean = "".join(each if each.isprintable() else " " for each in text)
+    return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
+def _p(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,155 @@
+"""Rows with everything a model says of them, the most likely missing positives first."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from scarless.analysis.labels import read_labels
+from scarless.analysis.settings import Settings
+from scarless.numerics.arrays import Vector
+
+_INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
+
+
+def rank_rows(model: Any, table: Any, settings: Settings, s: Any = None, *, propensity: Any = None) -> Any:
+    """Return a data frame with a row for each of the table's, best candidates first.
+
+    Parameters
+    ----------
+    model : TableClassifier
+        Fitted.
+    table : pandas DataFrame
+        Raw rows.
+    settings : Settings
+        Of the fit.
+    s : array, optional
+        Which rows are labelled. Without it nobody knows who was looked at: there is no posterior, and the probability
+        by attributes alone is what ranks.
+    propensity : array, optional
+        Known propensities, where the model does not learn any.
+
+    Returns
+    -------
+    pandas DataFrame
+        ``rank`` (of unlabelled rows, by ``posterior``), the id or the row's number, ``labelled``, and ``probability``,
+        ``propensity``, ``posterior``, each with ``_low`` and ``_high`` where the model knows its uncertainty.
+    """
+    import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
+
+    features = table[[name for name in model.feature_names_in_ if name in table.columns]]
+    columns: dict[str, Any] = {}
+    columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
+    if s is not None:
+        columns["labelled"] = np.asarray(s, dtype=np.int64)
+    columns |= _predictions(model, features, s, propensity, settings.level)
+    by = columns["probability" if s is None else "posterior"]
+    open_rows = np.ones(len(table), dtype=bool) if s is None else np.asarray(s) == 0
+    order = np.lexsort((np.arange(len(table)), -by, ~open_rows))
+    rank = np.full(len(table), -1, dtype=np.int64)
+    rank[order[: open_rows.sum()]] = np.arange(1, open_rows.sum() + 1)
+    ranks = pd.array(np.where(rank > 0, rank, 0), dtype="Int64")
+    ranks[rank < 0] = pd.NA
+    return pd.DataFrame({"rank": ranks, **columns}).iloc[order].reset_index(drop=True)
+
+
+def _predictions(model: Any, X: Any, s: Any, propensity: Any, level: float) -> dict[str, Vector]:
+    """Return what a model says of rows, in the order of the columns."""
+    found: dict[str, Vector] = {"probability": _of_positive(model, X)}
+    found |= _ends(model, "probability", X, level)
+    if hasattr(model, "predict_propensity"):
+        found["propensity"] = model.predict_propensity(X)
+        found |= _ends(model, "propensity", X, level)
+    elif propensity is not None:
+        found["propensity"] = np.asarray(propensity, dtype=np.float64)
+    if s is None:
+        return found
+    known = {} if propensity is None else {"propensity": propensity}
+    found["posterior"] = model.predict_posterior(X, s, **known)
+    if (ends := _try(lambda: model.predict_posterior_interval(X, s, level=level))) is not None:
+        found["posterior_low"], found["posterior_high"] = ends[:, 0], ends[:, 1]
+    return found
+
+
+def _of_positive(model: Any, X: Any) -> Vector:
+    return np.asarray(model.predict_proba(X)[:, list(model.classes_).index(1)])
+
+
+def _ends(model: Any, name: str, X: Any, level: float) -> dict[str, Vector]:
+    ends = _try(lambda: getattr(model, _INTERVALS[name])(X, level=level))
+    return {} if ends is None else {f"{name}_low": ends[:, 0], f"{name}_high": ends[:, 1]}
+
+
+def _try(ask: Any) -> Any:
+    """Return what a model answers, None where it is of a kind that knows nothing of its uncertainty."""
+    try:
+        return ask()
+    except (AttributeError, ValueError):
+        return None
+
+
+def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
+    """Return new rows ranked by a model that `Analysis.save` stored, and what needs to be said of them.
+
+    Parameters
+    ----------
+    model : TableClassifier
+        As `scarless.load` gives it back, with the settings of its fit.
+    table : pandas DataFrame
+        Raw rows; a column of the fit that is missing is taken for empty, and said.
+
+    Returns
+    -------
+    pandas DataFrame, list of str
+        See `rank_rows`; remarks in words.
+    """
+    settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
+    notes, s, propensity = [], None, None
+    if settings.id and settings.id not in table.columns:
+        raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
+    if settings.label in table.columns and table[settings.label].notna().any():
+        s = _labels_again(table[settings.label], settings)
+    else:
+        notes.append(
+            f"There is no label in column {settings.label!r}, so nobody knows which of these rows were looked at: they "
+            "are ranked by probability, and there is no posterior."
+        )
+    if settings.known_propensity:
+        if settings.known_propensity not in table.columns and s is not None:
+            raise ValueError(f"There is no column {settings.known_propensity!r} (the known propensity of the fit).")
+        propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
+    notes += new_levels(model, table)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ranked = rank_rows(model, table, settings, s, propensity=propensity)
+    told = [str(each.message) for each in caught if "unknown categories" not in str(each.message)]
+    return ranked, notes + list(dict.fromkeys(told))
+
+
+def _labels_again(values: Any, settings: Settings) -> Any:
+    """Return the labels of new rows; other than in a fit, all or none of them may be labelled."""
+    try:
+        return read_labels(values, settings.label, positive=settings.positive or None).s
+    except ValueError as error:
+        if "Every row is labelled" in str(error):
+            return np.ones(len(values), dtype=np.int64)
+        if "No row of the label column" in str(error):
+            return np.zeros(len(values), dtype=np.int64)
+        raise
+
+
+def new_levels(model: Any, table: Any) -> list[str]:
+    """Return a sentence for each column with values that the fit has not seen."""
+    notes = []
+    for column, known in getattr(model, "levels_", {}).items():
+        if column not in table.columns:
+            continue
+        values = table[column].dropna().astype(str).unique()
+        new = sorted(set(values) - set(known))
+        if new:
+            shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
+            notes.append(
+                f"Column {column!r} has {len(new)} value{'s' if len(new) > 1 else ''} that the fit has not seen "
+                f"({shown}): such a row is taken for one with none of the known values."
+            )
+    return notes

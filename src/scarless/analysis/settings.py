@@ -1,0 +1,227 @@
+"""What a run was asked to do: checked once, kept with the model, and written down so that it can be repeated."""
+
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+MODELS = ("search", "stack", "logistic", "boosted")
+ALL = "all"
+_NAMES = ("propensity", "class_attributes", "exclude")  # that hold names of columns
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of one analysis.
+
+    Attributes
+    ----------
+    label : str
+        Column that says which rows are labelled.
+    propensity : tuple of str
+        Columns that the labelling may depend on; ``("all",)`` for every column. Empty with `scar` or
+        `known_propensity`.
+    class_attributes : tuple of str
+        Columns that the class may depend on; empty for all.
+    model : {"search", "stack", "logistic", "boosted"}
+        How both are learned.
+    scar : bool
+        Whether every positive is as likely to be labelled as any other.
+    known_propensity : str
+        Column with known propensities, empty for none.
+    weights, id : str
+        Columns with row weights, and with names of rows; empty for none.
+    exclude : tuple of str
+        Columns that are left out.
+    positive : str
+        The value that marks a labelled row; empty where that is clear.
+    seed : int
+        Seed of everything that is drawn.
+    level : float
+        Nominal probability that an interval covers.
+    """
+
+    label: str
+    propensity: tuple[str, ...] = ()
+    class_attributes: tuple[str, ...] = ()
+    model: str = "search"
+    scar: bool = False
+    known_propensity: str = ""
+    weights: str = ""
+    id: str = ""
+    exclude: tuple[str, ...] = ()
+    positive: str = ""
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise ValueError(f"The model must be one of {', '.join(MODELS)}; got {self.model!r}.")
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"The level must lie between 0 and 1; got {self.level:g}.")
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        ways = [name for name, given in self._ways() if given]
+        if not ways:
+            raise ValueError(
+                "What does the labelling depend on? Name the columns (--propensity visits insurance); --propensity all "
+                "if you cannot name any; --scar if every positive is as likely to be labelled as any other; "
+                "--known-propensity COLUMN if you know it."
+            )
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
+        if self.model not in ("search", "logistic") and (self.scar or self.known_propensity):
+            raise ValueError(f"--model {self.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
+
+    def _ways(self) -> list[tuple[str, bool]]:
+        return [
+            ("--propensity", bool(self.propensity)),
+            ("--scar", self.scar),
+            ("--known-propensity", bool(self.known_propensity)),
+        ]
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """Columns that no model may see."""
+        given = (self.label, self.known_propensity, self.weights, self.id, *self.exclude)
+        return tuple(dict.fromkeys(name for name in given if name))
+
+    def check_columns(self, columns: list[str]) -> None:
+        """Raise where a column that is named is not there, or has two roles."""
+        for role, names in self._roles():
+            for name in names:
+                if name not in columns:
+                    raise ValueError(f"There is no column {name!r} ({role}).{nearest_column(name, columns)}")
+        seen = [("--propensity", name) for name in self.propensity if name != ALL]
+        seen += [("--class-attributes", name) for name in self.class_attributes]
+        for option, name in seen:
+            if name in self.aside:
+                raise ValueError(
+                    f"Column {name!r} is named by {option}, but it is not for the models to see: it is the "
+                    f"{self._role_of(name)}."
+                )
+
+    def features(self, columns: list[str]) -> list[str]:
+        """Return the columns that models may see, in the table's order."""
+        left = [name for name in columns if name not in self.aside]
+        if not left:
+            raise ValueError("No column is left for the models to see.")
+        if not self.class_attributes:
+            return left
+        wanted = {*self.class_attributes, *self.propensity}
+        return left if ALL in wanted else [name for name in left if name in wanted]
+
+    def _roles(self) -> list[tuple[str, tuple[str, ...]]]:
+        propensity = () if self.propensity == (ALL,) else self.propensity
+        return [
+            ("the label column", (self.label,)),
+            ("--propensity", propensity),
+            ("--class-attributes", self.class_attributes),
+            ("--known-propensity", (self.known_propensity,) if self.known_propensity else ()),
+            ("--weights", (self.weights,) if self.weights else ()),
+            ("--id", (self.id,) if self.id else ()),
+            ("--exclude", self.exclude),
+        ]
+
+    def _role_of(self, name: str) -> str:
+        roles = {
+            self.label: "label column",
+            self.weights: "column of weights",
+            self.id: "id",
+            self.known_propensity: "column of known propensities",
+        }
+        return roles.get(name, "column to exclude")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that say nothing."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+            if value not in ("", (), False)
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], *, source: str = "the settings") -> "Settings":
+        """Build settings from plain values, or say which key is wrong."""
+        kinds = {field.name: field.type for field in fields(cls)}
+        for key in values:
+            if key not in kinds:
+                raise ValueError(f"{source}: there is no setting {key!r}.{nearest_column(key, list(kinds))}")
+        made: dict[str, Any] = {
+            key: _as_names(key, value, source) if key in _NAMES else value for key, value in values.items()
+        }
+        for key, value in made.items():
+            _check_kind(key, value, source)
+        if "label" not in made:
+            raise ValueError(f'{source}: which column is the label? Set label = "..." (--label).')
+        return cls(**made)
+
+
+def _as_names(key: str, value: Any, source: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{source}: {key} must be a list of column names, got {value!r}.")
+    return tuple(dict.fromkeys(names))
+
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    "scar": (bool, "true or false"),
+    "seed": (int, "a whole number"),
+    "level": ((int, float), "a number"),
+}
+
+
+def _check_kind(key: str, value: Any, source: str) -> None:
+    kind, words = _KINDS.get(key, (str, "text")) if key not in _NAMES else (tuple, "a list")
+    if not isinstance(value, kind) or (isinstance(value, bool) and key != "scar"):
+        raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
+
+
+def nearest_column(name: str, known: list[str]) -> str:
+    """Return a sentence that names the nearest of known names, or the known ones."""
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    lower = [each for each in known if each.casefold() == name.casefold()]
+    best = lower or near
+    if best:
+        return f" Did you mean {best[0]!r}?"
+    return f" There are: {', '.join(map(repr, known[:12]))}{', ...' if len(known) > 12 else ''}."
+
+
+def read_run(path: str | Path) -> dict[str, Any]:
+    """Read a ``run.toml``."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from error
+
+
+def write_toml(values: dict[str, Any]) -> str:
+    """Return plain values and tables of them as TOML."""
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    for key, table in values.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{_key(key)}]", *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _key(key: str) -> str:
+    plain = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
+    return key if plain else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return '"' + "".join(_escaped(character) for character in str(value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"

@@ -1,0 +1,41 @@
+"""The command line: from a file to a report (`fit`, `predict`, `inspect`), and experiments (`reproduce`, `report`)."""
+
+import argparse
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from scarless.cli import experiments, tables
+from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, fail, stopped
+from scarless.outside.extras import install
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code: 0 done, 1 refused, 2 a package or an argument is missing, 130 stopped."""
+    options = _parser().parse_args(arguments)
+    missing = [name for name in options.packages if find_spec(name) is None]
+    if missing:
+        return fail(f"this needs {', '.join(missing)}: {install(options.extra)}.", INCOMPLETE_INSTALLATION)
+    try:
+        return int(options.command(options))
+    except KeyboardInterrupt:
+        return stopped("Stopped.")
+    except OSError as error:
+        told = error.filename and error.strerror
+        return fail(f"{error.filename}: {error.strerror}" if told else str(error), REFUSED)
+    except (ValueError, TypeError, RuntimeError) as error:
+        return fail(str(error), REFUSED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scarless",
+        description="Learning from labels that are biased.",
+        epilog="Exit codes: 0 done; 1 refused, with a sentence that says why; 2 a wrong argument or a missing package; "
+        "130 stopped.",
+    )
+    parser.add_argument("--version", action="version", version=f"scarless {version('scarless')}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    tables.add_commands(commands)
+    experiments.add_commands(commands)
+    return parser

@@ -1,0 +1,212 @@
+"""`scarless inspect`, `fit` and `predict`: a thin shell over `scarless.analysis`."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from scarless.analysis import Analysis, analyse, inspect_table, predict_table
+from scarless.analysis.folders import MODEL, RUN, check_folder
+from scarless.analysis.settings import MODELS, read_run
+from scarless.cli.screen import DONE, stopped
+from scarless.report.numbers import duration
+
+PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
+EXTRA = "tool"
+_OPTIONS = {  # of the command line, and what they are called in a run.toml
+    "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
+    "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
+    "positive": "positive", "seed": "seed", "level": "level",
+}  # fmt: skip
+_SHOWN = 5  # rows on the screen
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Show columns, gaps, leaks, and what seems to drive the labelling."""
+    table = _read(options)
+    print(inspect_table(table, options.label, positive=options.positive, exclude=options.exclude or ()))
+    return DONE
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Fit both models to a file, and write model, report and ranked rows."""
+    config = read_run(options.config) if options.config else {}
+    values = _settings(options, config)
+    source = config.pop("source", {}) if isinstance(config.get("source"), dict) else {}
+    options.file = options.file or (Path(source["file"]) if "file" in source else None)
+    if options.file is None:
+        raise ValueError("Which file? Name one: scarless fit patients.csv --label diagnosed --propensity visits.")
+    folder = options.out or Path(_stem(options.file))
+    ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
+    values.pop("ranked", None)
+    check_folder(folder, force=options.force)
+    screen = Stages(quiet=options.quiet)
+    try:
+        with screen.stage(f"reading {options.file.name}"):
+            table = _read(options)
+            facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
+        propensity = values.pop("propensity", ())
+        found = analyse(
+            table, values.pop("label"), propensity_attributes=propensity, source=facts, progress=screen, **values
+        )
+        found.save(folder, force=options.force, ranked=ranked, progress=screen)
+    except KeyboardInterrupt:
+        return stopped("Stopped. Nothing was written.")
+    screen.end()
+    _say(found, folder, ranked)
+    return DONE
+
+
+def predict(options: argparse.Namespace) -> int:
+    """Rank the rows of another file by a stored model."""
+    from scarless.models.persistence import load  # noqa: PLC0415 (an optional package)
+    from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
+
+    if options.out.exists() and not options.force:
+        raise FileExistsError(
+            f"{options.out} is there already. Choose another name (--out), or replace it with --force."
+        )
+    path = options.model / MODEL if options.model.is_dir() else options.model
+    ranked, notes = predict_table(load(path), _read(options))
+    write_table(ranked, options.out)
+    for note in notes:
+        print(f"Note: {note}")
+    print(f"{len(ranked):,} rows, ranked: {options.out}")
+    return DONE
+
+
+class Stages:
+    """Lines on the screen that say what is being done, and how long it took."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+        self.what, self.since = "", time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        """Begin another stage."""
+        self.end()
+        self.what, self.since = what, time.monotonic()
+
+    def end(self) -> None:
+        """Say how long the stage took."""
+        if self.what and not self.quiet:
+            print(f"{self.what}: {duration(time.monotonic() - self.since)}", file=sys.stderr, flush=True)
+        self.what = ""
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        """Name a stage that ends with the block."""
+        self(what)
+        yield
+        self.end()
+
+
+def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what the command line says, and where it says nothing what the file of an earlier run does."""
+    given = {key: getattr(options, name) for name, key in _OPTIONS.items()}
+    said = {key: value for key, value in given.items() if value not in (None, False)}
+    values = {key: value for key, value in config.items() if key not in ("source", "versions")} | said
+    ways = {"propensity", "scar", "known_propensity"}
+    if ways & said.keys():  # one way said on the command line takes the place of another in the file
+        values = {key: value for key, value in values.items() if key not in ways or key in said}
+    unknown = [key for key in values if key not in {*_OPTIONS.values(), "ranked"}]
+    if unknown:
+        raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
+    if "label" not in values:
+        raise ValueError("Which column is the label? Say so: --label COLUMN.")
+    return values
+
+
+def _read(options: argparse.Namespace) -> Any:
+    from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
+
+    return read_table(options.file, separator=options.separator, encoding=options.encoding)
+
+
+def _hash(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    digest = sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _stem(path: Path) -> str:
+    """Return what a folder of results is called by default: after the file."""
+    return f"{path.name.split('.')[0]}-run"
+
+
+def _say(found: Analysis, folder: Path, ranked: str) -> None:
+    """Print the answer, what to know of it, and where it all is."""
+    facts = found.summary()
+    prior, ends = facts["class_prior"], facts["class_prior_interval"]
+    print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled.")
+    if prior is not None:
+        between = f" ({ends[0]:.0%} to {ends[1]:.0%})" if ends and None not in ends else ""
+        missing = facts["missing_positives"]
+        answer = f"Estimated positives: {facts['positives']:,.0f}, {prior:.0%} of the rows{between}"
+        print(f"{answer}; {missing:,.0f} of them have no label.")
+    for note in found.notes:
+        print(f"Note: {note}")
+    print(f"The report: {folder / 'report.html'}")
+    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: scarless fit --config {folder / RUN}")
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Add `inspect`, `fit` and `predict` to the command line."""
+    look = commands.add_parser(
+        "inspect", help="look at a file: columns, gaps, leaks, what seems to drive the labelling"
+    )
+    look.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
+    look.add_argument("--label", required=True, metavar="COLUMN", help="column that says which rows are labelled")
+    _add_reading(look)
+    look.set_defaults(command=inspect, packages=PACKAGES, extra=EXTRA)
+    _add_fit(commands.add_parser("fit", help="learn from a file who is positive and who gets labelled; write a report"))
+    again = commands.add_parser("predict", help="rank the rows of another file by a stored model")
+    again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a fit, or the folder it lies in")
+    again.add_argument("file", type=Path, metavar="FILE", help="rows to rank")
+    again.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="where they go: CSV or Parquet by suffix"
+    )
+    again.add_argument("--force", action="store_true", help="replace a file of that name")
+    again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
+    again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
+    again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
+
+
+def _add_fit(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
+    add("--label", metavar="COLUMN", help="column that says which rows are labelled")
+    add("--propensity", nargs="+", metavar="COLUMN", help="what the labelling depends on; `all` if you cannot name any")
+    add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
+    add("--known-propensity", metavar="COLUMN", help="column with known propensities")
+    add("--class-attributes", nargs="+", metavar="COLUMN", help="what the class may depend on (default: all columns)")
+    add("--model", choices=MODELS, help="search (default), stack, logistic (fastest) or boosted")
+    add("--weights", metavar="COLUMN", help="column with row weights")
+    add("--id", metavar="COLUMN", help="column with names of rows")
+    add("--seed", type=int, metavar="N", help="seed of everything that is drawn (default: 0)")
+    add("--level", type=float, metavar="P", help="of intervals (default: 0.95)")
+    add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
+    add("--ranked", metavar="NAME", help="file of ranked rows in it, .csv or .parquet (default: ranked.csv)")
+    add("--config", type=Path, metavar="FILE", help="run.toml of an earlier fit, to repeat it; options go before it")
+    add("--force", action="store_true", help="replace results of an earlier fit in that folder")
+    add("--quiet", action="store_true", help="say nothing on the way")
+    _add_reading(parser)
+    parser.set_defaults(command=fit, packages=PACKAGES, extra=EXTRA)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--positive", metavar="VALUE", help="value of the label column that marks a labelled row; `any` for every value"
+    )
+    add("--exclude", nargs="+", metavar="COLUMN", help="columns to leave out")
+    add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
+    add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")

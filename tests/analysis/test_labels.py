@@ -1,0 +1,83 @@
+"""A label column as people write it: read where it is clear, asked about where it is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scarless.analysis.labels import ANY, read_labels
+
+CLEAR = {
+    "1/0": ([1, 0, 1, 0], "1"),
+    "1.0/0.0": ([1.0, 0.0, 1.0, 0.0], "1"),
+    "1/-1": ([1, -1, 1, -1], "1"),
+    "1/nothing": ([1.0, np.nan, 1.0, np.nan], "1"),
+    "True/False": ([True, False, True, False], "True"),
+    "true/null": (pd.array([True, None, True, None], dtype="boolean"), "True"),
+    "yes/no": (["yes", "no", "yes", "no"], "yes"),
+    "Yes/blank": (["Yes", "", " Yes", None], "Yes"),
+    "x/nothing": (["x", None, "x", None], "x"),
+    "code/nothing": (["E11.9", None, "E11.9", None], "E11.9"),
+    "POS/neg": (["POS", "neg", "POS", "neg"], "POS"),
+    "text numbers": (["1", "0", "1", "0"], "1"),
+}
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_clear_columns_are_read(name):
+    values, positive = CLEAR[name]
+    found = read_labels(pd.Series(values), "label")
+    np.testing.assert_array_equal(found.s, [1, 0, 1, 0])
+    assert found.positive == positive
+    assert found.note == ""
+
+
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_text_in_any_dress(dtype):
+    values = pd.Series(["yes", None, "no", "yes"], dtype=object).astype(dtype)
+    found = read_labels(values, "seen")
+    np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
+    assert found.note == "1 row with nothing in 'seen' is taken for unlabelled, as those with another value."
+
+
+@pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
+def test_a_value_may_be_named(values, positive):
+    np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", positive=positive).s, [1, 0, 1, 0])
+
+
+def test_every_value_may_mark_a_row():
+    dates = pd.Series(pd.to_datetime(["2020-01-01", None, "2021-05-06"]))
+    found = read_labels(dates, "diagnosed_on", positive=ANY)
+    np.testing.assert_array_equal(found.s, [1, 0, 1])
+
+
+REFUSED = {
+    "two values": (["a", "b"], None, r"'kind' has two values, and it is not clear which of them marks a labelled row"),
+    "three values": (
+        [1, 2, 3],
+        None,
+        r"has 3 values; which of them marks a labelled row: '1' \(1 rows\).*--positive VALUE",
+    ),
+    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*--positive any if every value does"),
+    "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
+    "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
+    "only no": ([0, 0], None, r"has the one value '0', which reads as no label.*--positive 0"),
+    "no such value": (["a", None], "b", "No row of the label column 'kind' has the value 'b'; it has 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_clear_is_asked(name):
+    values, positive, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        read_labels(pd.Series(values), "kind", positive=positive)
+
+
+@given(st.lists(st.sampled_from(["yes", "no", None]), min_size=2, max_size=20))
+def test_a_row_is_labelled_where_it_says_so(values):
+    if not any(value == "yes" for value in values) or all(value == "yes" for value in values):
+        with pytest.raises(ValueError, match="label column"):
+            read_labels(pd.Series(values, dtype=object), "seen")
+        return
+    np.testing.assert_array_equal(read_labels(pd.Series(values, dtype=object), "seen").s, [v == "yes" for v in values])
