@@ -1,18 +1,23 @@
 """A user's table from a file, and a table into one, by the suffix of the file's name."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scarless.outside.notices import warn_user
 from scarless.outside.tables.binary import read_binary
 from scarless.outside.tables.columns import arrow, to_frame
 from scarless.outside.tables.excel import read_excel
-from scarless.outside.tables.kinds import COMPRESSIONS, SUFFIXES, TableFile, TableFileError, file_of, first_bytes
+from scarless.outside.tables.kinds import (
+    COMPRESSIONS,
+    SUFFIXES,
+    TableFile,
+    TableFileError,
+    file_of,
+    first_bytes,
+    repeated,
+)
 from scarless.outside.tables.text import read_text
 from scarless.outside.tables.writing import write_table
-
-if TYPE_CHECKING:
-    import pandas
 
 __all__ = ["TableFileError", "read_table", "table_suffixes", "write_table"]
 
@@ -29,9 +34,7 @@ def table_suffixes() -> tuple[str, ...]:
     return tuple(f"{suffix}{end}" for suffix, form in SUFFIXES.items() for end in (behind if form == "text" else ("",)))
 
 
-def read_table(
-    path: str | os.PathLike[str], *, separator: str | None = None, encoding: str = "utf-8"
-) -> "pandas.DataFrame":
+def read_table(path: str | os.PathLike[str], *, separator: str | None = None, encoding: str = "utf-8") -> Any:
     r"""Read a table from a CSV, TSV, Parquet, Arrow (Feather) or Excel file.
 
     The suffix of the name says which; text files may be compressed (``.csv.gz``, ``.tsv.zst``). Nothing is guessed that
@@ -109,19 +112,19 @@ def file_of_reading(path: str | os.PathLike[str], encoding: str) -> TableFile:
 
 def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[str], list[Any]]:
     """Return columns that have a name each, or say which have none or share one."""
-    dropped = [place for place, name in enumerate(names) if _may_go(place, name, columns[place])]
+    dropped = {place for place, name in enumerate(names) if _may_go(place, name, columns[place])}
     if dropped:
         warn_user(
-            f"{file.name}: {_listed('column', [place + 1 for place in dropped])} left out: without a name, and with "
-            "row numbers or nothing in it. Give it a name in the file to keep it.",
+            f"{file.name}: {_listed('column', [place + 1 for place in sorted(dropped)])} left out: without a name, and "
+            "with row numbers or nothing in it. Give it a name in the file to keep it.",
             UserWarning,
         )
-    kept = [place for place in range(len(names)) if place not in set(dropped)]
+    kept = [place for place in range(len(names)) if place not in dropped]
     nameless = [place + 1 for place in kept if not names[place]]
     if nameless:
         raise file.fault(f"the header has no name for {_listed('column', nameless)}; give every column a name.")
     names = [names[place] for place in kept]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice:
         raise file.fault(
             f"the header has {_listed('name', twice)} more than once; give every column a name of its own."

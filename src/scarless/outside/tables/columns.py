@@ -60,9 +60,9 @@ def _typed(column: Any, decimal_comma: bool) -> Any:
     """Return what every text of a column is, or None; the first value says what is worth a try."""
     first = _first(column)
     if first is None:
-        return arrow().nulls(len(column), arrow().float64())
+        return arrow().chunked_array([arrow().nulls(len(column), arrow().float64())])
     if _NUMBER.fullmatch(first):
-        return _numbers(column, decimal_comma)
+        return _numbers(column, decimal_comma, may_be_whole="." not in first)
     if first.lower() in {"true", "false"}:
         return _booleans(column)
     return _datetimes(column) if _DATE.fullmatch(first) else None
@@ -76,9 +76,9 @@ def _first(column: Any) -> str | None:
     return None
 
 
-def _numbers(column: Any, decimal_comma: bool) -> Any:
+def _numbers(column: Any, decimal_comma: bool, *, may_be_whole: bool) -> Any:
     pa, pc = arrow(), arrow("compute")
-    whole = _cast(column, pa.int64())
+    whole = _cast(column, pa.int64()) if may_be_whole else None
     if whole is not None:
         return None if _any(_maybe_code(column)) else whole
     values = _cast(column, pa.float64())
@@ -105,9 +105,9 @@ def _is_code(column: Any) -> bool:
 
 
 def _loses_digits(column: Any, values: Any) -> bool:
-    """Return whether a float is not what was written: whole numbers beyond 2**53, and what became infinite."""
+    """Return whether a float is not what was written: whole numbers from 2**53 on, and what became infinite."""
     pc = arrow("compute")
-    large = pc.greater(pc.abs(values), float(_EXACT))
+    large = pc.greater_equal(pc.abs(values), float(_EXACT))
     if not _any(large):
         return False
     texts, values = column.filter(large), values.filter(large)
@@ -149,10 +149,10 @@ def _any(mask: Any) -> bool:
 def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
     """Return Arrow's columns as a DataFrame; `columns` is emptied on the way, to hold each column only once."""
     pandas = need("pandas", USER, "tool")
-    series = {}
-    for name in names:
-        series[name] = _series(pandas, plain(file, name, columns.pop(0)))
-    return pandas.DataFrame(series, copy=False)
+    rows = pandas.RangeIndex(len(columns[0]) if columns else 0)
+    columns.reverse()
+    series = {name: _values(pandas, plain(file, name, columns.pop())) for name in names}
+    return pandas.DataFrame(series, index=rows, copy=False)
 
 
 def plain(file: TableFile, name: str, column: Any) -> Any:
@@ -188,22 +188,20 @@ def _text_of_bytes(file: TableFile, name: str, column: Any) -> Any:
         raise file.fault(f"column {name!r} holds bytes that are no text; leave it out of the file.") from None
 
 
-def _series(pandas: Any, column: Any) -> Any:
-    """Return one column; whole numbers with gaps become floats only where these are exact."""
+def _values(pandas: Any, column: Any) -> Any:
+    """Return one column for pandas; whole numbers with gaps become floats only where these are exact."""
     types, kind = arrow("types"), column.type
     if column.null_count and types.is_boolean(kind):
-        return pandas.Series(pandas.BooleanDtype().__from_arrow__(column))
+        return pandas.BooleanDtype().__from_arrow__(column)
     if column.null_count and types.is_integer(kind):
         if not _fits_floats(column):
-            dtype = pandas.UInt64Dtype() if kind == arrow().uint64() else pandas.Int64Dtype()
-            return pandas.Series(dtype.__from_arrow__(column.cast(dtype.type(0).dtype.name)))
+            wide = pandas.UInt64Dtype() if kind == arrow().uint64() else pandas.Int64Dtype()
+            return wide.__from_arrow__(column.cast(str(wide).lower()))
         column = column.cast(arrow().float64())
-    series = column.to_pandas()
     if types.is_floating(column.type) or types.is_integer(column.type):
-        values = series.to_numpy()
-        series = series if values.flags.writeable else pandas.Series(values.copy())
-    series.name = None
-    return series
+        values = column.to_numpy()
+        return values if values.flags.writeable else values.copy()  # what is Arrow's own is not to be written to
+    return column.to_pandas().array
 
 
 def _fits_floats(column: Any) -> bool:

@@ -17,6 +17,7 @@ MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 1_048_576, 16_384, 32_767
 def read_excel(file: TableFile) -> tuple[list[str], list[Any]]:
     """Return names and typed columns of the first sheet of a workbook."""
     rows = _rows(file, values=True)
+    _refuse_uncomputed(file, rows)
     while rows and not any(_filled(cell) for cell in rows[-1]):
         rows.pop()
     if not rows:
@@ -24,7 +25,6 @@ def read_excel(file: TableFile) -> tuple[list[str], list[Any]]:
     if len(rows) == 1:
         raise file.fault("this file has a header and no rows below it; write it again with its rows.")
     width = max(place + 1 for row in rows for place, cell in enumerate(row) if _filled(cell))
-    _refuse_uncomputed(file, rows)
     names = ["" if cell is None else str(cell).strip() for cell in _wide(rows[0], width)]
     columns = [list(column) for column in zip(*(_wide(row, width) for row in rows[1:]), strict=True)]
     return names, [_column(values) for values in columns]

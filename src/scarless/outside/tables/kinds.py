@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +61,17 @@ def file_of(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> TableFi
     return TableFile(name, form, compression, suffix, encoding)
 
 
+def repeated(names: list[str]) -> list[str]:
+    """Return the names that are there more than once.
+
+    Examples
+    --------
+    >>> repeated(["a", "b", "a"])
+    ['a']
+    """
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
 def first_bytes(file: TableFile) -> bytes:
     """Return how a file begins, or say why it cannot be read or is not of the kind that its name says."""
     path = Path(file.name)
@@ -83,7 +95,7 @@ def first_bytes(file: TableFile) -> bytes:
 def check_form(file: TableFile, begin: bytes, expected: str) -> None:
     """Refuse a file that begins like one of another kind."""
     found = form_by_bytes(begin)
-    if expected == "Arrow" and found is None:
+    if expected == "Arrow" and found is None and not looks_like_text(begin):
         return  # a stream of an old version of Arrow begins with the length of its schema
     if found != expected and not (expected == "text" and found is None):
         seems = "text" if found is None and looks_like_text(begin) else found
@@ -118,7 +130,7 @@ def looks_like_text(begin: bytes) -> bool:
 
 
 def _with_article(form: str) -> str:
-    return f"an {form}" if form[0] in "AEIOaeioHx" and form != "HTTP" else f"a {form}"
+    return f"an {form}" if form[0] in "AEIOaeioHx" else f"a {form}"
 
 
 def _nearest(path: Path) -> str:
@@ -127,4 +139,4 @@ def _nearest(path: Path) -> str:
     except OSError:
         return f", nor a folder {str(path.parent)!r}"
     near = difflib.get_close_matches(path.name, names, 1)
-    return f"; did you mean {str(path.with_name(near[0]))!r}?"[:-1] if near else "; look at its name and folder"
+    return f"; perhaps {str(path.with_name(near[0]))!r} was meant" if near else "; look at its name and folder"

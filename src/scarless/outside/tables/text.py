@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -99,7 +98,7 @@ def _head_of(text: str, separator: str | None) -> Head | None:
     hint = re.fullmatch(r'"?sep=([^"\r\n])"?\s*', lines[skip])  # the line that Excel writes for itself
     if hint is not None:
         skip, separator = skip + 1, separator or hint[1]
-    separator = separator or find_separator(lines[skip : skip + 500])
+    separator = separator or find_separator(lines[skip:])
     with large_cells():
         rows = csv.reader(lines[skip:], delimiter=separator)
         names = [name.strip() for name in next(rows, [])]
@@ -118,16 +117,23 @@ def find_separator(lines: list[str]) -> str:
     """
     best, separator = (0.0, 1), ","
     for candidate in SEPARATORS:
-        with large_cells():
-            counts = [len(row) for row in islice(_filled_rows(lines, candidate), 100)]
-        alike = sum(count == counts[0] for count in counts) / len(counts)
-        if counts[0] > 1 and (alike, counts[0]) > best:
+        counts, good = _counts_of_cells(lines, candidate)
+        alike = good * sum(count == counts[0] for count in counts) / max(len(counts), 1)
+        if counts and counts[0] > 1 and (alike, counts[0]) > best:
             best, separator = (alike, counts[0]), candidate
     return separator
 
 
-def _filled_rows(lines: list[str], separator: str) -> Iterator[list[str]]:
-    return (row for row in csv.reader(lines, delimiter=separator) if row)
+def _counts_of_cells(lines: list[str], separator: str) -> tuple[list[int], float]:
+    """Return how many cells the first rows have, and 1, or less where quotation marks are not closed with it."""
+    counts: list[int] = []
+    with large_cells():
+        try:
+            for row in islice(csv.reader(lines, delimiter=separator, strict=True), 100):
+                counts += [len(row)] if row else []
+        except csv.Error:
+            return counts, 0.5
+    return counts, 1.0
 
 
 # --- the rows

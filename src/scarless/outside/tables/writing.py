@@ -4,23 +4,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scarless.outside.extras import need
 from scarless.outside.files import naming
 from scarless.outside.tables.columns import arrow
 from scarless.outside.tables.excel import MAX_COLUMNS, MAX_LETTERS, MAX_ROWS
-from scarless.outside.tables.kinds import TableFile, file_of
-
-if TYPE_CHECKING:
-    import pandas
+from scarless.outside.tables.kinds import TableFile, file_of, repeated
 
 # What a spreadsheet takes for a formula, unless it is a number.
 _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"^[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 
 
-def write_table(table: "pandas.DataFrame", path: str | os.PathLike[str]) -> None:
+def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     """Write a table to a CSV, TSV, Parquet, Arrow (Feather) or Excel file, by the suffix of its name.
 
     The file is written beside its place and moved there at the end: what was there before stays until then.
@@ -38,7 +36,8 @@ def write_table(table: "pandas.DataFrame", path: str | os.PathLike[str]) -> None
     In text files and workbooks, a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is
     not a number gets an apostrophe in front, names of columns too: a spreadsheet would run it as a formula, and
     such a text may come from a stranger. Reading the table back leaves the apostrophe where it is.
-    In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut.
+    In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut;
+    a carriage return becomes a line feed.
 
     Examples
     --------
@@ -79,7 +78,7 @@ def aside(path: Path) -> Iterator[Path]:
 
 def _columns(file: TableFile, table: Any) -> tuple[list[str], list[Any]]:
     names = [str(name) for name in table.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice:
         raise file.fault(
             f"a table with the column {twice[0]!r} twice is not written; give every column a name of its own."
@@ -179,18 +178,14 @@ def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporar
             f"a sheet of Excel holds {MAX_ROWS - 1:,} rows below a header and {MAX_COLUMNS:,} columns, not {n_rows:,} "
             f"and {len(names):,}; write .parquet or .csv."
         )
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("table")
+    header = _excel_texts(file, "header", arrow().chunked_array([names], arrow().string()))
     cells = [_excel_cells(file, name, column) for name, column in zip(names, columns, strict=True)]
-    try:
-        sheet.append([_harmless_name(name) for name in names])
-        for row in zip(*cells, strict=True):
+    with temporary.open("wb") as stream:  # before the workbook, which leaves a noisy generator where this fails
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet("table")
+        for row in (header, *zip(*cells, strict=True)):
             sheet.append(row)
-    except openpyxl.utils.exceptions.IllegalCharacterError:
-        raise file.fault(
-            "a text has a control character in it that Excel does not take; write .parquet or .csv."
-        ) from None
-    book.save(temporary)
+        book.save(stream)
 
 
 def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
@@ -203,12 +198,19 @@ def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
         return [str(value) if value in {float("inf"), -float("inf")} else value for value in column.to_pylist()]
     if types.is_boolean(kind) or (types.is_integer(kind) and not pc.any(pc.greater(pc.abs(column), 10**15)).as_py()):
         return list(column.to_pylist())
-    column = _cells(column)
-    column = column.cast(pa.string())
+    return _excel_texts(file, f"column {name!r}", _cells(column).cast(pa.string()))
+
+
+def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
+    """Return texts that Excel takes as they are."""
+    pc = arrow("compute")
+    column = harmless(column)
+    if pc.any(pc.match_substring_regex(column, _CONTROL)).as_py():
+        raise file.fault(f"the {where} has a control character in it that Excel does not take; write .parquet or .csv.")
     longest = pc.max(pc.utf8_length(column)).as_py() or 0
     if longest > MAX_LETTERS:
         raise file.fault(
-            f"column {name!r} has a text of {longest:,} letters, and a cell of Excel holds {MAX_LETTERS:,}; write "
-            ".parquet or .csv."
+            f"the {where} has a text of {longest:,} letters, and a cell of Excel holds {MAX_LETTERS:,}; write .parquet "
+            "or .csv."
         )
     return list(column.to_pylist())
