@@ -202,6 +202,17 @@ def test_decimal_commas_behind_semicolons_only():
     assert columns("a;b\n007;1\n3,5;1\n")["a"] == ["007", "3,5"]
 
 
+def test_points_that_may_group_thousands_beside_decimal_commas():
+    with pytest.warns(
+        UserWarning, match=r"t\.csv: column 'b' is left as text: with decimal commas in column 'a', points"
+    ):
+        table = read("a;b;c;d\n3,5;1.234;1.5;0.125\n4;56;1.250;0.250\n")
+    assert list(table["b"]) == ["1.234", "56"]
+    assert list(table["c"]) == [1.5, 1.25]
+    assert list(table["d"]) == [0.125, 0.25]
+    assert columns("a;b\n3;1.234\n4;56\n")["b"] == [1.234, 56]
+
+
 def test_texts_keep_the_space_around_them():
     assert columns("a,b\n x ,1\ny,2\n")["a"] == [" x ", "y"]
 

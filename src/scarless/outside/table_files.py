@@ -62,7 +62,8 @@ def read_table(path: str | os.PathLike[str], *, separator: str | None = None, en
           form; with an offset they become UTC), text. White space around all but text is ignored;
         - a column with a code in it stays text: 00123 (a zero before a digit, no decimal point), +491701234567, whole
           numbers that would lose digits, hexadecimal numbers, numbers too large for a float;
-        - numbers may have a decimal comma where the separator is a semicolon;
+        - numbers may have a decimal comma where the separator is a semicolon; beside such a column, one whose points
+          may all group thousands (1.234) stays text, with a warning;
         - empty lines are no rows;
         - a first column without a name (or "Unnamed: 0") that counts rows from 0 or 1, as pandas and R write it, is
           left out with a warning, and so is a nameless column without values.

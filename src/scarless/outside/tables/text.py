@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import Any, NamedTuple
 
+from scarless.outside.notices import warn_user
 from scarless.outside.tables.columns import MISSING, arrow, typed_columns
 from scarless.outside.tables.kinds import TableFile, TableFileError, check_form
 from scarless.outside.tables.streams import check_encoding, encoding_fault, find_row_fault, large_cells, open_utf8
@@ -31,10 +32,12 @@ def read_text(file: TableFile, separator: str | None) -> tuple[list[str], list[A
     separator = _checked_separator(file, separator)
     try:
         head = find_head(file, separator)
-        columns = _texts(file, head)
+        texts = _texts(file, head)
     except UnicodeDecodeError:
         raise encoding_fault(file) from None
-    columns = typed_columns(columns, decimal_comma=head.separator == ";")
+    columns = typed_columns(texts, decimal_comma=head.separator == ";")
+    if head.separator == ";":
+        columns = _without_doubtful_points(file, head.names, texts, columns)
     if _swallowed_rows(columns, head.separator):
         fault = find_row_fault(file, head.separator, len(head.names), skip=head.n_lines)
         if fault is not None:
@@ -184,6 +187,26 @@ def _body_fault(file: TableFile, head: Head, error: Exception) -> TableFileError
 
 def _no_rows(file: TableFile) -> TableFileError:
     return file.fault("this file has a header and no rows below it; write it again with its rows.")
+
+
+def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any], columns: list[Any]) -> list[Any]:
+    """Return columns, those as text whose every point may group thousands: 1.234 where others have decimal commas."""
+    pc, double = arrow("compute"), arrow().float64()
+    floats = [place for place, column in enumerate(columns) if column.type == double]
+    commas = [place for place in floats if pc.any(pc.match_substring(texts[place], ",")).as_py()]
+    for place in set(floats) - set(commas) if commas else ():
+        if columns[place].null_count < len(columns[place]) and pc.all(_grouped(texts[place])).as_py():
+            columns[place] = texts[place]
+            warn_user(
+                f"{file.name}: column {names[place]!r} is left as text: with decimal commas in column "
+                f"{names[commas[0]]!r}, points in it may be decimal or group thousands. Write it without points.",
+                UserWarning,
+            )
+    return columns
+
+
+def _grouped(column: Any) -> Any:
+    return arrow("compute").match_substring_regex(column, r"^\s*[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})*\s*$")
 
 
 def _swallowed_rows(columns: list[Any], separator: str) -> bool:
