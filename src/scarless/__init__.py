@@ -11,6 +11,8 @@ from scarless.models import (
     SARStackingClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
+    load,
+    save,
 )
 
 __version__ = _version("scarless")
@@ -29,4 +31,6 @@ __all__ = [
     "StratifiedSCARClassifier",
     "TIcE",
     "__version__",
+    "load",
+    "save",
 ]
