@@ -68,14 +68,15 @@ def unpack(data: bytes, called: str) -> Contents:
         strange = [member.filename for member in members if not _is_plain(member)]
         what = f"a member {strange[0][:80]!r}" if strange else "members of one name, or none that describes a model"
         raise ModelFileError(
-            f"{called} is damaged or was tampered with: it holds {what}, as scarless.save never writes."
+            f"{called} is damaged or was tampered with: it holds {what}, as scarless.save never writes. "
+            "Save the model once more, or fetch the file again."
         )
     _refuse_bombs(sizes, sum(member.compress_size for member in members), called)
     return Contents(data, sizes)
 
 
 def _is_plain(member: zipfile.ZipInfo) -> bool:
-    """Whether a member has a name that `pack` would give, is not encrypted, and is packed in one of the two usual ways."""
+    """Whether a member has a name that `save` would give, no password, and is packed in one of the two usual ways."""
     usual = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     return usual and not member.flag_bits & 1 and _NAME.fullmatch(member.filename) is not None
 

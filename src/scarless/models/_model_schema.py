@@ -41,7 +41,7 @@ def shrink(schema: Any, renamed: dict[str, str]) -> Any:
             return value
         if "__loader__" not in value:
             return {key: small(item) for key, item in value.items()}
-        place = value.get("__id__")
+        place: Any = value.get("__id__")
         if place in numbers and value["__loader__"] == OBJECT:
             named = {key: value[key] for key in ("__class__", "__module__")}
             return {**named, "__loader__": REFERENCE, "__id__": numbers[place]}
@@ -114,7 +114,7 @@ class Audit:
             self.bytes += self.sizes[part["file"]]
 
     def _judge_generator(self, named: dict[str, Any]) -> None:
-        """skops calls what is named here, and older versions call whatever it is."""
+        """Refuse what is no bit generator: skops calls what is named here, and older versions call whatever it is."""
         name = json.loads(named["content"])
         if named["__loader__"] != "JsonNode" or name not in BIT_GENERATORS:
             self.refused.add(f"numpy.random.{name}")

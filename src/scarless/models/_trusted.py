@@ -1,9 +1,9 @@
 """What a model file may name: every type and function by its full name, with the one way in which it may be used.
 
-A skops file says of each of its parts which class or function it is, and how to make it (its *kind*). skops lets whatever
-is trusted be used in every way: a class that was meant to be filled with attributes can as well be called with arguments
-of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with. Beside this list
-there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators and NumPy's and SciPy's
+A skops file says of each of its parts which class or function it is, and how to make it (its *kind*). skops lets
+whatever is trusted be used in every way: a class that was meant to be filled with attributes can as well be called with
+arguments of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with. Beside
+this list there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators and NumPy's and SciPy's
 elementwise functions.
 
 What a stranger could do with a file made of these:
@@ -13,8 +13,8 @@ What a stranger could do with a file made of these:
   then call methods (``predict``, ``transform``) of what they hold, which is again on the list.
 - ``TupleNode``: named tuples of ours, made from their fields.
 - Functions are not called when a file is read, only kept, for skrub's selectors and scikit-learn's transformers to call
-  with a column of the user's: ``is_numeric``, ``is_any_date``, ``is_categorical``, ``is_string``, ``_cardinality_below``
-  look at a column and answer yes or no; ``_created_by_predicate`` looks whether a column's name is in a list;
+  with a column of the user's: ``is_numeric``, ``is_any_date``, ``is_categorical``, ``is_string`` and
+  ``_cardinality_below`` look at a column and answer yes or no; ``_created_by_predicate`` looks up a column's name;
   ``check_array`` returns an array as it was or raises, and is the only function that ``functools.partial`` may hold.
 - The one method, ``Crossed.plain_logits``, predicts.
 - ``ConstructorFromReduceNode`` calls what it names: a time zone (whose name Python looks up in its own tables, and not

@@ -89,7 +89,7 @@ class LogisticLearner:
         self.solution: Solution | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out how the solver got there, which is only asked for while fitting: copies and files need the model."""
+        """Leave out how the solver got there, which is asked for while fitting alone."""
         return {**self.__dict__, "solution": None}
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
