@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from scarless.models._model_file import LIMIT
-from scarless.models._trusted import BIT_GENERATORS, IN_PARTIAL, KINDS, METHOD, OBJECT, PARTIAL, TRUSTED
+from scarless.models._trusted import BIT_GENERATORS, IN_PARTIAL, KINDS, LISTED_KINDS, METHOD, OBJECT, PARTIAL, TRUSTED
 
 REFERENCE = "CachedNode"
 PROTOCOL = 2  # of skops' format; older ones describe functions in a way of their own
@@ -102,7 +102,8 @@ class Audit:
         kind, name = part["__loader__"], f"{part['__module__']}.{part['__class__']}"
         if kind == METHOD:
             name += f".{part['content']['func']}"
-        if kind not in KINDS or TRUSTED.get(name, kind) != kind:
+        otherwise = kind if kind in KINDS - LISTED_KINDS else None  # then skops has a list of its own
+        if TRUSTED.get(name, otherwise) != kind:
             self.refused.add(f"{name} as a {kind.removesuffix('Node')}")
         if kind == PARTIAL and _name(part["content"]["func"]) != IN_PARTIAL:
             self.refused.add(_name(part["content"]["func"]))

@@ -2,9 +2,9 @@
 
 A skops file says of each of its parts which class or function it is, and how to make it (its *kind*). skops lets
 whatever is trusted be used in every way: a class that was meant to be filled with attributes can as well be called with
-arguments of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with. Beside
-this list there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators and NumPy's and SciPy's
-elementwise functions.
+arguments of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with.
+Beside this list there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators, and the
+elementwise functions of NumPy and SciPy.
 
 What a stranger could do with a file made of these:
 
@@ -68,6 +68,7 @@ _OURS = {
         "scarless.pair.selection.Selection",
     ),
     TUPLE: (
+        "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.estimator.BoundingSubset",
         "scarless.models._strata.Combinations",
         "scarless.models.stratified_scar.Stratum",
@@ -177,3 +178,4 @@ PLAIN_KINDS = frozenset(
     }
 )
 KINDS = PLAIN_KINDS | set(TRUSTED.values())
+LISTED_KINDS = frozenset({METHOD, CALLED, PARTIAL, "DTypeNode", "TreeNode"})  # nothing of these but what is listed

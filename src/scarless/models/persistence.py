@@ -257,9 +257,10 @@ def _refused(contents: Contents, stamp: Stamp, called: str) -> list[str]:
     try:
         schema = json.loads(contents.read(SCHEMA))
         audit = Audit(schema, contents.sizes)
-        if schema["__class__"] != stamp.model and stamp.model != _plain_name(schema):
+        refused = audit.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
+        if not refused and stamp.model not in (schema["__class__"], _plain_name(schema)):
             raise ValueError(f"the stamp says {stamp.model}")
-        return sorted(audit.refused) or sorted(set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED))
+        return sorted(refused)
     except Exception as error:
         raise ModelFileError(_damaged(called, f"its description makes no sense ({_line(error)})")) from error
 
