@@ -15,11 +15,12 @@ from scarless.models import (
     SCARClassifier,
     StratifiedSCARClassifier,
     TableClassifier,
+    load,
+    save,
 )
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
-    from scarless.models.persistence import load, save
 
 __version__ = _version("scarless")
 
@@ -43,7 +44,7 @@ __all__ = [
     "save",
 ]
 
-_LATER = {"analyse": "scarless.analysis", "load": "scarless.models.persistence", "save": "scarless.models.persistence"}
+_LATER = {"analyse": "scarless.analysis"}
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,5 +1,6 @@
 """Thin scikit-learn classes: check, compute, store."""
 
+from scarless.models.persistence import ModelFileError, load, save
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -19,6 +20,7 @@ __all__ = [
     "Basin",
     "Interval",
     "Levels",
+    "ModelFileError",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
     "Relaxation",
@@ -32,4 +34,6 @@ __all__ = [
     "StratifiedSCARClassifier",
     "Summary",
     "TableClassifier",
+    "load",
+    "save",
 ]

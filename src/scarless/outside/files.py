@@ -29,12 +29,12 @@ def naming(path: str | Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file as a whole or not at all, also where the disk is full or the process is stopped."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path):
-            temporary.write_text(text, encoding="utf-8", newline="")
+            temporary.write_bytes(text.encode() if isinstance(text, str) else text)
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

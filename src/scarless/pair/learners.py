@@ -88,6 +88,10 @@ class LogisticLearner:
         self.beta: Vector | None = None
         self.solution: Solution | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out how the solver got there, which is asked for while fitting alone."""
+        return {**self.__dict__, "solution": None}
+
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit targets by Newton's method."""
         X = check_numeric(X)

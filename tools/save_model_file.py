@@ -1,0 +1,31 @@
+"""Write the model file that the tests keep for ever: ``python tools/save_model_file.py tests/models/saved``.
+
+Run it once for each schema number, with that version of scarless; a file that is there is never written again.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import scarless
+from scarless.models.persistence import SCHEMA_NUMBER
+
+
+def main(folder: Path) -> None:
+    path = folder / f"schema-{SCHEMA_NUMBER}-sarem.skops"
+    if path.exists():
+        sys.exit(f"{path} is there and stays as it is: others must be able to read it.")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    s = (y & (rng.random(400) < 1 / (1 + np.exp(-1 - X[:, 2])))).astype(int)
+    model = scarless.SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    scarless.save(model, path)
+    rows = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [-2.0, 0.5, 2.0]])
+    print(path, [model.predict_proba(rows)[:, 1].tolist(), model.predict_propensity(rows).tolist()])
+    print(model.class_prior_, model.class_prior_interval())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
