@@ -39,6 +39,7 @@ _OURS = {
         "scarless.label_frequency.elkan_noto.ElkanNoto",
         "scarless.label_frequency.kernel_mean.estimator.KernelMean",
         "scarless.label_frequency.tice.estimator.TIcE",
+        "scarless.models.preparation.KeepNone",
         "scarless.models.propensity_weighted.CrossedLearner",
         "scarless.models.propensity_weighted.PropensityWeightedClassifier",
         "scarless.models.sar_em.SAREMClassifier",
@@ -47,6 +48,7 @@ _OURS = {
         "scarless.models.scar.NaiveClassifier",
         "scarless.models.scar.SCARClassifier",
         "scarless.models.stratified_scar.StratifiedSCARClassifier",
+        "scarless.models.table_classifier.TableClassifier",
         "scarless.numerics.linear.Design",
         "scarless.pair.basins.Basin",
         "scarless.pair.boosting.HistogramBooster",
@@ -68,6 +70,7 @@ _OURS = {
         "scarless.pair.selection.Selection",
     ),
     TUPLE: (
+        "scarless.checks.origins.Origin",
         "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.estimator.BoundingSubset",
         "scarless.models._strata.Combinations",
