@@ -11,7 +11,7 @@ STAMP, SCHEMA = "scarless.json", "schema.json"
 LIMIT = 4 * 2**30  # bytes, unpacked: far more than a model, less than many a machine has
 STAMP_LIMIT = 2**16
 SCHEMA_LIMIT = 2**30
-RATIO = 300  # unpacked to packed; models come to 5 to 60
+RATIO = 300  # unpacked to packed; models come to 4 to 50
 RATIO_FROM = 2**26  # bytes: what is smaller does no harm, and a small file of zeros packs to a thousandth
 _NAME = re.compile(r"(scarless|schema)\.json|[0-9a-f]{64}\.(npy|bin)")
 

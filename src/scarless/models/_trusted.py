@@ -106,7 +106,7 @@ _SCIKIT_LEARN = {  # what its estimators hold; some of it is trusted by newer sk
     ),
     "TreeNode": ("sklearn.tree._tree.Tree",),
 }
-_SKRUB = {  # 0.7 to 0.11; modules were renamed in between
+_SKRUB = {  # 0.7 to 0.11; modules and classes were renamed in between
     OBJECT: (
         "skrub._apply_to_cols.ApplyToCols",
         "skrub._apply_to_each_col.ApplyToEachCol",
@@ -132,6 +132,7 @@ _SKRUB = {  # 0.7 to 0.11; modules were renamed in between
         "skrub._to_categorical.ToCategorical",
         "skrub._to_datetime.ToDatetime",
         "skrub._to_float.ToFloat",
+        "skrub._to_float.ToFloat32",
         "skrub._to_float32.ToFloat32",
         "skrub._to_str.ToStr",
         "skrub.selectors._base.All",
