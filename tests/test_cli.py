@@ -341,6 +341,6 @@ def test_a_full_disk_is_told_with_the_file(spec, here, capsys, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_text", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
     assert main(["report", "found"]) == 1
     assert capsys.readouterr().err == "scarless: found/results.csv: No space left on device\n"

@@ -12,7 +12,6 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
 from scarless.analysis.labels import LabelColumn, read_labels
@@ -29,6 +28,7 @@ from scarless.models import (
     TableClassifier,
 )
 from scarless.models.preparation import MOST_LEVELS
+from scarless.models.sar_stacking import default_boosting
 from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
@@ -277,8 +277,8 @@ def make_estimator(settings: Settings) -> Any:
         options["attribute_sets"] = {"chosen": seen}
     if settings.model == "search":
         return SAREMClassifierCV(**options)
-    boosting = HistGradientBoostingClassifier(random_state=settings.seed)
-    return SARStackingClassifier([("boosting", boosting)] if settings.model == "boosted" else None, **options)
+    members = [("boosting", default_boosting())] if settings.model == "boosted" else None
+    return SARStackingClassifier(members, **options)
 
 
 def as_pandas(table: Any) -> Any:

@@ -68,7 +68,7 @@ def table_preparation(*, drop: str = "if_binary") -> Pipeline:
         cardinality_threshold=MOST_LEVELS,
         numeric=SimpleImputer(strategy="median", add_indicator=True),
         low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, drop=drop),
-        high_cardinality=skrub.StringEncoder(n_components=TEXT_COLUMNS, random_state=0),
+        high_cardinality=skrub.StringEncoder(n_components=TEXT_COLUMNS, vectorizer="hashing", random_state=0),
         datetime=skrub.DatetimeEncoder(resolution="day", add_total_seconds=False),
         drop_if_constant=True,
     )

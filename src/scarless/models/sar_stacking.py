@@ -434,11 +434,15 @@ def _interval(found: Relaxation, level: float) -> Interval:
     return levels_interval([found.levels], "class_prior", level)
 
 
+def default_boosting() -> HistGradientBoostingClassifier:
+    """Return the boosting that is a member by default."""
+    return HistGradientBoostingClassifier(max_iter=200, max_leaf_nodes=6)
+
+
 def _check_estimators(given: Any) -> list[tuple[str, Any]]:
     """Return the members, by default the logistic model and boosting."""
     if given is None:
-        boosting = HistGradientBoostingClassifier(max_iter=200, max_leaf_nodes=6)
-        return [("logistic", None), ("boosting", boosting)]
+        return [("logistic", None), ("boosting", default_boosting())]
     pairs = given if isinstance(given, list | tuple) else []
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError(
