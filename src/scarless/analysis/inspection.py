@@ -1,21 +1,23 @@
-"""A first look at a table: columns, gaps, leaks, and what seems to drive the labelling."""
+"""A first look at a table: columns, gaps, leaks, and what the labels seem to depend on."""
 
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from scarless.analysis.analyse import as_pandas
 from scarless.analysis.labels import read_labels
 from scarless.analysis.leaks import tells_label
-from scarless.analysis.settings import nearest_column
-from scarless.checks.origins import trace_origins
-from scarless.diagnostics import labelling_attributes
+from scarless.analysis.settings import ALL, nearest_column
+from scarless.checks.origins import Origin
+from scarless.models import SAREMClassifier, TableClassifier
 from scarless.models.preparation import MOST_LEVELS, table_preparation
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
-_LIKELY = 0.05  # adjusted p-value below which an attribute is named
+_LIKELY = 0.01  # adjusted p-value below which an attribute is named
+_Look = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class Driver:
-    """How a column seems to act on the labelling: effect of a standard deviation, and its adjusted p-value."""
+    """A column that one of two models leans on: effect of a standard deviation in log-odds, adjusted p-value."""
 
     name: str
     effect: float
@@ -52,17 +54,18 @@ class Inspection:
     ----------
     n_rows, n_labelled : int
     columns : tuple of ColumnFacts
-    drivers : tuple of Driver
-        Columns by how clearly the labelling seems to depend on them.
+    parts : two tuples of Driver
+        A label takes two things, a positive class and a labelling. Which columns either leans on, clearest first; which
+        of the two is the class the labels cannot say.
     verdict : str
-        That in words, with what it hangs on.
+        That in words.
     notes : tuple of str
     """
 
     n_rows: int
     n_labelled: int
     columns: tuple[ColumnFacts, ...]
-    drivers: tuple[Driver, ...]
+    parts: tuple[tuple[Driver, ...], tuple[Driver, ...]]
     verdict: str
     notes: tuple[str, ...]
 
@@ -81,11 +84,12 @@ class Inspection:
         return ["  ".join([*_aligned(row, widths), row[5]]).rstrip() for row in rows]
 
     def _labelling(self) -> list[str]:
-        lines = ["What the labelling seems to depend on:"]
-        lines += [
-            f"  {driver.name}: {driver.effect:+.2f} in log-odds per standard deviation, adjusted p {_p(driver.p_value)}"
-            for driver in self.drivers[:8]
-        ]
+        lines = ["What the labels seem to depend on:"]
+        for part, drivers in zip(("one of the two", "the other"), self.parts, strict=True):
+            lines += [
+                f"  {part}: {_short(driver.name)} ({driver.effect:+.2f} per standard deviation, p {_p(driver.p_value)})"
+                for driver in drivers[:8]
+            ]
         return [*lines, self.verdict]
 
 
@@ -119,11 +123,10 @@ def inspect_table(table: Any, label: str, *, positive: Any = None, exclude: Any 
         each.name for each in facts if each.kind in ("empty", "constant", "label", "id") or "gives" in each.remark
     }
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
-    drivers, verdict, notes = (
-        _drivers(table[seen], found.s, seed) if seen else ((), "There is no column to look at.", [])
-    )
+    nothing: _Look = (((), ()), "There is no column to look at.", [])
+    parts, verdict, notes = _look(table[seen], found.s, seed) if seen else nothing
     said = [found.note] if found.note else []
-    return Inspection(len(table), int(found.s.sum()), facts, drivers, verdict, (*said, *notes))
+    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*said, *notes))
 
 
 def _facts(values: Any, s: Any, *, is_label: bool) -> ColumnFacts:
@@ -163,50 +166,57 @@ def _remark(kind: str) -> str:
     }.get(kind, "")
 
 
-def _drivers(X: Any, s: Any, seed: int) -> tuple[tuple[Driver, ...], str, list[str]]:
-    """Return how clearly the labelling depends on each raw column."""
+def _look(X: Any, s: Any, seed: int) -> "_Look":
+    """Fit two models that both see everything, and see what each leans on."""
     notes = []
     if len(X) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(X), _MOST_ROWS, replace=False))
         X, s = X.iloc[rows], s[rows]
-        notes.append(f"The labelling is looked at with {_MOST_ROWS:,} rows, drawn at random.")
-    preparation = table_preparation(drop="first")
+        notes.append(f"What labels depend on is looked at with {_MOST_ROWS:,} rows, drawn at random.")
+    model = TableClassifier(
+        SAREMClassifier(propensity_attributes=ALL, n_starts=5, random_state=seed),
+        preparation=table_preparation(drop="first"),
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            prepared = preparation.fit_transform(X)
-            found = labelling_attributes(
-                prepared.to_numpy(), s, propensity_attributes=slice(None), classification_attributes=slice(None),
-                per="deviation", random_state=seed,
-            )  # fmt: skip
+            errors = model.fit(X, s).estimator_.standard_errors()
     except (ValueError, np.linalg.LinAlgError) as error:
-        return (), f"What the labelling depends on cannot be looked at: {error}", notes
-    origins = trace_origins(preparation, X.columns, prepared.shape[1]) or []
-    drivers = _by_column(found, origins)
-    return drivers, _verdict(drivers), notes
+        return ((), ()), f"What the labels depend on cannot be looked at: {error}", notes
+    inner, origins = model.estimator_, model.origins_ or []
+    one, other = (
+        _leans_on(coef[0], error[0], origins)
+        for coef, error in ((inner.coef_, errors.coef), (inner.propensity_coef_, errors.propensity_coef))
+    )
+    return (one, other), _verdict(one, other), notes
 
 
-def _by_column(found: Any, origins: Any) -> tuple[Driver, ...]:
-    """Return the clearest piece of each raw column, clearest column first."""
-    best: dict[str, Driver] = {}
-    for row in found.to_frame().reset_index().itertuples(index=False):
-        origin = origins[int(str(row.attribute).removeprefix("x"))]
-        p = float(row.p_adjusted) if row.p_adjusted == row.p_adjusted else 1.0
+def _leans_on(coef: Any, error: Any, origins: list[Origin]) -> tuple[Driver, ...]:
+    """Return the raw columns that a model clearly leans on, each by its clearest piece, clearest column first."""
+    best: dict[str | None, Driver] = {}
+    p_values = np.minimum(2.0 * norm.sf(np.abs(coef) / error) * len(origins), 1.0)  # for the number of pieces
+    for origin, effect, p in zip(origins, coef, p_values, strict=True):
         known = best.get(origin.column)
-        if known is None or p < known.p_value:
-            best[origin.column] = Driver(origin.label, float(row.effect), p)
+        if p < _LIKELY and (known is None or p < known.p_value):
+            best[origin.column] = Driver(origin.label, float(effect), float(p))
     return tuple(sorted(best.values(), key=lambda driver: driver.p_value))
 
 
-def _verdict(drivers: tuple[Driver, ...]) -> str:
-    clear = [driver.name.split(" = ")[0] for driver in drivers if driver.p_value < _LIKELY]
-    caveat = (
-        "Labels alone cannot tell an attribute of the labelling from one of the class: this leans on the form of both "
-        "models. Name what you know of how labels come about (--propensity), and take this as a hint."
+def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
+    columns = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
+    if not any(columns):
+        return "Nothing stands out: labels do not show what class or labelling depend on."
+    if not all(columns):
+        seen = " ".join(columns[0] or columns[1])
+        return (
+            f"Only one thing is to be seen, which depends on: {seen}. Whether that is the class or the labelling, and "
+            "what the other depends on, labels do not show; you may know."
+        )
+    return (
+        f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "
+        f"on: {' '.join(columns[1])}. Labels cannot say which is which; you can. If the second is how labels come about: "
+        f"--propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
     )
-    if not clear:
-        return f"No attribute stands out. {caveat}"
-    return f"A first guess: --propensity {' '.join(dict.fromkeys(clear))}. {caveat}"
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:

@@ -26,7 +26,7 @@ _SHOWN = 5  # rows on the screen
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Show columns, gaps, leaks, and what seems to drive the labelling."""
+    """Show columns, gaps, leaks, and what labels depend on."""
     table = _read(options)
     print(inspect_table(table, options.label, positive=options.positive, exclude=options.exclude or ()))
     return DONE
@@ -160,9 +160,7 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit` and `predict` to the command line."""
-    look = commands.add_parser(
-        "inspect", help="look at a file: columns, gaps, leaks, what seems to drive the labelling"
-    )
+    look = commands.add_parser("inspect", help="look at a file: columns, gaps, leaks, what labels depend on")
     look.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
     look.add_argument("--label", required=True, metavar="COLUMN", help="column that says which rows are labelled")
     _add_reading(look)

@@ -1,0 +1,193 @@
+"""From a table to an answer: the same as by hand, kept and repeated, and nothing silent."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import scarless
+from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier, TableClassifier
+from scarless.analysis import analyse, predict_table
+from scarless.analysis.analyse import make_estimator
+from scarless.analysis.settings import Settings, read_run
+
+ASIDE = ["patient", "weight", "known"]
+
+
+@pytest.fixture(scope="module")
+def found(patients):
+    return analyse(
+        patients, "diagnosed", propensity_attributes=["visits", "insurance"], model="logistic", id="patient",
+        exclude=["weight", "known"],
+    )  # fmt: skip
+
+
+def test_it_is_the_classifier_fitted_by_hand(patients, found):
+    features = patients.drop(columns=[*ASIDE, "diagnosed"])
+    s = patients["diagnosed"].notna().astype(int)
+    inner = SAREMClassifier(propensity_attributes=["visits", "insurance"], n_starts=5, random_state=0)
+    by_hand = TableClassifier(inner).fit(features, s)
+    assert found.model.class_prior_ == by_hand.class_prior_
+    np.testing.assert_array_equal(found.model.predict_posterior(features, s), by_hand.predict_posterior(features, s))
+
+
+def test_ranked_rows_are_all_rows_with_the_best_candidates_first(patients, found):
+    ranked = found.ranked()
+    assert sorted(ranked["patient"]) == sorted(patients["patient"])
+    unlabelled = ranked["labelled"] == 0
+    n = int(unlabelled.sum())
+    assert unlabelled[:n].all()
+    assert ranked["rank"][:n].tolist() == list(range(1, n + 1))
+    assert ranked["rank"][n:].isna().all()
+    assert ranked["posterior"][:n].is_monotonic_decreasing
+    np.testing.assert_array_equal(ranked["posterior"][n:], 1.0)
+    for name in ("probability", "propensity", "posterior"):
+        assert (ranked[f"{name}_low"] <= ranked[name] + 1e-12).all()
+        assert (ranked[name] <= ranked[f"{name}_high"] + 1e-12).all()
+    row = patients.set_index("patient").loc[[ranked["patient"][0]]]
+    again = found.model.predict_posterior(row.drop(columns=["weight", "known", "diagnosed"]), [0])
+    assert ranked["posterior"][0] == pytest.approx(again[0])
+
+
+def test_the_summary_adds_up(patients, found):
+    facts = found.summary()
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["rows"], facts["labelled"]) == (1200, int(patients["diagnosed"].notna().sum()))
+    assert facts["positives"] == pytest.approx(1200 * facts["class_prior"])
+    assert facts["missing_positives"] == pytest.approx(facts["positives"] - facts["labelled"])
+    assert facts["class_prior_interval"] == list(found.model.class_prior_interval())
+    assert facts["versions"]["scarless"] == scarless.__version__
+
+
+def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
+    folder = found.save(tmp_path / "run")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
+    ]  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    with pytest.raises(FileExistsError, match=r"run is there already. Choose another folder"):
+        found.save(tmp_path / "run")
+    found.save(tmp_path / "run", force=True, ranked="ranked.parquet")
+    assert (folder / "ranked.parquet").exists()
+    assert not (folder / "ranked.csv").exists()
+    before = (folder / "summary.json").read_text()
+    monkeypatch.setattr(
+        "scarless.analysis.analyse.move_into_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        found.save(tmp_path / "run", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (folder / "summary.json").read_text() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileExistsError, match="does not look like results of a fit"):
+        found.save(tmp_path / "mine", force=True)
+
+
+def test_a_stored_model_ranks_the_same_and_its_run_repeats_it(patients, found, tmp_path):
+    folder = found.save(tmp_path / "run")
+    ranked, notes = predict_table(scarless.load(folder / "model.skops"), patients)
+    pd.testing.assert_frame_equal(ranked, found.ranked())
+    assert notes == []
+    values = read_run(folder / "run.toml")
+    settings = {key: value for key, value in values.items() if key not in ("source", "versions", "ranked")}
+    assert Settings.from_dict(settings) == found.settings
+
+
+def test_new_rows_without_labels_columns_or_known_levels(patients, found):
+    new = patients.head(20).drop(columns=["diagnosed", "age"]).assign(insurance="gold", more=1)
+    ranked, notes = predict_table(found.model, new)
+    assert "posterior" not in ranked
+    assert ranked["probability"].is_monotonic_decreasing
+    assert [note.split(":")[0] for note in notes] == [
+        "There is no label in column 'diagnosed', so nobody knows which of these rows were looked at",
+        "Column 'insurance' has 1 value that the fit has not seen ('gold')",
+        "Column 'age' of the fit is not in this table",
+    ]
+    with pytest.raises(ValueError, match="no column 'patient'"):
+        predict_table(found.model, new.drop(columns="patient"))
+    all_seen, _ = predict_table(found.model, patients.head(5).assign(diagnosed="yes"))
+    assert all_seen["rank"].isna().all()
+
+
+ESTIMATORS = {
+    "search": ({"propensity": ("visits",)}, SAREMClassifierCV),
+    "logistic": ({"propensity": ("all",), "model": "logistic"}, SAREMClassifier),
+    "boosted": ({"propensity": ("visits",), "model": "boosted"}, SARStackingClassifier),
+    "stack": ({"propensity": ("visits",), "model": "stack"}, SARStackingClassifier),
+    "scar": ({"scar": True}, SCARClassifier),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_each_model_is_the_estimator_of_its_name(name):
+    options, kind = ESTIMATORS[name]
+    made = make_estimator(Settings("diagnosed", seed=3, **options))
+    assert type(made) is kind
+    if name != "scar":
+        assert made.random_state == 3
+        wanted = options["propensity"]
+        assert made.propensity_attributes == ("all" if wanted == ("all",) else list(wanted))
+    if name == "boosted":
+        assert [member for member, _ in made.estimators] == ["boosting"]
+
+
+def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients):
+    options = {"exclude": ["patient"], "class_attributes": ["age", "smoker"]}
+    known = analyse(patients, "diagnosed", known_propensity="known", weights="weight", **options)
+    features = patients[["age", "smoker"]]
+    s = patients["diagnosed"].notna().astype(int)
+    by_hand = TableClassifier(scarless.PropensityWeightedClassifier(method="likelihood")).fit(
+        features, s, sample_weight=patients["weight"], propensity=patients["known"]
+    )
+    np.testing.assert_array_equal(known.model.predict_proba(features), by_hand.predict_proba(features))
+    ranked = known.ranked()
+    assert ranked["propensity"].to_numpy() == pytest.approx(patients["known"].to_numpy()[ranked["row"]])
+    assert ranked["posterior"][0] > ranked["posterior"][10]
+
+
+def test_frames_of_polars_and_other_things(patients):
+    found = analyse(pl.from_pandas(patients), "diagnosed", scar=True, exclude=ASIDE)
+    assert len(found.table) == 1200
+    with pytest.raises(TypeError, match="analyse takes a data frame with named columns, got ndarray"):
+        analyse(patients.to_numpy(), "diagnosed", scar=True)
+
+
+LEAKS = {
+    "copy": (lambda t: t["diagnosed"].notna() * 2.0, "its values in labelled rows lie all on one side"),
+    "opposite": (lambda t: -1.0 * t["diagnosed"].notna(), "its values in labelled rows lie all on one side"),
+    "date of diagnosis": (lambda t: t["last_visit"].where(t["diagnosed"].notna()), "filled in in all labelled rows"),
+    "empty": (lambda t: t["visits"].where(t["diagnosed"].isna()), "it is empty in all labelled rows and in no others"),
+    "words": (
+        lambda t: np.where(t["diagnosed"].notna(), t["smoker"] + "!", t["smoker"]),
+        "no value of it occurs in lab",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_column_that_gives_the_label_away_is_refused(patients, name):
+    make, how = LEAKS[name]
+    with pytest.raises(ValueError, match=rf"Column 'leak' gives the label away: .*{how}.*--exclude leak"):
+        analyse(patients.assign(leak=make(patients)), "diagnosed", scar=True, exclude=ASIDE)
+
+
+def test_a_column_that_nearly_tells_is_no_leak(patients):
+    near = patients["diagnosed"].notna().astype(float)
+    near.iloc[int(np.flatnonzero(near)[0])] = 0.0
+    assert analyse(patients.assign(near=near), "diagnosed", scar=True, exclude=ASIDE).model.class_prior_ > 0
+
+
+def test_numbers_must_be_numbers(patients):
+    with pytest.raises(ValueError, match="Column 'smoker' must hold numbers"):
+        analyse(patients, "diagnosed", scar=True, weights="smoker")
+    with pytest.raises(ValueError, match=r"Column 'age' has 110 missing values, the first in row 1"):
+        analyse(patients, "diagnosed", scar=True, weights="age")
+
+
+def test_what_the_fit_warns_of_is_kept(patients):
+    found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", exclude=ASIDE)
+    assert any("can be exchanged" in note for note in found.notes)
+    assert found.summary()["notes"] == found.notes
