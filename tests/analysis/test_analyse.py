@@ -10,7 +10,7 @@ import pytest
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier, TableClassifier
 from scarless.analysis import analyse, predict_table
-from scarless.analysis.analyse import make_estimator
+from scarless.analysis.analyse import EITHER_WAY, make_estimator
 from scarless.analysis.settings import Settings, read_run
 
 ASIDE = ["patient", "weight", "known"]
@@ -187,7 +187,11 @@ def test_numbers_must_be_numbers(patients):
         analyse(patients, "diagnosed", scar=True, weights="age")
 
 
-def test_what_the_fit_warns_of_is_kept(patients):
+def test_what_labels_cannot_say_is_said_and_what_a_fit_warns_of_is_kept(patients):
     found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", exclude=ASIDE)
+    assert found.notes == [EITHER_WAY]
+    seen = ["age", "visits"]
+    options = {"class_attributes": seen, "propensity_attributes": seen, "model": "logistic"}
+    found = analyse(patients, "diagnosed", **options)
     assert any("can be exchanged" in note for note in found.notes)
     assert found.summary()["notes"] == found.notes

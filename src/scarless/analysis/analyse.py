@@ -33,6 +33,10 @@ from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
+EITHER_WAY = (
+    "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
+    "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+)
 Tell = Callable[[str], None]
 
 
@@ -247,6 +251,8 @@ def analyse(
     found = read_labels(table[settings.label], settings.label, positive=settings.positive or None)
     features = settings.features(list(table.columns))
     notes = [found.note] if found.note else []
+    if settings.propensity == (ALL,):
+        notes.append(EITHER_WAY)
     tell("preparing the columns")
     refuse_leaks(table[features], found.s)
     classifier = TableClassifier(make_estimator(settings))
