@@ -150,9 +150,12 @@ def _texts(file: TableFile, head: Head) -> list[Any]:
     convert = arrow_csv.ConvertOptions(
         column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=True, null_values=list(MISSING)
     )
-    block = _BLOCK
+    block, threads = (
+        _BLOCK,
+        pa.cpu_count() > 1,
+    )  # a pool of one thread waits for itself for ever in old versions of Arrow
     while True:
-        read = arrow_csv.ReadOptions(column_names=keys, block_size=block)
+        read = arrow_csv.ReadOptions(column_names=keys, block_size=block, use_threads=threads)
         try:
             with open_utf8(file) as stream:
                 _skip(stream, head.n_bytes)
