@@ -1,0 +1,187 @@
+"""The answer in words, and what stands in its way: said first."""
+
+from typing import Any
+
+from scarless.models import Interval, NaiveClassifier, SCARClassifier
+from scarless.report.fit.data import Answer, Estimate
+from scarless.report.fit.subject import Subject
+from scarless.report.fit.words import about, count, number, share, share_range
+
+FEW_LABELS = 20
+WIDE = 0.5  # width of an interval, or share of what was possible, from which it says next to nothing
+MOST_OF_POSSIBLE = 0.75
+ALL = 0.99  # label frequency from which next to nothing is missing
+NEARLY_ALL = 0.95  # class prior
+OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
+
+
+def make_answer(subject: Subject, identifiability: Any) -> Answer:
+    """Return how many positives there are, with what to know first; `identifiability` is None where none is known."""
+    n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
+    known = labelled / n
+    prior, frequency = number(subject.model.class_prior_), number(subject.model.label_frequency_)
+    interval, why_none = _interval(subject, "class_prior_interval")
+    found = Estimate(None if prior is None else max(prior, known))
+    if interval is not None:  # labelled rows are positive, whatever a model says
+        found = Estimate(found.value, max(interval.low, known), max(interval.high, known))
+    missing = _scaled(found, n, labelled)
+    frequencies, _ = _interval(subject, "label_frequency_interval")
+    low, high = (None, None) if frequencies is None else frequencies
+    return Answer(
+        n_rows=subject.n_rows,
+        weight=n,
+        labelled=labelled,
+        share=found,
+        positives=_scaled(found, n, 0.0),
+        missing=missing,
+        label_frequency=Estimate(frequency, number(low), number(high)),
+        cautions=tuple(_cautions(subject, found, frequency, identifiability)),
+        sentence=_sentence(subject, n, labelled, found, missing),
+        notes=tuple(_notes(subject, why_none)),
+    )
+
+
+def _interval(subject: Subject, method: str) -> tuple[Interval | None, str]:
+    """Return an interval, or why there is none."""
+    name = type(subject.inner).__name__
+    if not hasattr(subject.inner, method):
+        return None, f"{name} knows no interval of the number of positives."
+    try:
+        return getattr(subject.inner, method)(level=subject.level), ""
+    except (ValueError, TypeError) as error:
+        return None, str(error)
+
+
+def _scaled(found: Estimate, n: float, less: float) -> Estimate:
+    return Estimate(
+        *(None if value is None else max(value * n - less, 0.0) for value in (found.value, found.low, found.high))
+    )
+
+
+def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate) -> str:
+    rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
+    start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
+    if found.value is None:
+        return f"{start}; how many are positive, this model does not say."
+    if isinstance(subject.inner, NaiveClassifier):
+        return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
+    if found.low is None or found.high is None:
+        range_ = f"{share(found.value)} of rows; how sure that is, is not known"
+    elif share(found.low) == share(found.high):
+        range_ = f"{share(found.low)} of rows"
+    else:
+        range_ = f"{share_range(found.low, found.high)} of rows"
+    left = about(missing.value or 0.0)
+    rest = "no label is missing" if left == "0" else f"about {left} {'is' if left == '1' else 'are'} missing"
+    return f"{start}; we estimate {about(found.value * n)} positives ({range_}); {rest}."
+
+
+def _notes(subject: Subject, why_none: str) -> list[str]:
+    notes = []
+    if why_none and not isinstance(subject.inner, NaiveClassifier):
+        notes.append(f"No interval: {why_none}")
+    elif not why_none:
+        notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.")
+    if subject.weights is not None:
+        notes.append("Rows are counted by their weights.")
+    return notes
+
+
+def _cautions(subject: Subject, found: Estimate, frequency: float | None, identifiability: Any) -> list[str]:
+    """Return why the number may not be believed, in plain words; the gravest first."""
+    inner = subject.inner
+    told = [] if not isinstance(inner, NaiveClassifier) else [
+        "This model takes every row without a label for negative. It tells who gets a label, not who is positive."
+    ]  # fmt: skip
+    told += _of_the_fit(inner, frequency, found)
+    told += _of_the_data(found, identifiability, subject)
+    labelled = int(subject.s.sum())
+    if labelled < FEW_LABELS:
+        told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
+    if _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier):
+        told.append(
+            "The number assumes that every positive is as likely to be labelled as any other. If some kinds of "
+            "positives are labelled more often, it is wrong, and nothing here would show it."
+        )
+    told += _of_other_rows(subject, frequency)
+    return list(dict.fromkeys(told))
+
+
+def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[str]:
+    told = []
+    if not getattr(inner, "converged_", True):
+        told.append("The fit did not converge: the numbers are those of a search that was broken off.")
+    higher = getattr(inner, "higher_basin_", None)
+    if higher is not None:
+        told.append(
+            "The fit is stuck below the best one: another start leads higher, to "
+            f"{share(number(higher.class_prior))} positives. Fit again with n_starts=5."
+        )
+    if frequency is not None and frequency > ALL and not isinstance(inner, NaiveClassifier):
+        told.append(
+            "The model finds that all positives have a label already. That is also what a model says when it cannot "
+            "tell; then it is no better than one that takes every unlabelled row for negative."
+        )
+    if found.value is not None and found.value > NEARLY_ALL:
+        told.append(
+            "The model finds that nearly every row is positive: the labelling explains the labels by itself. That is "
+            "rarely true; fewer columns for the labelling may help."
+        )
+    return told
+
+
+def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> list[str]:
+    told = []
+    known = float(subject.weight @ subject.s) / float(subject.weight.sum())
+    if found.low is not None and found.high is not None:
+        width = found.high - found.low
+        if width > WIDE or width > MOST_OF_POSSIBLE * (1.0 - known):
+            told.append(
+                "The data hardly tell how many positives there are: any share of "
+                f"{share_range(found.low, found.high)} of rows would fit the labels about as well."
+            )
+    if identifiability is not None and identifiability.exchanged is not None:
+        told.append(
+            "Class and labelling are explained by the same columns, so that the two could be exchanged: the labels "
+            f"would fit as well with {share(number(identifiability.exchanged))} positives. Say which columns drive the "
+            "labelling."
+        )
+    elif identifiability is not None and identifiability.verdict == "not identified":
+        told.append("The data do not settle how many positives there are: the number rests on the form of the models.")
+    elif _all_columns_label(subject):
+        told.append(
+            "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
+            "form. The number is much less sure than with the right columns named."
+        )
+    selection = getattr(subject.inner, "selection_", None)
+    if selection is not None and selection.wide:
+        told.append(
+            "The labels cannot tell apart models that find "
+            f"{share_range(float(selection.class_priors.low), float(selection.class_priors.high))} positives."
+        )
+    return told
+
+
+def _all_columns_label(subject: Subject) -> bool:
+    return len(subject.labelling_columns) == subject.prepared.shape[1] > 0
+
+
+def _assumes_one_propensity(subject: Subject) -> bool:
+    inner = subject.inner
+    return isinstance(inner, SCARClassifier) or (
+        hasattr(inner, "propensity_coef_") and not subject.labelling_columns and hasattr(inner, "propensity_attributes")
+    )
+
+
+def _of_other_rows(subject: Subject, frequency: float | None) -> list[str]:
+    """Say that these rows are hardly those of the fit: the number of positives was estimated there."""
+    prior = number(subject.model.class_prior_)
+    if prior is None or frequency is None or not hasattr(subject.inner, "propensity_coef_"):
+        return []
+    then, now = prior * frequency, float(subject.weight @ subject.s) / float(subject.weight.sum())
+    if abs(now - then) <= OTHER_ROWS * max(now, then):
+        return []
+    return [
+        f"These are hardly the rows that the model was fitted to: {share(now)} of them have a label, there it was "
+        f"{share(then)}. The number of positives is that of the fit, carried over."
+    ]

@@ -1,0 +1,271 @@
+"""Can it be believed? Each diagnostic with its verdict in one sentence; what refuses says why."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from scarless.diagnostics import identifiability_report, label_calibration, profile_class_prior, scar_test
+from scarless.models import NaiveClassifier, SARStackingClassifier
+from scarless.report.fit.candidates import Candidates, candidates
+from scarless.report.fit.data import Check, Mark, Picture
+from scarless.report.fit.doubt import sensitivity
+from scarless.report.fit.ranked import sample_of
+from scarless.report.fit.subject import Subject
+from scarless.report.fit.words import count, listed, ratio, share, share_range, text
+from scarless.report.numbers import p_sentence
+
+MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
+SIGNIFICANT = 0.05
+SLIGHT = 0.01  # calibration error beyond chance that is slight
+DEEPEST = 8.0  # below its top that a curve is drawn
+REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What diagnostics are asked about: all rows, and those that expensive ones look at."""
+
+    subject: Subject
+    sample: Subject
+    top: Subject  # the ranked rows
+    identifiability: Any  # None where it is refused
+    refusal: str
+    rng: np.random.Generator
+
+    @property
+    def on_a_sample(self) -> tuple[str, ...]:
+        """What to say where not all rows were looked at."""
+        if self.sample is self.subject:
+            return ()
+        return (f"Computed on {count(self.sample.n_rows)} of {count(self.subject.n_rows)} rows, drawn at random.",)
+
+
+def ask(subject: Subject, rng: np.random.Generator, top: Subject) -> Asked:
+    """Draw the sample, and ask first what the answer needs to know."""
+    sample = subject if subject.n_rows <= MOST_ROWS else sample_of(subject, SAMPLE, rng)
+    twin = copy(subject.inner)
+    twin.feature_names_in_ = np.array(subject.labels_of_columns, dtype=object)  # raw names in its sentences
+    try:
+        return Asked(subject, sample, top, identifiability_report(twin), "", rng)
+    except REFUSALS as error:
+        return Asked(subject, sample, top, None, str(error), rng)
+
+
+def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
+    """Ask every diagnostic, in the order in which a reader asks."""
+    parts = (
+        ("identifiability", "Do the data settle it?", _identifiability),
+        ("selection", "Which model was chosen, and what else would have done?", _selection),
+        ("scar", "Are labels given at random among positives?", _scar),
+        ("profile", "Which shares of positives do the labels allow?", _profile),
+        ("calibration", "Do labels come as often as predicted?", _calibration),
+        ("sensitivity", "What if the labelling is not as the model says?", _sensitivity),
+    )
+    found = []
+    for key, title, function in parts:
+        tell(title)
+        try:
+            found.append(function(key, title, asked))
+        except REFUSALS as error:
+            found.append(Check(key, title, "none", "Not to be had for this model.", (text(error, 2000),)))
+    return tuple(found)
+
+
+_IDENTIFIED = {
+    "identified": (
+        "good",
+        "Yes, if both models are of the right form: the labels settle how many positives there are.",
+    ),
+    "weakly identified": ("open", "Only roughly: the labels leave a good deal of room for the number of positives."),
+    "not identified": ("bad", "No: labels alone leave the number of positives open; the form of the models decides."),
+}
+
+
+def _identifiability(key: str, title: str, asked: Asked) -> Check:
+    report = asked.identifiability
+    if report is None:
+        raise ValueError(asked.refusal)
+    status, verdict = _IDENTIFIED[report.verdict]
+    return Check(key, title, status, verdict, tuple(text(line, 2000) for line in report.sentences()))
+
+
+def _selection(key: str, title: str, asked: Asked) -> Check:
+    inner = asked.subject.inner
+    found = candidates(inner, asked.subject.level)
+    if found is None:
+        return Check(key, title, "none", "There was nothing to choose: one model was fitted.")
+    details = (text(found.reason, 2000),) if found.reason else ()
+    tables = (found.table,) if found.table.rows else ()
+    status, verdict = _choice(inner, found)
+    return Check(key, title, status, verdict, details, None, tables)
+
+
+def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
+    """Return status and verdict of what was chosen."""
+    if getattr(inner, "higher_basin_", None) is not None:
+        return "bad", "Another start leads to a better fit, which was not taken."
+    if found.n < 2:
+        if hasattr(inner, "basins_") and len(inner.basins_) == 1 and len(inner.basins_[0].starts) == 1:
+            return "open", "One fit was made, from one start; a quick look from another found none that is better."
+        return "good", "Nothing else that was tried does as well."
+    spread = found.high - found.low
+    status = "bad" if spread > 0.25 else "open" if spread > 0.1 else "good"
+    range_ = share_range(found.low, found.high)
+    if isinstance(inner, SARStackingClassifier):
+        return status, f"{found.n} models were averaged; on their own they find {range_} positives."
+    return status, f"{found.n} models do about equally well; they find {range_} positives."
+
+
+def _scar(key: str, title: str, asked: Asked) -> Check:
+    sample = asked.sample
+    columns = sample.labelling_columns
+    if not columns:
+        return Check(
+            key,
+            title,
+            "open",
+            "Not tested: no columns are named that the labelling may depend on.",
+            (
+                "Labels alone cannot refute that they are given at random: some classifier explains them as well. It "
+                "takes columns that may drive the labelling and say nothing of the class; name them as "
+                "propensity_attributes.",
+            ),
+        )
+    found = scar_test(
+        _with_raw_names(sample),
+        sample.s.astype(np.int64),
+        propensity_attributes=columns,
+        sample_weight=sample.weights,
+        random_state=asked.rng,
+    )
+    raw = listed(list(dict.fromkeys(text(sample.origins[j].column) for j in columns)))
+    how = f"({p_sentence(found.p_value)})"
+    if np.isnan(found.p_value) or found.degrees_of_freedom == 0:
+        status, verdict = "none", "No verdict: the data cannot tell."
+    elif found.p_value < SIGNIFICANT:
+        status = "good"
+        verdict = f"No {how}: whether a positive gets its label depends on {raw}, as this model allows for."
+    else:
+        status, verdict = "good", f"They may be {how}: nothing shows that the labelling depends on {raw}."
+    caveat = (
+        "The test takes the columns of the labelling to say nothing of the class once the others are known. Where that "
+        "is wrong, an effect on the class passes for one on the labelling."
+    )
+    return Check(key, title, status, verdict, (text(found, 2000), caveat, *asked.on_a_sample))
+
+
+def _with_raw_names(sample: Subject) -> Any:
+    """Return the prepared rows with columns called as in the raw table, where these names are different ones."""
+    names = sample.labels_of_columns
+    if hasattr(sample.prepared, "set_axis") and len(set(names)) == len(names):
+        return sample.prepared.set_axis(names, axis=1)
+    return sample.prepared
+
+
+def _profile(key: str, title: str, asked: Asked) -> Check:
+    inner = asked.subject.inner
+    if hasattr(inner, "relaxation_"):
+        return _walked(key, title, asked)
+    sample = asked.sample
+    if sample is not asked.subject:  # a profile is of the rows of its fit
+        inner = clone(inner).fit(sample.prepared, sample.labels, sample_weight=sample.weights)
+    found = profile_class_prior(inner, sample.prepared, sample.labels, sample_weight=sample.weights, level=sample.level)
+    low, high = found.interval
+    verdict = f"{share_range(low, high)}, with the best models for each share."
+    if found.flat:
+        verdict = f"Nearly any: {share_range(low, high)} fit about as well."
+    if found.elsewhere:
+        others = listed([share(other.fit_class_prior) for other in found.elsewhere])
+        verdict += f" There are other good fits, at {others}."
+    order = np.argsort(found.class_prior)
+    drop = found.difference[order] - float(found.difference.max())
+    picture = _curve(found.class_prior[order], drop, found.fit_class_prior, (low, high), "the log-likelihood falls")
+    told = asked.on_a_sample
+    if told:
+        told = (f"{told[0][:-1]}, to which the model was fitted anew: with all rows the range is shorter.",)
+    return Check(key, title, "bad" if found.flat else "good", verdict, (*found.sentences(), *told), picture)
+
+
+def _walked(key: str, title: str, asked: Asked) -> Check:
+    """Show the levels that a relaxed fit has walked through: it has no other profile."""
+    inner, level = asked.subject.inner, asked.subject.level
+    levels = inner.relaxation_.levels
+    low, high = inner.class_prior_interval(level=level)
+    wide = high - low > 0.5
+    verdict = f"Nearly any: {share_range(low, high)} fit about as well." if wide else f"{share_range(low, high)}."
+    density = np.asarray(levels.log_density - levels.imagined)
+    picture = _curve(
+        np.asarray(levels.class_prior), density - density.max(), inner.class_prior_, (low, high), "the likelihood falls"
+    )
+    details = (
+        "While the model was fitted, every share was walked through, and everything else chosen as held-out labels "
+        "like it best. The estimate is the mean of the shares, weighted by their likelihood.",
+        *levels.remarks(),
+    )
+    return Check(key, title, "bad" if wide else "good", verdict, details, picture)
+
+
+def _curve(x: Any, y: Any, at: float, ends: tuple[float, float], what: str) -> Picture:
+    shown = y > -DEEPEST
+    return Picture(
+        kind="profile",
+        title="How well the labels fit each share of positives",
+        description=(
+            f"A curve over the share of positives: highest at {share(float(x[int(np.argmax(y))]))}; {what} to both "
+            f"sides. The estimate is {share(at)}, the range {share_range(*ends)}."
+        ),
+        x_label="share of positives",
+        y_label="log-likelihood below its top",
+        x=tuple(map(float, x[shown])),
+        y=tuple(map(float, y[shown])),
+        low=(float(ends[0]),),
+        high=(float(ends[1]),),
+        marks=(Mark(float(at), share(at)),),
+    )
+
+
+def _calibration(key: str, title: str, asked: Asked) -> Check:
+    subject = asked.subject
+    e = np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
+    if e is None:
+        raise ValueError("The propensity of each row is not known: give it as propensity=, one value per row.")
+    found = label_calibration(subject.s, subject.f, propensity=e, sample_weight=subject.weights, level=subject.level)
+    beyond = found.error - found.expected_error
+    if found.p_value >= SIGNIFICANT:
+        status, verdict = "good", f"Yes, as far as chance lets one see ({p_sentence(found.p_value)})."
+    elif beyond < SLIGHT:
+        status = "good"
+        verdict = f"Nearly: predictions are off by {share(max(beyond, 0.0))} more than chance makes them."
+    else:
+        status, verdict = "bad", f"No: predictions are off by {share(found.error)} on average."
+    picture = Picture(
+        kind="calibration",
+        title="Predicted and observed share of labelled rows",
+        description=(
+            f"{found.predicted.size} groups of rows by predicted chance of a label, from {share(found.predicted[0])} "
+            f"to {share(found.predicted[-1])}; observed shares from {share(found.observed[0])} to "
+            f"{share(found.observed[-1])}. On the diagonal both are the same."
+        ),
+        x_label="predicted",
+        y_label="observed",
+        x=tuple(map(float, found.predicted)),
+        y=tuple(map(float, found.observed)),
+        low=tuple(map(float, found.low)),
+        high=tuple(map(float, found.high)),
+    )
+    details = (
+        f"Calibration error {share(found.error)}; chance alone makes {share(found.expected_error)}. Chi-square "
+        f"{ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, {p_sentence(found.p_value)}.",
+        "These are rows of the fit itself, where a model looks better than on others. The labels show the product of "
+        "class and labelling only: a class too frequent with a labelling too rare looks the same.",
+    )
+    return Check(key, title, status, verdict, details, picture)
+
+
+def _sensitivity(key: str, title: str, asked: Asked) -> Check:
+    found = sensitivity(asked.sample, asked.top)
+    return Check(key, title, *found[:3], *found[3:])

@@ -1,0 +1,259 @@
+"""What a report of a fit says, as plain data: numbers, strings and tuples of them; None where there is no number."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scarless.outside.files import write_whole
+
+SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with the ends of its interval, None where there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How many positives there are; `cautions` come before the number wherever it is shown."""
+
+    n_rows: int
+    weight: float  # of all rows: their number, where rows have no weights
+    labelled: float
+    share: Estimate  # of positives among rows
+    positives: Estimate
+    missing: Estimate
+    label_frequency: Estimate
+    cautions: tuple[str, ...]
+    sentence: str
+    notes: tuple[str, ...]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count other than once each."""
+        return self.weight != self.n_rows
+
+
+@dataclass(frozen=True)
+class Reason:
+    """By how much a raw column's value moves a row's logit of the class from where the average row is."""
+
+    column: str
+    value: str
+    contribution: float
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    """An unlabelled row; `position` counts from 0 in the table, `name` is its index or the given name."""
+
+    rank: int
+    position: int
+    name: str | None
+    probability: Estimate
+    propensity: float | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The unlabelled rows that are most probably positive."""
+
+    measure: str  # what they are ranked by, in words
+    n_unlabelled: int
+    rows: tuple[RankedRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A column's odds ratios: per unit of the raw column, and per standard deviation, `sd`, of it."""
+
+    column: str
+    piece: str
+    coef: float
+    per_unit: Estimate
+    per_sd: Estimate
+    sd: float | None
+
+    @property
+    def label(self) -> str:
+        """Raw column and piece in words."""
+        return f"{self.column} = {self.piece}" if self.piece else self.column
+
+
+@dataclass(frozen=True)
+class Strength:
+    """By how much a raw column moves the logit of the class, on average over rows; of models without coefficients."""
+
+    column: str
+    mean_change: float
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What drives the class, or the labelling: the strongest first."""
+
+    key: str
+    title: str
+    verdict: str
+    effects: tuple[Effect, ...]
+    strengths: tuple[Strength, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on a picture's horizontal axis that has a name."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A curve with a band, or points with bars (`kind` says which), and what to tell who cannot see it."""
+
+    kind: str
+    title: str
+    description: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of numbers and words; `kinds` says of each column how to show it: text, count, share, number."""
+
+    caption: str
+    head: tuple[str, ...]
+    kinds: tuple[str, ...]
+    rows: tuple[tuple[str | float | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One way to ask whether a fit can be believed: "good", "open", "bad", or "none" where it could not be asked."""
+
+    key: str
+    title: str
+    status: str
+    verdict: str
+    details: tuple[str, ...] = ()
+    picture: Picture | None = None
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A raw column: of what kind it is, what was made of it, and which models see that."""
+
+    name: str
+    kind: str
+    n_missing: int | None
+    became: str
+    n_made: int
+    left_out: str
+    used_for: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A name and a value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, repr=False)
+class FitReport:
+    """The report of a fit, made by `model_report`; prints as its answer.
+
+    Attributes
+    ----------
+    title : str
+    kind : str
+        Name of the classifier.
+    level : float
+        Nominal probability that intervals cover.
+    answer : Answer
+        How many positives there are, and what to know before one believes it.
+    ranked : Ranked
+        The unlabelled rows that are most probably positive, with reasons.
+    effects : tuple of Effects
+        What drives the class, and what the labelling.
+    checks : tuple of Check
+        Whether it can be believed.
+    columns : tuple of Column
+        What was done to the raw columns.
+    warnings : tuple of str
+        Raised while the report was made, and those of the fit that `run` tells of.
+    run : tuple of Fact
+        Versions, seed, and what else is needed to repeat it.
+    command : str
+        How to repeat it; empty where nobody said.
+    """
+
+    title: str
+    kind: str
+    level: float
+    answer: Answer
+    ranked: Ranked
+    effects: tuple[Effects, ...]
+    checks: tuple[Check, ...]
+    columns: tuple[Column, ...]
+    warnings: tuple[str, ...]
+    run: tuple[Fact, ...]
+    command: str
+
+    def to_json(self) -> str:
+        """Return everything as JSON, with the same keys for every model; null where there is no number."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else."""
+        from scarless.report.fit.render import render_fit  # noqa: PLC0415 (data know nothing of pages until asked)
+
+        return render_fit(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or the data where the name ends in .json: as a whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Its folder must be there.
+
+        Returns
+        -------
+        path
+        """
+        place = Path(path)
+        write_whole(place, self.to_json() if place.suffix.lower() == ".json" else self.to_html())
+        return place
+
+    def __str__(self) -> str:
+        return " ".join([*self.answer.cautions, self.answer.sentence])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 (for notebooks only)
+
+        return "".join(f"<p>{escape(text)}</p>" for text in (*self.answer.cautions, self.answer.sentence))
+
+
+def find(parts: tuple[Any, ...], key: str) -> Any:
+    """Return the part of a report that has a key."""
+    return next(part for part in parts if part.key == key)

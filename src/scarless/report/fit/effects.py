@@ -1,0 +1,136 @@
+"""What drives the class, and what the labelling: odds ratios in the units of the raw table."""
+
+from typing import Any
+
+import numpy as np
+
+from scarless.models import NaiveClassifier, SCARClassifier
+from scarless.models.uncertainty import known_inference
+from scarless.numerics.interval import quantile
+from scarless.report.fit.data import Effect, Effects, Estimate, Strength
+from scarless.report.fit.ranked import contributions, has_coefficients, is_too_much, sample_of
+from scarless.report.fit.slopes import Slopes
+from scarless.report.fit.subject import Subject
+from scarless.report.fit.words import listed, number, text
+
+STRENGTH_ROWS = 200
+NAMED = 3  # in a verdict
+_LARGEST = 700.0  # logarithm of an odds ratio
+
+
+def make_effects(subject: Subject, rng: np.random.Generator) -> tuple[Effects, ...]:
+    """Return both models' effects."""
+    inference, why = _inference(subject.inner)
+    return _of_class(subject, inference, why, rng), _of_labelling(subject, inference, why)
+
+
+def _inference(inner: Any) -> tuple[Any, str]:
+    """Return what a fit knows of its uncertainty, or why it knows nothing."""
+    if not hasattr(inner, "standard_errors"):
+        return None, f"{type(inner).__name__} has no standard errors, and so no intervals of odds ratios."
+    try:
+        return known_inference(inner), ""
+    except (ValueError, TypeError) as error:
+        return None, f"No intervals: {error}"
+
+
+def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generator) -> Effects:
+    naive = isinstance(subject.inner, NaiveClassifier)
+    what, title = ("Having a label", "What drives the label") if naive else ("The class", "What drives the class")
+    if has_coefficients(subject):
+        found = _effects(subject, Slopes.of_class(subject, inference))
+        return Effects("class", title, _verdict(found, what), tuple(found), (), _notes(found, why))
+    if is_too_much(subject, STRENGTH_ROWS):
+        return Effects("class", title, "This model has no coefficients, and too many columns to try one by one.",
+                       (), (), ())  # fmt: skip
+    sample = sample_of(subject, STRENGTH_ROWS, rng)
+    means = np.abs(contributions(subject, sample)).mean(axis=0)
+    names = list(subject.groups)
+    order = np.argsort(-means, kind="stable")
+    found_strengths = tuple(Strength(text(names[j]), float(means[j])) for j in order)
+    note = (
+        "This model has no coefficients, and so no odds ratios. Shown is by how much the log-odds of the class change, "
+        f"on average over {sample.n_rows} rows, if what was made of a column is put to its mean."
+    )
+    strongest = [each.column for each in found_strengths[:NAMED] if each.mean_change > 0]
+    verdict = f"{what} depends most on {listed(strongest)}." if strongest else f"{what} depends on no column."
+    return Effects("class", title, verdict, (), found_strengths, (note,))
+
+
+def _of_labelling(subject: Subject, inference: Any, why: str) -> Effects:
+    title, inner = "What drives the labelling", subject.inner
+    coef = getattr(inner, "propensity_coef_", None)
+    if subject.labelling_columns and coef is not None:
+        found = _effects(subject, Slopes.of_labelling(subject, inference))
+        verdict = _verdict(found, "Whether a positive gets its label")
+        return Effects("labelling", title, verdict, tuple(found), (), _notes(found, why))
+    if isinstance(inner, NaiveClassifier):
+        verdict = "This model has no labelling: it takes every row without a label for negative."
+    elif isinstance(inner, SCARClassifier) or (coef is not None and not subject.labelling_columns):
+        verdict = "Nothing, by assumption: every positive is as likely to be labelled as any other."
+    elif subject.propensity is not None:
+        verdict = "The propensity of each row was given, not estimated."
+    else:
+        verdict = "This model does not tell what the labelling depends on."
+    return Effects("labelling", title, verdict, (), (), ())
+
+
+def _effects(subject: Subject, slopes: Slopes) -> list[Effect]:
+    """Return the odds ratios of all columns that a model sees, the strongest per standard deviation first."""
+    z, made = quantile(subject.level), []
+    rows = zip(slopes.columns, slopes.value, slopes.error, slopes.unit, slopes.deviation, strict=True)
+    for j, value, error, unit, deviation in rows:
+        origin = subject.origins[j]
+        made.append(
+            Effect(
+                column=text(origin.column),
+                piece=text(origin.piece),
+                coef=float(np.ravel(slopes.coef)[j]),
+                per_unit=_ratio(value, z * error, unit),
+                per_sd=_ratio(value, z * error, deviation),
+                sd=number(deviation / unit if unit else np.nan),
+            )
+        )
+    order = np.argsort(-np.abs(slopes.value * slopes.deviation), kind="stable")
+    return [made[i] for i in order]
+
+
+def _ratio(value: float, half: float, factor: float) -> Estimate:
+    """Return the odds ratio of a change by a factor, with its interval."""
+    if not np.isfinite(factor):
+        return Estimate(None)
+    return Estimate(_exp(value * factor), _exp((value - half) * factor), _exp((value + half) * factor))
+
+
+def _exp(value: float) -> float | None:
+    """Return an exponential; None where there is no number, or it is beyond all numbers."""
+    return None if not abs(value) < _LARGEST else float(np.exp(value))
+
+
+def _verdict(found: list[Effect], what: str) -> str:
+    sure = list(dict.fromkeys(each.column for each in found if _sure(each)))
+    if sure:
+        return f"{what} depends most on {listed(sure[:NAMED])}."
+    if found and found[0].per_sd.low is not None:
+        return f"{what} depends on no column beyond what chance could make."
+    strongest = list(dict.fromkeys(each.column for each in found))
+    return f"{what} depends most on {listed(strongest[:NAMED])}." if found else f"{what} depends on no column."
+
+
+def _sure(effect: Effect) -> bool:
+    """Whether an odds ratio's interval leaves out 1."""
+    low, high = effect.per_sd.low, effect.per_sd.high
+    return low is not None and high is not None and (low > 1.0 or high < 1.0)
+
+
+def _notes(found: list[Effect], why: str) -> tuple[str, ...]:
+    notes = [
+        "An odds ratio of 2 says that the odds double when the column grows by one unit, or by one standard deviation, "
+        "with all other columns as they are; of a level, that they are twice those of the column's other levels. 1 is "
+        "no effect."
+    ]
+    if any(each.per_unit.value is None for each in found):
+        notes.append("Where there is no ratio per unit, the column was made in a way that has no unit of its own.")
+    if why:
+        notes.append(why)
+    return tuple(notes)

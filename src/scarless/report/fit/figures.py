@@ -1,0 +1,282 @@
+"""Drawings as shapes with coordinates, each as wide as a telephone; nothing of colours and fonts."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, exp, floor, log, log10
+
+from scarless.report.figures import WIDTH, Dot, Line, Text
+from scarless.report.fit.data import Answer, Effect, Effects, Picture
+from scarless.report.fit.words import share
+
+LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 12.0, 168.0, 40.0
+ROW, NAMES, FOREST_TOP = 18.0, 150.0, 10.0
+_THIN = frozenset("iIjltfr.,:;'|! ()[]-")
+SHOWN = 25  # effects in a picture, and above the fold
+NARROWEST, WIDEST = log(2.0), log(20.0)  # of a forest plot, from 1 to its end
+TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis of the bar
+
+
+@dataclass(frozen=True)
+class Area:
+    """A filled polygon."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One drawing, with what to tell who cannot see it."""
+
+    title: str
+    description: str
+    height: float
+    areas: tuple[Area, ...]
+    lines: tuple[Line, ...]
+    dots: tuple[Dot, ...]
+    texts: tuple[Text, ...]
+    width: float = WIDTH
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the bar, in percent of its length."""
+
+    kind: str
+    start: float
+    length: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """All rows as one bar, up to a share of `end`; `interval` in percent of its length, None where there is none."""
+
+    description: str
+    parts: tuple[Part, ...]
+    interval: tuple[float, float] | None
+    ticks: tuple[tuple[float, str], ...]
+    end: float
+
+
+def answer_bar(answer: Answer) -> Bar:
+    """Return the bar: labelled rows, those estimated to be missing, the rest."""
+    known = answer.labelled / answer.weight
+    found = max(answer.share.value or known, known)
+    high = max(found, answer.share.high or 0.0)
+    end = next(each for each in ENDS if each >= min(1.6 * high, 1.0))
+
+    def at(value: float) -> float:
+        return round(100.0 * min(value, end) / end, 3)
+
+    parts = (
+        Part("labelled", 0.0, at(known)),
+        Part("missing", at(known), at(found) - at(known)),
+        Part("rest", at(found), 100.0 - at(found)),
+    )
+    low, top = answer.share.low, answer.share.high
+    interval = None if low is None or top is None else (at(low), at(top))
+    ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
+    words = f"Of all rows {share(known)} have a label; estimated to be positive are {share(answer.share.value)}"
+    if low is not None and top is not None:
+        words += f", from {share(low)} to {share(top)}"
+    return Bar(f"{words}.", parts, interval, ticks, end)
+
+
+def forest(effects: Effects) -> Drawing:
+    """Draw odds ratios per standard deviation, with intervals; what goes beyond the end has an arrow."""
+    shown = [each for each in effects.effects[:SHOWN] if each.per_sd.value]
+    limit = _limit(shown)
+
+    def x(ratio: float) -> float:
+        where = min(max(log(ratio), -limit), limit) if ratio > 0 else -limit
+        return NAMES + 8 + (where + limit) / (2 * limit) * (RIGHT - NAMES - 8)
+
+    bottom = FOREST_TOP + ROW * len(shown)
+    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9]
+    lines = [Line(((x(tick), FOREST_TOP), (x(tick), bottom)), "axis" if tick == 1 else "grid") for tick in ticks]
+    texts = [Text(x(tick), bottom + 15, f"{tick:g}", "middle", "tick") for tick in ticks]
+    texts.append(Text((NAMES + 8 + RIGHT) / 2, bottom + 32, "odds ratio per standard deviation", "middle", "tick"))
+    areas: list[Area] = []
+    dots: list[Dot] = []
+    for i, each in enumerate(shown):
+        y = FOREST_TOP + ROW * (i + 0.5)
+        texts.append(Text(0.0, y + 4, short(each.label)))
+        lines += _bar(each, x, y)
+        areas += _arrows(each, limit, y)
+        dots.append(Dot(x(each.per_sd.value or 1.0), y, "k1"))
+    told = [f"{each.label}: {each.per_sd.value:.3g}" for each in shown[:5] if each.per_sd.value]
+    description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {'; '.join(told)}."
+    made = (tuple(areas), tuple(lines), tuple(dots), tuple(texts))
+    return Drawing(effects.title, description, bottom + 40, *made)
+
+
+def _limit(shown: Sequence[Effect]) -> float:
+    """Return how far the axis goes to both sides of 1: as far as all points, and intervals within reason."""
+    points = max((abs(log(each.per_sd.value)) for each in shown if each.per_sd.value), default=0.0)
+    ends = sorted(
+        abs(log(end)) for each in shown for end in (each.per_sd.low, each.per_sd.high) if end is not None and end > 0
+    )
+    wanted = max(1.15 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
+    return min(wanted, max(WIDEST, 1.15 * points)) if points < WIDEST else WIDEST
+
+
+def _bar(effect: Effect, x: object, y: float) -> list[Line]:
+    low, high = effect.per_sd.low, effect.per_sd.high
+    if low is None or high is None:
+        return []
+    return [Line(((x(low), y), (x(high), y)), "interval k1")]  # type: ignore[operator]
+
+
+def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
+    """Return arrowheads where an interval, or the ratio itself, goes on beyond the axis."""
+    ends = [end for end in (effect.per_sd.low, effect.per_sd.value, effect.per_sd.high) if end is not None]
+    left, found = NAMES + 8, []
+    if min(ends, default=1.0) < exp(-limit) * (1 - 1e-9):
+        found.append(Area(((left - 6, y), (left + 1, y - 4), (left + 1, y + 4)), "k1"))
+    if max(ends, default=1.0) > exp(limit) * (1 + 1e-9):
+        found.append(Area(((RIGHT + 6, y), (RIGHT - 1, y - 4), (RIGHT - 1, y + 4)), "k1"))
+    return found
+
+
+def draw(picture: Picture) -> Drawing:
+    """Draw a curve with its range, points about a diagonal, or a band."""
+    return {"profile": _profile, "calibration": _calibration, "sensitivity": _band}[picture.kind](picture)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Two axes from values to pixels."""
+
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    def x(self, value: float) -> float:
+        """Return a pixel from the left."""
+        share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / (self.x_high - self.x_low)
+        return LEFT + share_ * (RIGHT - LEFT)
+
+    def y(self, value: float) -> float:
+        """Return a pixel from the top."""
+        share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / (self.y_high - self.y_low)
+        return TOP + HEIGHT * (1.0 - share_)
+
+    def at(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[tuple[float, float], ...]:
+        """Return points."""
+        return tuple((self.x(x), self.y(y)) for x, y in zip(xs, ys, strict=True))
+
+
+def _profile(picture: Picture) -> Drawing:
+    low, high = picture.low[0], picture.high[0]
+    ends = [*picture.x, low, high]
+    frame = Frame(*_ends(min(ends), max(ends)), min(min(picture.y, default=-1.0), -1.0), 0.0)
+    box = frame.at((low, high, high, low), (frame.y_low, frame.y_low, 0.0, 0.0))
+    lines = [Line(frame.at(picture.x, picture.y), "k1 curve")]
+    texts = []
+    for mark in picture.marks:
+        lines.append(Line(frame.at((mark.x, mark.x), (frame.y_low, 0.0)), "k2"))
+        right = frame.x(mark.x) > RIGHT - 40
+        texts.append(Text(frame.x(mark.x) + (-5 if right else 5), TOP + HEIGHT - 6, mark.label,
+                          "end" if right else "start", "best"))  # fmt: skip
+    return _framed(picture, frame, (Area(box, "band"),), lines, (), texts, y_as_share=False)
+
+
+def _calibration(picture: Picture) -> Drawing:
+    top = max(*picture.x, *picture.high, 1e-6)
+    top = _nice(top / 4) * ceil(top / _nice(top / 4) - 1e-9)
+    frame = Frame(0.0, top, 0.0, top)
+    lines = [Line(frame.at((0.0, top), (0.0, top)), "axis")]
+    lines += [
+        Line(frame.at((x, x), ends), "interval k1")
+        for x, *ends in zip(picture.x, picture.low, picture.high, strict=True)
+    ]
+    dots = tuple(Dot(*point, "k1") for point in frame.at(picture.x, picture.y))
+    return _framed(picture, frame, (), lines, dots, [])
+
+
+def _band(picture: Picture) -> Drawing:
+    frame = Frame(picture.x[0], picture.x[-1], *_ends(min(picture.low), max(picture.high)))
+    around = frame.at((*picture.x, *picture.x[::-1]), (*picture.high, *picture.low[::-1]))
+    lines = [
+        Line(frame.at(picture.x, picture.y), "k2"),
+        Line(frame.at(picture.x, picture.high), "k1 curve"),
+        Line(frame.at(picture.x, picture.low), "k1 curve"),
+    ]
+    return _framed(picture, frame, (Area(around, "band"),), lines, (), [], x_as_share=False)
+
+
+def _framed(
+    picture: Picture,
+    frame: Frame,
+    areas: tuple[Area, ...],
+    lines: list[Line],
+    dots: tuple[Dot, ...],
+    texts: list[Text],
+    *,
+    x_as_share: bool = True,
+    y_as_share: bool = True,
+) -> Drawing:
+    """Put axes around shapes."""
+    bottom, grid, words = TOP + HEIGHT, [], list(texts)
+    for tick in _ticks(frame.x_low, frame.x_high):
+        grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
+        words.append(Text(frame.x(tick), bottom + 15, _tick(tick, x_as_share), "middle", "tick"))
+    for tick in _ticks(frame.y_low, frame.y_high):
+        grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
+        words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
+    words.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
+    shapes = (areas, (*grid, *lines), dots, tuple(words))
+    return Drawing(picture.title, picture.description, bottom + BOTTOM, *shapes)
+
+
+def _ends(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an axis of shares, with some air around what is shown."""
+    air = 0.08 * (high - low) + 1e-4
+    return max(low - air, 0.0), min(high + air, 1.0)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    step = _nice((high - low) / 4)
+    return [step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def _nice(step: float) -> float:
+    """Return the smallest of 1, 2, 5 times a power of ten that is not below a step."""
+    power = 10.0 ** floor(log10(step))
+    return next(float(factor * power) for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
+
+
+def _tick(value: float, as_share: bool) -> str:
+    shown = f"{100 * value:.4g}%" if as_share else f"{value:.4g}"
+    return "0" if value == 0 and not as_share else shown.replace("-", "−")
+
+
+def short(name: str, room: float = NAMES - 4) -> str:
+    """Return the beginning of a name that fits into so many pixels, by the widths of letters.
+
+    Examples
+    --------
+    >>> short("insurance = full"), short("an endless name of a long column")
+    ('insurance = full', 'an endless name of a lon…')
+    """
+    if sum(map(_width, name)) <= room:
+        return name
+    kept, room = "", room - _width("…")
+    for letter in name:
+        room -= _width(letter)
+        if room < 0:
+            break
+        kept += letter
+    return f"{kept.rstrip()}…"
+
+
+def _width(letter: str) -> float:
+    """Return about how many pixels a letter takes."""
+    if letter in _THIN:
+        return 3.4
+    if unicodedata.east_asian_width(letter) in "WF" or letter in "WM@%…—" or not letter.isprintable():
+        return 11.2
+    return 8.2 if letter.isupper() or ord(letter) > 0x24F else 6.3

@@ -1,0 +1,170 @@
+"""The unlabelled rows that are most probably positive, and why."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+
+from scarless.metrics.predictions import class_probability, coding_of
+from scarless.models import NaiveClassifier
+from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.report.fit.data import Estimate, Ranked, RankedRow, Reason
+from scarless.report.fit.subject import Subject, dense
+from scarless.report.fit.words import cell, number, text
+
+N_REASONS = 3
+SMALLEST = 0.005  # contribution that is shown
+MOST_CELLS = 4_000_000  # of tables that a model without coefficients is asked about
+_NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
+
+
+def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
+    """Rank the unlabelled rows; rows of weight 0 are not there."""
+    value, measure, notes = _measure(subject)
+    open_ = np.flatnonzero((subject.s == 0) & (subject.weight > 0))
+    order = open_[np.argsort(-value[open_], kind="stable")[:n_ranked]]
+    top = subject.part(order)
+    ends, why = _intervals(top) if order.size else (None, "")
+    reasons, told = _reasons(subject, top) if order.size else ([], "")
+    names = row_names if row_names is not None else subject.row_names
+    rows = tuple(
+        RankedRow(
+            rank=i + 1,
+            position=int(at),
+            name=None if names is None else text(_shown(names[at])),
+            probability=Estimate(
+                number(value[at]), *((None, None) if ends is None else (number(ends[i, 0]), number(ends[i, 1])))
+            ),
+            propensity=None if subject.e is None else number(subject.e[at]),
+            reasons=reasons[i] if reasons else (),
+        )
+        for i, at in enumerate(order)
+    )
+    return Ranked(measure, int(open_.size), rows, tuple(note for note in (*notes, why, told) if note))
+
+
+def _shown(name: Any) -> str:
+    return " / ".join(map(str, name)) if isinstance(name, tuple) else cell(name) if isinstance(name, float) else name
+
+
+def _measure(subject: Subject) -> tuple[Vector, str, list[str]]:
+    """Return what rows are ranked by, what it is called, and what to know of it."""
+    inner = subject.inner
+    if isinstance(inner, NaiveClassifier):
+        return subject.f, "chance of a label", [
+            "Ranked by the chance to have a label, which is all that this model knows. It is not the chance to be "
+            "positive: rows that are seldom labelled come last although they may be positive."
+        ]  # fmt: skip
+    if hasattr(inner, "predict_propensity"):
+        return np.asarray(inner.predict_posterior(subject.prepared, subject.labels)), "chance to be positive", []
+    if subject.e is not None:
+        known = inner.predict_posterior(subject.prepared, subject.labels, subject.e)
+        return np.asarray(known), "chance to be positive", []
+    return subject.f, "chance to be positive, label or no label", [
+        "Ranked by the chance to be positive by attributes alone: that a row has no label makes it less, by how much "
+        "only its propensity tells. Give it as propensity=, one value per row."
+    ]  # fmt: skip
+
+
+def _intervals(top: Subject) -> tuple[Matrix | None, str]:
+    inner = top.inner
+    if not hasattr(inner, "predict_posterior_interval"):
+        return None, f"{type(inner).__name__} knows no intervals of single rows."
+    try:
+        return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level)), ""
+    except (ValueError, TypeError) as error:
+        return None, f"No intervals of single rows: {error}"
+
+
+def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], str]:
+    """Return the raw columns that speak most for each row."""
+    if is_too_much(subject, top.n_rows):
+        return [], f"No reasons: with {len(subject.groups)} columns, and a model without coefficients, they take long."
+    columns, parts = list(subject.groups), contributions(subject, top)
+    values = {column: _values(top, column) for column in columns}
+    found = []
+    for i, row in enumerate(parts):
+        best = [j for j in np.argsort(-row, kind="stable")[:N_REASONS] if row[j] >= SMALLEST]
+        found.append(tuple(Reason(text(columns[j]), values[columns[j]][i], float(row[j])) for j in best))
+    how = (
+        "coefficient times distance from the mean, over all that was made of the column"
+        if has_coefficients(subject)
+        else "how far it falls if what was made of the column is put to its mean"
+    )
+    return found, (
+        "Reasons: the raw columns that lift the row's log-odds of the class most above those of the average row, and "
+        f"by how much ({how}). They are what the model leans on, not causes."
+    )
+
+
+def _values(top: Subject, column: str) -> list[str]:
+    """Return the raw values of a column as words; of one that cannot be followed, the prepared ones."""
+    places = {str(name): j for j, name in enumerate(top.raw_names)}
+    if column not in places:
+        return [cell(value) for value in dense(top.prepared)[:, top.groups[column][0]]]
+    j = places[column]
+    if hasattr(top.X, "iloc"):
+        return [cell(value) for value in top.X.iloc[:, j].tolist()]
+    if hasattr(top.X, "get_column"):
+        return [cell(value) for value in top.X.get_column(top.raw_names[j]).to_list()]
+    return [cell(value) for value in dense(top.X)[:, j]] if _numeric(top.X) else [cell(row[j]) for row in top.X]
+
+
+def _numeric(X: Any) -> bool:
+    return getattr(X, "dtype", np.dtype(object)).kind in "fiub"
+
+
+def has_coefficients(subject: Subject) -> bool:
+    """Whether the class is a linear model's."""
+    return hasattr(subject.inner, "coef_")
+
+
+def is_too_much(subject: Subject, n_rows: int) -> bool:
+    """Whether contributions to so many rows would take long."""
+    return not has_coefficients(subject) and n_rows * len(subject.groups) * len(subject.origins) > MOST_CELLS
+
+
+def contributions(subject: Subject, some: Subject) -> Matrix:
+    """Return what each raw column adds to the logit of the class of some rows, above the average row.
+
+    One row each, one column per raw column in the order of `groups`.
+    """
+    mean = subject.moments.mean
+    groups = list(subject.groups.values())
+    rows = dense(some.prepared)
+    if has_coefficients(subject):
+        moved = (rows - mean) * np.ravel(subject.inner.coef_)
+        return np.column_stack([moved[:, group].sum(axis=1) for group in groups])
+    return _by_replacement(some, rows, mean, groups)
+
+
+def _by_replacement(some: Subject, rows: Matrix, mean: Vector, groups: list[list[int]]) -> Matrix:
+    changed = np.repeat(rows[None], len(groups), axis=0)
+    for table, group in zip(changed, groups, strict=True):
+        table[:, group] = mean[group]
+    flat = changed.reshape(-1, rows.shape[1])
+    u = _logits(some, _like(some.prepared, flat)).reshape(len(groups), -1)
+    return np.asarray((_logits(some, some.prepared)[None] - u).T)
+
+
+def _like(prepared: Any, values: Matrix) -> Any:
+    """Return values as a table of the kind that the classifier was fitted to."""
+    if hasattr(prepared, "iloc"):
+        return type(prepared)(values, columns=prepared.columns)
+    return type(prepared)(values, schema=prepared.columns) if hasattr(prepared, "get_column") else values
+
+
+def _logits(some: Subject, table: Any) -> Vector:
+    f = class_probability(some.inner, table, coding_of(some.inner))
+    return np.asarray(logit(np.clip(f, _NEAREST, 1.0 - _NEAREST)))
+
+
+def some_rows(subject: Subject, most: int, rng: np.random.Generator) -> Columns:
+    """Return at most so many rows that count, drawn without regard to labels, in order."""
+    there = np.flatnonzero(subject.weight > 0)
+    return there if there.size <= most else np.sort(rng.choice(there, most, replace=False))
+
+
+def sample_of(subject: Subject, most: int, rng: np.random.Generator) -> Subject:
+    """Return the same for some rows."""
+    return subject.part(some_rows(subject, most, rng))

@@ -1,0 +1,218 @@
+"""What a report is about: a fitted model with its table, and all that is asked of both more than once."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.attributes import names_of
+from scarless.checks.origins import MISSING, Origin
+from scarless.checks.row_names import index_of, warn_of_row_order
+from scarless.checks.tables import take_rows
+from scarless.checks.vectors import check_counts, check_propensity, check_vector
+from scarless.metrics.predictions import class_probability, coding_of
+from scarless.models import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    StratifiedSCARClassifier,
+    TableClassifier,
+)
+from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
+from scarless.report.fit.words import text
+
+_KINDS = (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    StratifiedSCARClassifier,
+)
+_BLOCK = 65_536  # rows that are in double precision at a time
+
+
+def as_table_model(estimator: Any) -> TableClassifier:
+    """Return a fitted model as one that takes raw tables, or say what was expected."""
+    check = getattr(estimator, "best_estimator_", estimator)
+    if isinstance(check, _KINDS):
+        check = Pipeline([("model", check)])
+    if isinstance(check, Pipeline):
+        if not isinstance(check[-1], _KINDS):
+            raise TypeError(
+                "A pipeline must end in a classifier of this package, such as SAREMClassifier; this one ends in "
+                f"{type(check[-1]).__name__}."
+            )
+        return TableClassifier.from_pipeline(check)
+    if not isinstance(check, TableClassifier):
+        raise TypeError(
+            "A report takes a fitted TableClassifier, a fitted pipeline that ends in a classifier of this package, or "
+            f"such a classifier; got {type(check).__name__}."
+        )
+    check_is_fitted(check)
+    return check
+
+
+class Moments(NamedTuple):
+    """Mean, standard deviation, smallest and largest value of columns."""
+
+    mean: Vector
+    deviation: Vector
+    low: Vector
+    high: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model, its rows, and what it says of them."""
+
+    model: TableClassifier
+    X: Any
+    prepared: Any
+    s: Vector  # 1 for labelled rows
+    labels: Any  # the same, coded as in the fit
+    weight: Vector
+    weights: Vector | None  # the same, None where none were given
+    f: Vector
+    e: Vector | None  # None where the model does not tell and nobody said
+    propensity: Vector | None  # given by the user
+    level: float
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        X: Any,
+        s: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None,
+        propensity: ArrayLike | None,
+        level: float,
+    ) -> "Subject":
+        """Check what was given, prepare the table and ask the model."""
+        model = as_table_model(estimator)
+        inner = model.estimator_
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        coding = coding_of(inner)
+        labels = check_vector(coding.encode(s, "s"), "s", n_rows=X.shape[0])
+        warn_of_row_order(X, s=s, sample_weight=sample_weight, propensity=propensity)
+        weight = check_counts(sample_weight, n_rows=labels.size)
+        prepared = model.prepare(X)
+        f = class_probability(inner, prepared, coding)
+        own = hasattr(inner, "predict_propensity")
+        if own and propensity is not None:
+            raise ValueError(
+                f"propensity is given, but {type(inner).__name__} has one of its own; leave it out. It is for "
+                "PropensityWeightedClassifier, which does not keep it."
+            )
+        e = None if propensity is None else check_propensity(propensity, n_rows=labels.size)
+        return cls(
+            model=model,
+            X=X,
+            prepared=prepared,
+            s=labels,
+            labels=coding.decode(labels == 1),
+            weight=weight,
+            weights=None if sample_weight is None else weight,
+            f=f,
+            e=np.asarray(inner.predict_propensity(prepared), dtype=np.float64) if own else e,
+            propensity=e,
+            level=level,
+        )
+
+    def part(self, rows: Columns) -> "Subject":
+        """Return the same for some of the rows."""
+        return replace(
+            self,
+            X=take_rows(self.X, rows),
+            prepared=take_rows(self.prepared, rows),
+            s=self.s[rows],
+            labels=self.labels[rows],
+            weight=self.weight[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            f=self.f[rows],
+            e=None if self.e is None else self.e[rows],
+            propensity=None if self.propensity is None else self.propensity[rows],
+        )
+
+    @property
+    def inner(self) -> Any:
+        """The classifier, which sees the prepared table."""
+        return self.model.estimator_
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table."""
+        return int(self.s.size)
+
+    @cached_property
+    def raw_names(self) -> list[Any]:
+        """Columns of the raw table."""
+        names = names_of(self.X)
+        return [f"x{j}" for j in range(self.X.shape[1])] if names is None else list(names)
+
+    @cached_property
+    def origins(self) -> list[Origin]:
+        """Where each prepared column comes from; a column that cannot be followed stands for itself."""
+        names = names_of(self.prepared)
+        own = [f"column {j}" for j in range(self.prepared.shape[1])] if names is None else list(map(str, names))
+        known = self.model.origins_ or [Origin(None)] * len(own)
+        named = [
+            Origin(own[j], unit=np.nan if self.model.origins_ is None else each.unit) if each.column is None else each
+            for j, each in enumerate(known)
+        ]
+        return [each._replace(piece=MISSING) if each.piece == "nan" else each for each in named]
+
+    @cached_property
+    def labels_of_columns(self) -> list[str]:
+        """A name for each prepared column, by its raw one."""
+        return [text(each.label) for each in self.origins]
+
+    @cached_property
+    def groups(self) -> dict[str, list[int]]:
+        """The prepared columns that come from each raw one."""
+        found: dict[str, list[int]] = {}
+        for j, each in enumerate(self.origins):
+            found.setdefault(str(each.column), []).append(j)
+        return found
+
+    @cached_property
+    def moments(self) -> "Moments":
+        """Mean, spread and ends of each prepared column, rows counted by weight."""
+        total, n = float(self.weight.sum()), self.prepared.shape[1]
+        first, second, low, high = np.zeros(n), np.zeros(n), np.full(n, np.inf), np.full(n, -np.inf)
+        centre = dense(take_rows(self.prepared, slice(0, 1))).sum(axis=0)  # so that squares do not cancel
+        for start in range(0, self.n_rows, _BLOCK):
+            rows = dense(take_rows(self.prepared, slice(start, start + _BLOCK)))
+            w = self.weight[start : start + _BLOCK]
+            first += w @ (rows - centre)
+            second += w @ (rows - centre) ** 2
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+        mean = first / total
+        return Moments(mean + centre, np.sqrt(np.maximum(second / total - mean**2, 0.0)), low, high)
+
+    @property
+    def row_names(self) -> Any:
+        """Names of rows by the table's own index; None where they are just numbered."""
+        index = index_of(self.X)
+        return None if index is None or isinstance(index, range) else index
+
+    @cached_property
+    def labelling_columns(self) -> list[int]:
+        """Prepared columns that the propensity model sees."""
+        coef = getattr(self.inner, "propensity_coef_", None)
+        return [] if coef is None else np.flatnonzero(np.ravel(coef)).tolist()
+
+
+def dense(table: Any) -> Matrix:
+    """Return some rows as an array in double precision."""
+    return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=np.float64)

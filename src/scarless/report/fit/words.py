@@ -1,0 +1,149 @@
+"""Numbers and names in the form in which people read them."""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+from scarless.report.numbers import NOTHING
+
+LONGEST = 300  # characters of a name or a value
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number as a plain float, None for any other.
+
+    Examples
+    --------
+    >>> number(1), number(float("nan")), number(None)
+    (1.0, None, None)
+    """
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def text(value: Any, longest: int = LONGEST) -> str:
+    """Return a name or value as text that cannot turn a page around: without control characters, not endless.
+
+    Examples
+    --------
+    >>> text("a" + chr(0x202E) + "b", 10), text("x" * 20, 5)
+    ('a�b', 'xxxx…')
+    """
+    clean = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def cell(value: Any) -> str:
+    """Return a table's value as a word in a sentence.
+
+    Examples
+    --------
+    >>> cell(71.0), cell(float("nan")), cell(None), cell(True), cell(0.123456), cell(datetime(2020, 5, 1))
+    ('71', 'missing', 'missing', 'yes', '0.1235', '2020-05-01')
+    """
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    if is_missing(value):
+        return "missing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 or not value.is_integer() else f"{value:.0f}"
+    if isinstance(value, datetime) and value.time() == datetime.min.time():
+        return date.isoformat(value)
+    return text(value, 60)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a table's value is a gap."""
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, float) and math.isnan(value)
+
+
+def count(value: float | None) -> str:
+    """Return a number of rows.
+
+    Examples
+    --------
+    >>> count(6000), count(2.5), count(None)
+    ('6,000', '2.5', '–')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}"
+
+
+def about(value: float) -> str:
+    """Return an estimated number of rows, with no more digits than it deserves.
+
+    Examples
+    --------
+    >>> about(1237.6), about(12.3), about(0.2), about(1234567)
+    ('1,240', '12', '0', '1,230,000')
+    """
+    digits = 10.0 ** max(math.floor(math.log10(max(value, 1.0))) - 2, 0)
+    return f"{round(value / digits) * digits:,.0f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share as a percentage with two digits.
+
+    Examples
+    --------
+    >>> share(0.174), share(0.0123), share(0.0004), share(1.0), share(0.998), share(None)
+    ('17%', '1.2%', '0.04%', '100%', '99.8%', '–')
+    """
+    return NOTHING if value is None else f"{_hundredths(value)}%"
+
+
+def share_range(low: float, high: float) -> str:
+    """Return two shares as one phrase.
+
+    Examples
+    --------
+    >>> share_range(0.17, 0.253)
+    '17 to 25%'
+    """
+    return f"{_hundredths(low)} to {_hundredths(high)}%"
+
+
+def _hundredths(value: float) -> str:
+    percent = 100.0 * value
+    near = min(percent, 100.0 - percent)
+    if near <= 0 or near >= 9.5:
+        return f"{percent:.0f}"
+    if near >= 0.095:
+        return f"{percent:.1f}".removesuffix(".0")
+    return f"{percent:.2g}" if percent < 50 else ">99.9"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio with three digits.
+
+    Examples
+    --------
+    >>> ratio(1.2345), ratio(0.0456), ratio(12345.0), ratio(1e9), ratio(1e-9), ratio(None)
+    ('1.23', '0.0456', '12,300', '>1,000,000', '<0.000001', '–')
+    """
+    if value is None:
+        return NOTHING
+    if value > 1e6:
+        return ">1,000,000"
+    if 0 <= value < 1e-6:
+        return "<0.000001"
+    digits = max(0, 2 - math.floor(math.log10(value)))
+    return f"{float(f'{value:.3g}'):,.{digits}f}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names for a sentence, the first few of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed(list("abcd"), 2)
+    ('a, b and c', 'a', 'a, b and 2 more')
+    """
+    shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)
