@@ -755,3 +755,14 @@ def test_text_files_there_and_back(suffix, table):
     if "text" in table:
         table = table.assign(text=[as_read(text) for text in values(table["text"])])
     assert_same(read_table(f"t{suffix}"), table)
+
+
+def test_the_word_none_is_a_value_among_texts_and_missing_among_numbers(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("insurance,visits,seen,all\nNone,None,2020-01-02,None\nfull,3,None,None\n,4,2020-01-03,None\n")
+    table = read_table(path)
+    assert table["insurance"].tolist()[:2] == ["None", "full"]
+    assert table["insurance"].isna().tolist() == [False, False, True]
+    assert table["visits"].tolist()[1:] == [3.0, 4.0]
+    assert table["seen"].dtype.kind == "M"
+    assert table["all"].tolist() == ["None"] * 3

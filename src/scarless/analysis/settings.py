@@ -139,7 +139,7 @@ class Settings:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
-            if value not in ("", (), False)
+            if not (isinstance(value, str | tuple | bool) and not value)
         }
 
     @classmethod

@@ -10,8 +10,9 @@ from scarless.outside.tables.kinds import TableFile
 USER = "Reading and writing tables"
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
+    "NULL", "NaN", "n/a", "nan", "null",
 )  # fmt: skip
+NONE = "None"  # missing among numbers and dates; among texts a value, as of those who have no insurance
 _EXACT = 2**53  # whole numbers up to here are exact as floats
 _NUMBER = re.compile(
     r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", re.IGNORECASE | re.ASCII
@@ -45,6 +46,9 @@ def typed_column(column: Any, *, decimal_comma: bool = False) -> Any:
     """Return a column of texts as numbers, booleans or datetimes where every value is one, else as the texts."""
     pc = arrow("compute")
     found = _typed(column, decimal_comma)
+    if found is None and _any(pc.equal(column, NONE)):
+        found = _typed(pc.if_else(pc.equal(column, NONE), arrow().scalar(None, column.type), column), decimal_comma)
+        found = None if found is not None and found.null_count == len(found) else found
     if found is not None:
         return found
     trimmed = pc.utf8_trim_whitespace(column)

@@ -1,0 +1,203 @@
+"""`scarless inspect`, `fit`, `predict`: from a file to a report, and one sentence for everything that is wrong."""
+
+import gzip
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.analysis.conftest import make_patients
+
+from scarless.cli import main
+from scarless.outside.table_files import read_table
+
+FIT = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic"]
+FIT += ["--exclude", "known", "weight", "--id", "patient"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_patients(400).to_csv("patients.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A folder with a file and the results of a fit, not to be written into."""
+    place = tmp_path_factory.mktemp("fitted")
+    make_patients(400).to_csv(place / "patients.csv", index=False)
+    arguments = [str(place / each) if each == "patients.csv" else each for each in FIT]
+    assert main([*arguments, "--out", str(place / "run"), "--quiet"]) == 0
+    return place
+
+
+def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
+    assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
+    looked = capsys.readouterr().out
+    assert looked.startswith("400 rows, 9 columns;")
+    assert main([*FIT, "--out", "run"]) == 0
+    told = capsys.readouterr()
+    labelled = json.loads((folder / "run" / "summary.json").read_text())["labelled"]
+    assert told.out.startswith(f"{labelled} of 400 rows are labelled.\nEstimated positives: ")
+    assert "The report: run/report.html" in told.out
+    assert "fitting both models: " in told.err
+    assert {path.name for path in (folder / "run").iterdir()} == {
+        "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
+    }  # fmt: skip
+    assert main(["predict", "run/model.skops", "patients.csv", "--out", "next.parquet"]) == 0
+    assert capsys.readouterr().out == "400 rows, ranked: next.parquet\n"
+    one, other = read_table("run/ranked.csv"), read_table("next.parquet")
+    pd.testing.assert_frame_equal(one, other, check_dtype=False)
+    assert main(["predict", "run", "patients.csv", "--out", "next.parquet"]) == 1
+    assert "next.parquet is there already" in capsys.readouterr().err
+    assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
+
+
+def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, capsys):
+    assert main([*FIT, "--out", "run", "--quiet"]) == 0
+    assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
+    assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
+    assert (folder / "run" / "run.toml").read_bytes() == (folder / "again" / "run.toml").read_bytes()
+    assert capsys.readouterr().err == ""
+    assert main(["fit", "--config", "run/run.toml", "--out", "scar", "--scar", "--quiet"]) == 0
+    facts = json.loads((folder / "scar" / "summary.json").read_text())
+    assert facts["model"] == "SCARClassifier"
+    assert "propensity" not in facts["settings"]
+
+
+def test_a_fit_that_is_stopped_leaves_nothing(folder, capsys, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scarless.report.model_report", stop)
+    assert main([*FIT, "--out", "run", "--quiet"]) == 130
+    assert capsys.readouterr().err == "\nStopped. Nothing was written.\n"
+    assert [path.name for path in folder.iterdir()] == ["patients.csv"]
+
+
+@pytest.mark.parametrize("name", ["patients.csv.gz", "patients.tsv", "patients.parquet", "patients.feather"])
+def test_files_of_other_kinds(folder, name, capsys):
+    table = make_patients(400)
+    if name.endswith(".gz"):
+        with gzip.open(name, "wt") as file:
+            table.to_csv(file, index=False)
+    elif name.endswith("tsv"):
+        table.to_csv(name, sep="\t", index=False)
+    else:
+        getattr(table, f"to_{name.split('.')[1]}")(name)
+    assert main(["inspect", name, "--label", "diagnosed"]) == 0
+    assert capsys.readouterr().out.startswith("400 rows, 9 columns;")
+
+
+def changed(**columns):
+    return lambda: make_patients(60).assign(**columns).to_csv("patients.csv", index=False)
+
+
+def text(content, encoding="utf-8"):
+    def write():
+        with open("patients.csv", "wb") as file:
+            file.write(content.encode(encoding))
+
+    return write
+
+
+ROWS = "age,visits,diagnosed\n" + "".join(f"{i},{i % 3},{'yes' if i % 4 == 0 else ''}\n" for i in range(40))
+SHORT = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "--model", "logistic"]
+HOSTILE = {
+    "no such file": (["fit", "patient.csv", "--label", "diagnosed", "--scar"], None, r"patient\.csv.*patients\.csv"),
+    "a folder": (["fit", ".", "--label", "diagnosed", "--scar"], None, r"folder"),
+    "empty file": (SHORT, text(""), "empty"),
+    "header only": (SHORT, text("age,visits,diagnosed\n"), "no rows"),
+    "too many cells": (SHORT, text(ROWS + "1,2,yes,4\n"), r"line 42 has 4 cells, and the header has 3"),
+    "too few cells": (SHORT, text(ROWS + "1,2\n"), r"line 42 has 2 cells, and the header has 3"),
+    "wrong encoding": (SHORT, text(ROWS.replace("0,0,yes", "0,0,oui é"), "latin-1"), "latin-1"),
+    "duplicate names": (SHORT, text(ROWS.replace("age,visits", "age,age")), "'age'"),
+    "no label": (["fit", "patients.csv", "--scar"], None, r"Which column is the label\? Say so: --label COLUMN"),
+    "no propensity": (["fit", "patients.csv", "--label", "diagnosed"], None, "What does the labelling depend on"),
+    "missing label": ([*SHORT[:3], "diagnosis", *SHORT[4:]], None, "no column 'diagnosis'.*Did you mean 'diagnosed'"),
+    "missing column": ([*SHORT[:5], "insurence"], None, "no column 'insurence'.*Did you mean 'insurance'"),
+    "one value": (SHORT, changed(diagnosed="yes"), "Every row is labelled"),
+    "no labels": (SHORT, changed(diagnosed=None), "The label column 'diagnosed' is empty"),
+    "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values; which of them marks a labelled"),
+    "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' gives the label.*--exclude code"),
+    "a constant": ([*SHORT[:5], "same"], changed(same=1), "nothing is left of 'same'"),
+    "text weights": ([*SHORT, "--weights", "smoker"], None, "Column 'smoker' must hold numbers"),
+    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "it is the label column"),
+    "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar contradict each other"),
+    "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
+    "no file at all": (["fit", "--label", "a", "--scar"], None, "Which file"),
+    "an unknown kind": (["fit", "p.docx", "--label", "a", "--scar"], lambda: Path("p.docx").touch(), "docx"),
+    "a Parquet file that is none": (
+        ["fit", "p.parquet", "--label", "a", "--scar"], lambda: Path("p.parquet").write_text(ROWS), r"p\.parquet"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_ends_in_one_sentence_and_writes_nothing(folder, name, capsys):
+    arguments, prepare, message = HOSTILE[name]
+    if prepare is not None:
+        prepare()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert main([*arguments, "--out", "run", "--quiet"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert line.startswith("scarless: ")
+    assert re.search(message, line), line
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert not (folder / "run").exists()
+
+
+def test_results_are_not_written_over_without_being_asked(fitted, capsys, monkeypatch):
+    monkeypatch.chdir(fitted)
+    assert main([*FIT, "--out", "run"]) == 1
+    assert capsys.readouterr().err == (
+        "scarless: run is there already. Choose another folder (--out), or replace it with --force.\n"
+    )
+
+
+def stranger(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("schema.json", '{"__class__": "system", "__module__": "os"}')
+
+
+@pytest.mark.parametrize("write", [stranger, lambda path: path.write_text("no model")])
+def test_a_model_file_from_a_stranger_is_refused(fitted, tmp_path, write, capsys):
+    path = tmp_path / "model.skops"
+    write(path)
+    assert main(["predict", str(path), str(fitted / "patients.csv"), "--out", str(tmp_path / "out.csv")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "model.skops" in line
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_what_is_new_or_gone_at_predict_is_said(fitted, tmp_path, capsys):
+    new = make_patients(30).drop(columns=["age"]).assign(insurance="gold")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", str(fitted / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
+    told = capsys.readouterr().out
+    assert "Note: Column 'insurance' has 1 value that the fit has not seen ('gold')" in told
+    assert "Note: Column 'age' of the fit is not in this table: taken for missing in every row." in told
+    assert len(read_table(tmp_path / "out.csv")) == 30
+
+
+@pytest.mark.parametrize("model", ["search", "boosted"])
+def test_other_models_and_a_label_of_ones_own(folder, model, capsys):
+    table = make_patients(400).drop(columns=["known", "weight", "patient"])
+    table["diagnosed"] = np.where(table["diagnosed"].notna(), "E11", "other")
+    table.to_csv("patients.csv", index=False)
+    arguments = ["fit", "patients.csv", "--label", "diagnosed", "--positive", "E11", "--propensity", "visits"]
+    assert main([*arguments, "--model", model, "--out", "run", "--ranked", "ranked.parquet", "--quiet"]) == 0
+    ranked = read_table("run/ranked.parquet")
+    assert ranked["labelled"].sum() == (table["diagnosed"] == "E11").sum()
+
+
+def test_the_help_says_how_it_ends(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "130 stopped" in capsys.readouterr().out
