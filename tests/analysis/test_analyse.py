@@ -10,7 +10,7 @@ import pytest
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier, TableClassifier
 from scarless.analysis import analyse, predict_table
-from scarless.analysis.analyse import EITHER_WAY, make_estimator
+from scarless.analysis.answer import EITHER_WAY, make_estimator
 from scarless.analysis.settings import Settings, read_run
 
 ASIDE = ["patient", "weight", "known"]
@@ -73,9 +73,7 @@ def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
     assert (folder / "ranked.parquet").exists()
     assert not (folder / "ranked.csv").exists()
     before = (folder / "summary.json").read_text()
-    monkeypatch.setattr(
-        "scarless.analysis.analyse.move_into_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
-    )
+    monkeypatch.setattr("scarless.analysis.answer.move_into_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         found.save(tmp_path / "run", force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

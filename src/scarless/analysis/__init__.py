@@ -1,6 +1,6 @@
 """From a table to an answer: what `scarless fit`, `predict` and `inspect` do, as Python."""
 
-from scarless.analysis.analyse import Analysis, analyse
+from scarless.analysis.answer import Analysis, analyse
 from scarless.analysis.inspection import ColumnFacts, Inspection, inspect_table
 from scarless.analysis.ranking import predict_table
 from scarless.analysis.settings import Settings

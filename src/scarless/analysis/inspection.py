@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from scarless.analysis.analyse import as_pandas
+from scarless.analysis.answer import as_pandas
 from scarless.analysis.labels import read_labels
 from scarless.analysis.leaks import tells_label
 from scarless.analysis.settings import ALL, nearest_column
