@@ -1,5 +1,6 @@
 """From a table to an answer: the same as by hand, kept and repeated, and nothing silent."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -144,6 +145,35 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
     ranked = known.ranked()
     assert ranked["propensity"].to_numpy() == pytest.approx(patients["known"].to_numpy()[ranked["row"]])
     assert ranked["posterior"][0] > ranked["posterior"][10]
+
+
+@pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
+def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets):
+    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
+    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 600)
+    if sets:  # the sample leaves one set of attributes
+        (name,) = sets.values()
+        fit = SAREMClassifierCV.fit
+
+        def choose(self, *arguments, **options):
+            fit(self, *arguments, **options)
+            found = [i for i, each in enumerate(self.cv_results_["param_attributes"]) if each == name]
+            if found:
+                self.selection_ = dataclasses.replace(self.selection_, members=tuple(found[:1]))
+            return self
+
+        monkeypatch.setattr(SAREMClassifierCV, "fit", choose)
+    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], exclude=ASIDE)
+    assert found.notes[0] == "Penalties were chosen with 600 rows, drawn at random; the models are fitted to all."
+    used = found.model.estimator
+    assert len(used.Cs) < 5 or not sets
+    seen = {"all": ["age", "visits"], "without": ["age"]}
+    for name in sets:
+        (columns,) = used.attribute_sets
+        assert [each for each in columns if each in ("age", "visits")] == seen[name]
+    if not sets:
+        assert used.attribute_sets == "auto" or len(used.attribute_sets) == 1
+    assert found.model.estimator_._inference.n_rows == 1200
 
 
 def test_frames_of_polars_and_other_things(patients):

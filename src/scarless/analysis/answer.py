@@ -12,6 +12,7 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
 from scarless.analysis.labels import LabelColumn, read_labels
@@ -32,6 +33,7 @@ from scarless.models.sar_stacking import default_boosting
 from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
+MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
 EITHER_WAY = (
     "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
@@ -255,11 +257,15 @@ def analyse(
         notes.append(EITHER_WAY)
     tell("preparing the columns")
     refuse_leaks(table[features], found.s)
-    classifier = TableClassifier(make_estimator(settings))
-    tell("fitting both models")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        classifier.fit(table[features], found.s, **_fit_params(table, settings))
+        estimator = make_estimator(settings)
+        if isinstance(estimator, SAREMClassifierCV) and len(table) > MANY_ROWS:
+            tell("choosing penalties")
+            estimator = narrowed(estimator, table[features], found.s, settings.seed)
+            notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
+        tell("fitting both models")
+        classifier = TableClassifier(estimator).fit(table[features], found.s, **_fit_params(table, settings))
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
@@ -285,6 +291,24 @@ def make_estimator(settings: Settings) -> Any:
         return SAREMClassifierCV(**options)
     members = [("boosting", default_boosting())] if settings.model == "boosted" else None
     return SARStackingClassifier(members, **options)
+
+
+def narrowed(search: SAREMClassifierCV, X: Any, s: Any, seed: int) -> SAREMClassifierCV:
+    """Return a search among those candidates only that a sample of the rows leaves possible."""
+    rows = np.sort(np.random.default_rng(seed).choice(len(X), SAMPLE, replace=False))
+    tried = TableClassifier(search).fit(X.iloc[rows], s[rows])
+    found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
+    penalties: dict[str, Any] = {
+        name: sorted({float(value) for value in found[f"param_{name[:-1]}"][chosen]})
+        for name in ("Cs", "propensity_Cs")
+    }
+    names = set(found["param_attributes"][chosen])
+    if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
+        seen = list(X.columns)
+        penalties["attribute_sets"] = [
+            seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
+        ]
+    return clone(search).set_params(**penalties)
 
 
 def as_pandas(table: Any) -> Any:

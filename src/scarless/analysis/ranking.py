@@ -7,6 +7,7 @@ import numpy as np
 
 from scarless.analysis.labels import read_labels
 from scarless.analysis.settings import Settings
+from scarless.checks.pipelines import opened
 from scarless.numerics.arrays import Vector
 
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
@@ -42,7 +43,8 @@ def rank_rows(model: Any, table: Any, settings: Settings, s: Any = None, *, prop
     columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
     if s is not None:
         columns["labelled"] = np.asarray(s, dtype=np.int64)
-    columns |= _predictions(model, features, s, propensity, settings.level)
+    inner, prepare = opened(model)
+    columns |= _predictions(inner, prepare(features), s, propensity, settings.level)
     by = columns["probability" if s is None else "posterior"]
     open_rows = np.ones(len(table), dtype=bool) if s is None else np.asarray(s) == 0
     order = np.lexsort((np.arange(len(table)), -by, ~open_rows))

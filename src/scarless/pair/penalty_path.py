@@ -13,7 +13,9 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
-from scarless.pair.starts import the_papers_start
+from scarless.pair.starts import Start, the_papers_start
+
+_MANY_ROWS = 10_000  # from so many on, a neighbour's Hessian is worth knowing
 
 
 class Grid(NamedTuple):
@@ -65,16 +67,16 @@ def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple
     """
     place = {pair: number for number, pair in enumerate(grid.pairs())}
     middle, middle_e = grid.middle
-    at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e)).parameters
-    first: dict[float, Vector] = {}
+    at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e))
+    options = FitOptions(tol, max_iter, damp_indefinite=True)
+    first: dict[float, PairFit] = {}
     for propensity_C, neighbour_e in _outwards(grid.propensity_Cs):
-        start = at_middle if neighbour_e is None else first[neighbour_e]
-        column: dict[float, Vector] = {}
+        column: dict[float, PairFit] = {}
         for C, neighbour in _outwards(grid.Cs):
             problem = path.problem._replace(C=C, propensity_C=propensity_C)
-            begin = start if neighbour is None else column[neighbour]
-            fit = fit_pair(problem, begin, FitOptions(tol, max_iter, damp_indefinite=True))
-            column[C] = fit.solution.parameters
+            beside = column[neighbour] if neighbour is not None else first.get(neighbour_e or 0.0)
+            fit = _fit_from(problem, at_middle if beside is None else _near(problem, beside), options)
+            column[C] = fit
             yield place[C, propensity_C], fit
         first[propensity_C] = column[middle]
 
@@ -84,14 +86,30 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
     Cs = _way(grid.Cs, C)
     propensity_Cs = _way(grid.propensity_Cs, propensity_C)
     problem = path.problem._replace(C=Cs[0], propensity_C=propensity_Cs[0])
-    at = the_papers_start(problem).parameters
+    start = the_papers_start(problem)
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
     for number, (here, here_e) in enumerate(steps, start=1):
         exact = tol if number == len(steps) else max(tol, 1e-8)
         options = FitOptions(exact, max_iter, damp_indefinite=True)
-        fit = fit_pair(problem._replace(C=here, propensity_C=here_e), at, options)
-        at = fit.solution.parameters
+        problem = problem._replace(C=here, propensity_C=here_e)
+        fit = _fit_from(problem, start, options)
+        start = _near(problem, fit)
     return fit
+
+
+def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFit:
+    return fit_pair(problem, start.parameters, options, curvature=start.curvature)
+
+
+def _near(problem: PairProblem, fit: PairFit) -> Start:
+    """Return the start at another penalty's optimum; of many rows with its Hessian, as one more penalty changes little.
+
+    Of few rows the penalty is much of the Hessian, and there is no time to be saved.
+    """
+    at, known = fit.solution.parameters, fit.information
+    if known is None or problem.engine.n_rows < _MANY_ROWS:
+        return Start("neighbour", at)
+    return Start("neighbour", at, known + problem.penalised.bend(at))
 
 
 def fits_without(paths: list[Path], grid: Grid, engine: Engine, *, tol: float, max_iter: int) -> FoldFits:
