@@ -9,7 +9,7 @@ from scarless.report.figures import WIDTH, Dot, Line, Text
 from scarless.report.fit.data import Answer, Effect, Effects, Picture
 from scarless.report.fit.words import share
 
-LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 12.0, 168.0, 40.0
+LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 28.0, 168.0, 40.0
 ROW, NAMES, FOREST_TOP = 18.0, 150.0, 10.0
 _THIN = frozenset("iIjltfr.,:;'|! ()[]-")
 SHOWN = 25  # effects in a picture, and above the fold
@@ -118,8 +118,8 @@ def _limit(shown: Sequence[Effect]) -> float:
     ends = sorted(
         abs(log(end)) for each in shown for end in (each.per_sd.low, each.per_sd.high) if end is not None and end > 0
     )
-    wanted = max(1.15 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
-    return min(wanted, max(WIDEST, 1.15 * points)) if points < WIDEST else WIDEST
+    wanted = max(1.35 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
+    return min(wanted, max(WIDEST, 1.35 * points)) if points < WIDEST else WIDEST
 
 
 def _bar(effect: Effect, x: object, y: float) -> list[Line]:
@@ -228,6 +228,7 @@ def _framed(
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
         words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
     words.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
+    words.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
     shapes = (areas, (*grid, *lines), dots, tuple(words))
     return Drawing(picture.title, picture.description, bottom + BOTTOM, *shapes)
 
