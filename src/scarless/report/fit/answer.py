@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+from scipy.special import logit
+
 from scarless.models import Interval, NaiveClassifier, SCARClassifier
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.subject import Subject
@@ -12,6 +15,8 @@ WIDE = 0.4  # width of an interval, or share of what was possible, from which it
 MOST_OF_POSSIBLE = 0.75
 ALL = 0.99  # label frequency from which next to nothing is missing
 NEARLY_ALL = 0.95  # class prior
+FLAT = 0.2  # distance of most rows' logits below which they are as good as one
+_NEAREST = 1e-12  # to 0 and 1
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
 
 
@@ -94,6 +99,7 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     ]  # fmt: skip
     told += _of_the_fit(inner, frequency, found)
     told += _of_the_data(found, identifiability, subject)
+    told += _of_the_ranking(subject)
     labelled = int(subject.s.sum())
     if labelled < FEW_LABELS:
         told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
@@ -168,6 +174,17 @@ def _of_the_labels(checks: tuple[Check, ...]) -> list[str]:
     return [
         "The model does not fit the labels: they come more, or less, often than it predicts. What it says of rows "
         "without a label deserves no more trust."
+    ]
+
+
+def _of_the_ranking(subject: Subject) -> list[str]:
+    """Say that the model tells no row from another."""
+    low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _NEAREST, 1.0 - _NEAREST)
+    if logit(high) - logit(low) > FLAT:
+        return []
+    return [
+        "The model gives nearly every row the same chance to be positive: it has found nothing that tells positives "
+        "from others, and the order of the rows below means little."
     ]
 
 
