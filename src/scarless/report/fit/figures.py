@@ -94,7 +94,8 @@ def forest(effects: Effects) -> Drawing:
         return NAMES + 8 + (where + limit) / (2 * limit) * (RIGHT - NAMES - 8)
 
     bottom = FOREST_TOP + ROW * len(shown)
-    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9]
+    crowded = limit > log(12.0)
+    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9 and not (crowded and tick in {0.1, 10.0})]
     lines = [Line(((x(tick), FOREST_TOP), (x(tick), bottom)), "axis" if tick == 1 else "grid") for tick in ticks]
     texts = [Text(x(tick), bottom + 15, f"{tick:g}", "middle", "tick") for tick in ticks]
     texts.append(Text((NAMES + 8 + RIGHT) / 2, bottom + 32, "odds ratio per standard deviation", "middle", "tick"))
@@ -156,12 +157,12 @@ class Frame:
 
     def x(self, value: float) -> float:
         """Return a pixel from the left."""
-        share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / (self.x_high - self.x_low)
+        share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / ((self.x_high - self.x_low) or 1.0)
         return LEFT + share_ * (RIGHT - LEFT)
 
     def y(self, value: float) -> float:
         """Return a pixel from the top."""
-        share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / (self.y_high - self.y_low)
+        share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return TOP + HEIGHT * (1.0 - share_)
 
     def at(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[tuple[float, float], ...]:
@@ -240,6 +241,8 @@ def _ends(low: float, high: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
+    if high <= low:
+        return [low]
     step = _nice((high - low) / 4)
     return [step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
