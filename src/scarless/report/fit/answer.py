@@ -2,24 +2,30 @@
 
 from typing import Any
 
+import numpy as np
+from scipy.special import logit
+
 from scarless.models import Interval, NaiveClassifier, SCARClassifier
-from scarless.report.fit.data import Answer, Estimate
+from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import about, count, number, share, share_range
 
 FEW_LABELS = 20
-WIDE = 0.5  # width of an interval, or share of what was possible, from which it says next to nothing
+WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
 MOST_OF_POSSIBLE = 0.75
 ALL = 0.99  # label frequency from which next to nothing is missing
 NEARLY_ALL = 0.95  # class prior
+FLAT = 0.2  # distance of most rows' logits below which they are as good as one
+_NEAREST = 1e-12  # to 0 and 1
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
 
 
-def make_answer(subject: Subject, identifiability: Any) -> Answer:
+def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> Answer:
     """Return how many positives there are, with what to know first; `identifiability` is None where none is known."""
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
     known = labelled / n
-    prior, frequency = number(subject.model.class_prior_), number(subject.model.label_frequency_)
+    naive = isinstance(subject.inner, NaiveClassifier)  # whose class prior is a share of labels
+    prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
     interval, why_none = _interval(subject, "class_prior_interval")
     found = Estimate(None if prior is None else max(prior, known))
     if interval is not None:  # labelled rows are positive, whatever a model says
@@ -35,7 +41,7 @@ def make_answer(subject: Subject, identifiability: Any) -> Answer:
         positives=_scaled(found, n, 0.0),
         missing=missing,
         label_frequency=Estimate(frequency, number(low), number(high)),
-        cautions=tuple(_cautions(subject, found, frequency, identifiability)),
+        cautions=(*_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
         sentence=_sentence(subject, n, labelled, found, missing),
         notes=tuple(_notes(subject, why_none)),
     )
@@ -61,14 +67,12 @@ def _scaled(found: Estimate, n: float, less: float) -> Estimate:
 def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
-    if found.value is None:
-        return f"{start}; how many are positive, this model does not say."
     if isinstance(subject.inner, NaiveClassifier):
         return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
+    if found.value is None:
+        return f"{start}; how many are positive, this model does not say."
     if found.low is None or found.high is None:
         range_ = f"{share(found.value)} of rows; how sure that is, is not known"
-    elif share(found.low) == share(found.high):
-        range_ = f"{share(found.low)} of rows"
     else:
         range_ = f"{share_range(found.low, found.high)} of rows"
     left = about(missing.value or 0.0)
@@ -95,6 +99,7 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     ]  # fmt: skip
     told += _of_the_fit(inner, frequency, found)
     told += _of_the_data(found, identifiability, subject)
+    told += _of_the_ranking(subject)
     labelled = int(subject.s.sum())
     if labelled < FEW_LABELS:
         told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
@@ -160,6 +165,27 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
             f"{share_range(float(selection.class_priors.low), float(selection.class_priors.high))} positives."
         )
     return told
+
+
+def _of_the_labels(checks: tuple[Check, ...]) -> list[str]:
+    """Say that the model does not even predict the labels, which one can see."""
+    if find(checks, "calibration").status != "bad":
+        return []
+    return [
+        "The model does not fit the labels: they come more, or less, often than it predicts. What it says of rows "
+        "without a label deserves no more trust."
+    ]
+
+
+def _of_the_ranking(subject: Subject) -> list[str]:
+    """Say that the model tells no row from another."""
+    low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _NEAREST, 1.0 - _NEAREST)
+    if logit(high) - logit(low) > FLAT:
+        return []
+    return [
+        "The model gives nearly every row the same chance to be positive: it has found nothing that tells positives "
+        "from others, and the order of the rows below means little."
+    ]
 
 
 def _all_columns_label(subject: Subject) -> bool:

@@ -42,7 +42,7 @@ def model_report(
     """Tell what a fit found, how far it can be believed, and how it came about: data first, then a page.
 
     Diagnostics that do not suit a model say so in their place. With more than 50,000 rows the expensive ones look at
-    20,000 of them. Warnings are collected and shown in the report.
+    20,000 of them, and the test of the labelling never at more than 10,000. Warnings are collected and shown.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def model_report(
         tell("reading the models")
         effects = make_effects(subject, rng)
         checks = make_checks(asked, tell)
-        answer = make_answer(subject, asked.identifiability)
+        answer = make_answer(subject, asked.identifiability, checks)
         columns = make_columns(subject)
     told = [str(each.message) for each in raised if not issubclass(each.category, _OF_LIBRARIES)]
     return FitReport(

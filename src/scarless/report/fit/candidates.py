@@ -29,7 +29,7 @@ def candidates(inner: Any, level: float) -> Candidates | None:
     return _searched(inner) if hasattr(inner, "cv_results_") else _optima(inner)
 
 
-def _members(inner: Any, level: float) -> Candidates:
+def _members(inner: Any, level: float) -> Candidates | None:
     members = inner.summary(level=level).members
     rows = tuple(
         (
@@ -44,6 +44,8 @@ def _members(inner: Any, level: float) -> Candidates:
     head = ("model", "positives", "from", "to", "log-likelihood of held-out labels, per row")
     table = Table("The models that were averaged", head, ("text", "share", "share", "share", "number"), rows)
     priors = [row[1] for row in rows[:-1]]
+    if len(priors) < 2:
+        return None
     return Candidates("", table, min(priors), max(priors), len(priors))
 
 

@@ -19,8 +19,10 @@ from scarless.report.fit.words import count, listed, ratio, share, share_range, 
 from scarless.report.numbers import p_sentence
 
 MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
+MOST_TESTED, FOLDS = 10_000, 3  # of the test that fits forests: it takes nearly all of a report's time
 SIGNIFICANT = 0.05
 SLIGHT = 0.01  # calibration error beyond chance that is slight
+WIDE = 0.4  # range of shares that says little
 DEEPEST = 8.0  # below its top that a curve is drawn
 REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)
 
@@ -36,12 +38,11 @@ class Asked:
     refusal: str
     rng: np.random.Generator
 
-    @property
-    def on_a_sample(self) -> tuple[str, ...]:
-        """What to say where not all rows were looked at."""
-        if self.sample is self.subject:
+    def on_a_sample(self, sample: Subject) -> tuple[str, ...]:
+        """Return what to say where not all rows were looked at."""
+        if sample is self.subject:
             return ()
-        return (f"Computed on {count(self.sample.n_rows)} of {count(self.subject.n_rows)} rows, drawn at random.",)
+        return (f"Computed on {count(sample.n_rows)} of {count(self.subject.n_rows)} rows, drawn at random.",)
 
 
 def ask(subject: Subject, rng: np.random.Generator, top: Subject) -> Asked:
@@ -60,7 +61,7 @@ def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
     parts = (
         ("identifiability", "Do the data settle it?", _identifiability),
         ("selection", "Which model was chosen, and what else would have done?", _selection),
-        ("scar", "Are labels given at random among positives?", _scar),
+        ("scar", "Does the labelling depend on the columns named for it?", _scar),
         ("profile", "Which shares of positives do the labels allow?", _profile),
         ("calibration", "Do labels come as often as predicted?", _calibration),
         ("sensitivity", "What if the labelling is not as the model says?", _sensitivity),
@@ -112,8 +113,7 @@ def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
         if hasattr(inner, "basins_") and len(inner.basins_) == 1 and len(inner.basins_[0].starts) == 1:
             return "open", "One fit was made, from one start; a quick look from another found none that is better."
         return "good", "Nothing else that was tried does as well."
-    spread = found.high - found.low
-    status = "bad" if spread > 0.25 else "open" if spread > 0.1 else "good"
+    status = _status_of(2.0 * (found.high - found.low))  # of what is only the spread of estimates
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
         return status, f"{found.n} models were averaged; on their own they find {range_} positives."
@@ -121,7 +121,8 @@ def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
 
 
 def _scar(key: str, title: str, asked: Asked) -> Check:
-    sample = asked.sample
+    subject = asked.subject
+    sample = subject if subject.n_rows <= MOST_TESTED else sample_of(subject, MOST_TESTED, asked.rng)
     columns = sample.labelling_columns
     if not columns:
         return Check(
@@ -140,6 +141,7 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
         sample.s.astype(np.int64),
         propensity_attributes=columns,
         sample_weight=sample.weights,
+        n_folds=FOLDS,
         random_state=asked.rng,
     )
     raw = listed(list(dict.fromkeys(text(sample.origins[j].column) for j in columns)))
@@ -148,14 +150,14 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
         status, verdict = "none", "No verdict: the data cannot tell."
     elif found.p_value < SIGNIFICANT:
         status = "good"
-        verdict = f"No {how}: whether a positive gets its label depends on {raw}, as this model allows for."
+        verdict = f"Yes {how}: whether a positive gets its label depends on {raw}, as this model allows for."
     else:
-        status, verdict = "good", f"They may be {how}: nothing shows that the labelling depends on {raw}."
+        status, verdict = "open", f"Nothing shows it {how}: labels may be given at random as far as {raw} can tell."
     caveat = (
         "The test takes the columns of the labelling to say nothing of the class once the others are known. Where that "
         "is wrong, an effect on the class passes for one on the labelling."
     )
-    return Check(key, title, status, verdict, (text(found, 2000), caveat, *asked.on_a_sample))
+    return Check(key, title, status, verdict, (text(found, 2000), caveat, *asked.on_a_sample(sample)))
 
 
 def _with_raw_names(sample: Subject) -> Any:
@@ -177,17 +179,24 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
     low, high = found.interval
     verdict = f"{share_range(low, high)}, with the best models for each share."
     if found.flat:
-        verdict = f"Nearly any: {share_range(low, high)} fit about as well."
+        verdict = f"Many: {share_range(low, high)} fit about as well."
     if found.elsewhere:
         others = listed([share(other.fit_class_prior) for other in found.elsewhere])
         verdict += f" There are other good fits, at {others}."
     order = np.argsort(found.class_prior)
     drop = found.difference[order] - float(found.difference.max())
     picture = _curve(found.class_prior[order], drop, found.fit_class_prior, (low, high), "the log-likelihood falls")
-    told = asked.on_a_sample
+    told = asked.on_a_sample(sample)
     if told:
         told = (f"{told[0][:-1]}, to which the model was fitted anew: with all rows the range is shorter.",)
-    return Check(key, title, "bad" if found.flat else "good", verdict, (*found.sentences(), *told), picture)
+    about = "This is the share among these very rows; the interval at the top is for all those they are a sample of."
+    status = "bad" if found.flat else _status_of(high - low)
+    return Check(key, title, status, verdict, (*found.sentences(), about, *told), picture)
+
+
+def _status_of(width: float) -> str:
+    """Return what to think of a range of shares."""
+    return "bad" if width > WIDE else "open" if width > WIDE / 2 else "good"
 
 
 def _walked(key: str, title: str, asked: Asked) -> Check:
@@ -195,8 +204,9 @@ def _walked(key: str, title: str, asked: Asked) -> Check:
     inner, level = asked.subject.inner, asked.subject.level
     levels = inner.relaxation_.levels
     low, high = inner.class_prior_interval(level=level)
-    wide = high - low > 0.5
-    verdict = f"Nearly any: {share_range(low, high)} fit about as well." if wide else f"{share_range(low, high)}."
+    status = _status_of(high - low)
+    told = f"{share_range(low, high)} fit about as well."
+    verdict = f"Many: {told}" if status == "bad" else told
     density = np.asarray(levels.log_density - levels.imagined)
     picture = _curve(
         np.asarray(levels.class_prior), density - density.max(), inner.class_prior_, (low, high), "the likelihood falls"
@@ -206,7 +216,7 @@ def _walked(key: str, title: str, asked: Asked) -> Check:
         "like it best. The estimate is the mean of the shares, weighted by their likelihood.",
         *levels.remarks(),
     )
-    return Check(key, title, "bad" if wide else "good", verdict, details, picture)
+    return Check(key, title, status, verdict, details, picture)
 
 
 def _curve(x: Any, y: Any, at: float, ends: tuple[float, float], what: str) -> Picture:
@@ -267,5 +277,5 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
 
 
 def _sensitivity(key: str, title: str, asked: Asked) -> Check:
-    found = sensitivity(asked.sample, asked.top)
-    return Check(key, title, *found[:3], *found[3:])
+    status, verdict, details, picture, tables = sensitivity(asked.sample, asked.top)
+    return Check(key, title, status, verdict, (*details, *asked.on_a_sample(asked.sample)), picture, tables)

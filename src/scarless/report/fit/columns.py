@@ -22,7 +22,6 @@ _FEW = 12  # pieces that are named
 
 def make_columns(subject: Subject) -> tuple[Column, ...]:
     """Return each raw column with what became of it."""
-    kinds = _kinds_of_preparation(subject.model.preparation_)
     class_columns = _columns_of_class(subject)
     found = []
     for j, name in enumerate(subject.raw_names):
@@ -30,7 +29,7 @@ def make_columns(subject: Subject) -> tuple[Column, ...]:
         made = subject.groups.get(str(name), []) if subject.model.origins_ is not None else []
         pieces = [subject.origins[i] for i in made]
         n_missing = _n_missing(values)
-        kind = _KINDS.get(kinds.get(str(name), ""), "") or _kind(values)
+        kind = _KINDS.get(subject.kinds.get(str(name), ""), "") or _kind(values)
         found.append(
             Column(
                 name=text(name),
@@ -43,13 +42,6 @@ def make_columns(subject: Subject) -> tuple[Column, ...]:
             )
         )
     return tuple(found)
-
-
-def _kinds_of_preparation(preparation: Any) -> dict[str, str]:
-    """Return skrub's kind of each column, where it was the one to look."""
-    steps = [step for _, step in getattr(preparation, "steps", [("", preparation)])]
-    found: Any = next((step.column_to_kind_ for step in steps if hasattr(step, "column_to_kind_")), {})
-    return {str(name): str(kind) for name, kind in found.items()}
 
 
 def _columns_of_class(subject: Subject) -> set[int]:

@@ -9,7 +9,7 @@ from scarless.report.figures import WIDTH, Dot, Line, Text
 from scarless.report.fit.data import Answer, Effect, Effects, Picture
 from scarless.report.fit.words import share
 
-LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 12.0, 168.0, 40.0
+LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 28.0, 168.0, 40.0
 ROW, NAMES, FOREST_TOP = 18.0, 150.0, 10.0
 _THIN = frozenset("iIjltfr.,:;'|! ()[]-")
 SHOWN = 25  # effects in a picture, and above the fold
@@ -94,7 +94,8 @@ def forest(effects: Effects) -> Drawing:
         return NAMES + 8 + (where + limit) / (2 * limit) * (RIGHT - NAMES - 8)
 
     bottom = FOREST_TOP + ROW * len(shown)
-    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9]
+    crowded = limit > log(12.0)
+    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9 and not (crowded and tick in {0.1, 10.0})]
     lines = [Line(((x(tick), FOREST_TOP), (x(tick), bottom)), "axis" if tick == 1 else "grid") for tick in ticks]
     texts = [Text(x(tick), bottom + 15, f"{tick:g}", "middle", "tick") for tick in ticks]
     texts.append(Text((NAMES + 8 + RIGHT) / 2, bottom + 32, "odds ratio per standard deviation", "middle", "tick"))
@@ -118,8 +119,8 @@ def _limit(shown: Sequence[Effect]) -> float:
     ends = sorted(
         abs(log(end)) for each in shown for end in (each.per_sd.low, each.per_sd.high) if end is not None and end > 0
     )
-    wanted = max(1.15 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
-    return min(wanted, max(WIDEST, 1.15 * points)) if points < WIDEST else WIDEST
+    wanted = max(1.35 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
+    return min(wanted, max(WIDEST, 1.35 * points)) if points < WIDEST else WIDEST
 
 
 def _bar(effect: Effect, x: object, y: float) -> list[Line]:
@@ -156,12 +157,12 @@ class Frame:
 
     def x(self, value: float) -> float:
         """Return a pixel from the left."""
-        share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / (self.x_high - self.x_low)
+        share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / ((self.x_high - self.x_low) or 1.0)
         return LEFT + share_ * (RIGHT - LEFT)
 
     def y(self, value: float) -> float:
         """Return a pixel from the top."""
-        share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / (self.y_high - self.y_low)
+        share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return TOP + HEIGHT * (1.0 - share_)
 
     def at(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[tuple[float, float], ...]:
@@ -228,6 +229,7 @@ def _framed(
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
         words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
     words.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
+    words.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
     shapes = (areas, (*grid, *lines), dots, tuple(words))
     return Drawing(picture.title, picture.description, bottom + BOTTOM, *shapes)
 
@@ -239,6 +241,8 @@ def _ends(low: float, high: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
+    if high <= low:
+        return [low]
     step = _nice((high - low) / 4)
     return [step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 

@@ -13,7 +13,7 @@ from scarless.report.fit.subject import Subject, dense
 from scarless.report.fit.words import cell, number, text
 
 N_REASONS = 3
-SMALLEST = 0.005  # contribution that is shown
+SMALLEST = 0.05  # contribution that is shown
 MOST_CELLS = 4_000_000  # of tables that a model without coefficients is asked about
 _NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
 

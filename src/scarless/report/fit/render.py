@@ -10,7 +10,7 @@ from scarless.report.numbers import NOTHING, signed
 
 FIRST_ROWS = 20  # ranked rows above the fold
 MOST_EFFECTS = 500  # on the page; the data have all
-STATUS = {"good": "holds", "open": "open", "bad": "beware", "none": "not asked"}
+STATUS = {"good": "fine", "open": "open", "bad": "beware", "none": "not asked"}
 
 
 def render_fit(report: FitReport) -> str:
@@ -36,6 +36,7 @@ def _template(name: str) -> Any:
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
     environment.filters.update(
+        chance=words.chance,
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
         ratio_between=_ratio_between, cells=_cells,
     )  # fmt: skip
@@ -43,10 +44,10 @@ def _template(name: str) -> Any:
 
 
 def _between(estimate: Estimate) -> str:
-    """Return an interval of shares."""
+    """Return an interval of a chance; nothing where there is none."""
     if estimate.low is None or estimate.high is None:
-        return NOTHING
-    return words.share_range(estimate.low, estimate.high)
+        return ""
+    return f"{words.chance(estimate.low)} to {words.chance(estimate.high)}"
 
 
 def _ratio_between(estimate: Estimate) -> str:

@@ -170,7 +170,23 @@ class Subject:
             Origin(own[j], unit=np.nan if self.model.origins_ is None else each.unit) if each.column is None else each
             for j, each in enumerate(known)
         ]
-        return [each._replace(piece=MISSING) if each.piece == "nan" else each for each in named]
+        return [self._in_words(each) for each in named]
+
+    def _in_words(self, origin: Origin) -> Origin:
+        """Return an origin whose piece says something to who has not seen the preparation."""
+        if origin.piece == "nan":
+            return origin._replace(piece=MISSING)
+        if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
+            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan)  # a direction, with no unit
+        return origin
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The kind that skrub found each raw column to be of, where it was the one to look."""
+        preparation = self.model.preparation_
+        steps = [step for _, step in getattr(preparation, "steps", [("", preparation)])]
+        found: Any = next((step.column_to_kind_ for step in steps if hasattr(step, "column_to_kind_")), {})
+        return {str(name): str(kind) for name, kind in found.items()}
 
     @cached_property
     def labels_of_columns(self) -> list[str]:

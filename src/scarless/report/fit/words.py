@@ -98,14 +98,31 @@ def share(value: float | None) -> str:
     return NOTHING if value is None else f"{_hundredths(value)}%"
 
 
-def share_range(low: float, high: float) -> str:
-    """Return two shares as one phrase.
+def chance(value: float | None) -> str:
+    """Return a row's probability: in whole percents, which is all that a model knows.
 
     Examples
     --------
-    >>> share_range(0.17, 0.253)
-    '17 to 25%'
+    >>> chance(0.978), chance(0.9999), chance(0.004), chance(1.0), chance(None)
+    ('98%', '>99%', '<1%', '100%', '–')
     """
+    if value is None:
+        return NOTHING
+    if 0.995 <= value < 1.0:
+        return ">99%"
+    return "<1%" if 0.0 < value < 0.005 else f"{100.0 * value:.0f}%"
+
+
+def share_range(low: float, high: float) -> str:
+    """Return two shares as one phrase; one, where they read the same.
+
+    Examples
+    --------
+    >>> share_range(0.17, 0.253), share_range(0.25, 0.2501)
+    ('17 to 25%', '25%')
+    """
+    if _hundredths(low) == _hundredths(high):
+        return share(low)
     return f"{_hundredths(low)} to {_hundredths(high)}%"
 
 

@@ -1,0 +1,175 @@
+"""The answer is the model's own numbers, and what stands in its way is said first."""
+
+import warnings
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from scarless import SAREMClassifier, SCARClassifier
+from scarless.models import Interval
+from scarless.report import model_report
+
+
+def test_numbers_are_those_of_the_model(small):
+    model, X, s = small
+    answer = model_report(model, X, s, level=0.9, n_ranked=0).answer
+    low, high = model.class_prior_interval(level=0.9)
+    assert (answer.n_rows, answer.weight, answer.labelled) == (700, 700.0, s.sum())
+    assert (answer.share.value, answer.share.low, answer.share.high) == (model.class_prior_, low, high)
+    assert answer.positives.value == pytest.approx(700 * model.class_prior_)
+    assert answer.missing.value == pytest.approx(700 * model.class_prior_ - s.sum())
+    assert answer.missing.low == pytest.approx(max(700 * low - s.sum(), 0))
+    assert answer.missing.high == pytest.approx(700 * high - s.sum())
+    assert answer.label_frequency.value == model.label_frequency_
+    assert tuple(model.label_frequency_interval(level=0.9)) == (answer.label_frequency.low, answer.label_frequency.high)
+    assert answer.cautions == ()
+
+
+def test_the_sentence_says_them_in_words(small, monkeypatch):
+    _, X, s = small
+    model = SCARClassifier().fit(X, s)
+    model.class_prior_ = 0.4123
+    monkeypatch.setattr(SCARClassifier, "class_prior_interval", lambda self, level: Interval(0.354, 0.462))
+    labelled = int(s.sum())
+    told = model_report(model, X, s, n_ranked=0).answer.sentence
+    assert told == (
+        f"{labelled} of 700 rows have a label; we estimate 289 positives (35 to 46% of rows); about "
+        f"{289 - labelled} are missing."
+    )
+
+
+def test_labelled_rows_are_positive_whatever_the_interval_says(small, monkeypatch):
+    model, X, s = small
+    monkeypatch.setattr(SAREMClassifier, "class_prior_interval", lambda self, level: Interval(0.01, 0.6))
+    answer = model_report(model, X, s, n_ranked=0).answer
+    assert answer.share.low == s.mean()
+    assert answer.missing.low == 0
+
+
+def test_a_weight_of_two_is_the_row_twice(small):
+    _, X, s = small
+    w = np.where(np.arange(700) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(700), w.astype(int))
+    weighted = SCARClassifier().fit(X, s, sample_weight=w)
+    repeated = SCARClassifier().fit(X.iloc[twice], s[twice])
+    one = model_report(weighted, X, s, sample_weight=w, n_ranked=0)
+    other = model_report(repeated, X.iloc[twice].reset_index(drop=True), s[twice], n_ranked=0)
+    assert one.answer.weighted
+    assert one.answer.weight == other.answer.weight
+    assert one.answer.labelled == other.answer.labelled
+    for name in ("share", "positives", "missing", "label_frequency"):
+        mine, theirs = getattr(one.answer, name), getattr(other.answer, name)
+        assert (mine.value, mine.low, mine.high) == pytest.approx((theirs.value, theirs.low, theirs.high), rel=1e-6)
+    for mine, theirs in zip(one.effects[0].effects, other.effects[0].effects, strict=True):
+        assert mine.per_sd.value == pytest.approx(theirs.per_sd.value, rel=1e-6)
+    assert "counted by their weights" in one.answer.sentence
+
+
+def test_a_model_without_an_interval_says_that_it_is_not_sure(reported):
+    answer = reported("SCARClassifier, known").answer
+    assert answer.share.low is None
+    assert "how sure that is, is not known" in answer.sentence
+    assert "No interval: This SCARClassifier has no standard errors" in answer.notes[0]
+
+
+def test_the_naive_model_says_nothing_of_what_is_missing(reported):
+    answer = reported("NaiveClassifier").answer
+    assert answer.share.value is answer.positives.value is answer.missing.value is None
+    assert answer.sentence.endswith("this model takes all others for negative, and so says nothing of what is missing.")
+    assert answer.cautions[0].startswith("This model takes every row without a label for negative.")
+
+
+# --- what is said before the number
+
+
+def cautions(model, X, s, **given):
+    return " ".join(model_report(model, X, s, n_ranked=0, **given).answer.cautions)
+
+
+def test_few_labels(small):
+    _, X, s = small
+    few = np.zeros_like(s)
+    few[np.flatnonzero(s)[:12]] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"]).fit(X, few)
+    assert "Only 12 rows have a label: that is too few" in cautions(model, X, few)
+
+
+def test_a_wide_interval(small, monkeypatch):
+    model, X, s = small
+    monkeypatch.setattr(SAREMClassifier, "class_prior_interval", lambda self, level: Interval(0.2, 0.98))
+    assert "The data hardly tell how many positives there are: any share of" in cautions(model, X, s)
+    assert "to 98% of rows would fit the labels" in cautions(model, X, s)
+
+
+def test_no_convergence(small):
+    _, X, s = small
+    with pytest.warns(ConvergenceWarning):
+        model = SAREMClassifier(propensity_attributes=["z"], max_iter=1).fit(X, s)
+    assert "The fit did not converge" in cautions(model, X, s)
+
+
+def test_all_labelled(small):
+    _, X, s = small
+    assert "all positives have a label already" in cautions(SCARClassifier(1.0).fit(X, s), X, s)
+
+
+def test_one_propensity_for_all(reported):
+    told = " ".join(reported("SCARClassifier").answer.cautions)
+    assert "assumes that every positive is as likely to be labelled as any other" in told
+
+
+def test_models_that_could_be_exchanged(reported, fitted, patients):
+    other = fitted("exchangeable").predict_propensity(patients[0]).mean()
+    told = " ".join(reported("exchangeable").answer.cautions)
+    assert f"could be exchanged: the labels would fit as well with {other:.0%} positives" in told
+
+
+def test_nearly_all_positive(small):
+    model, X, s = small
+    high = copy(model)
+    high.class_prior_ = 0.97
+    assert "nearly every row is positive" in cautions(high, X, s)
+
+
+def test_a_higher_optimum(small):
+    model, X, s = small
+    stuck = copy(model)
+    stuck.higher_basin_ = replace(model.basins_[0], class_prior=0.66, parameters=model.basins_[0].parameters)
+    report = model_report(stuck, X, s, n_ranked=0)
+    assert "another start leads higher, to 66% positives" in " ".join(report.answer.cautions)
+    assert {check.key: check.status for check in report.checks}["selection"] == "bad"
+
+
+def test_other_rows_than_those_of_the_fit(small):
+    model, X, s = small
+    fewer = s * (np.arange(700) % 2)
+    assert "These are hardly the rows that the model was fitted to" in cautions(model, X, fewer)
+
+
+def test_labels_that_the_model_does_not_predict(small):
+    model, X, s = small
+    order = np.argsort(model.predict_proba(X)[:, 1] * model.predict_propensity(X))
+    turned = np.empty_like(s)
+    turned[order] = s[order[::-1]]
+    assert "The model does not fit the labels" in cautions(model, X, turned)
+
+
+def test_a_model_that_tells_no_rows_apart(small):
+    _, X, s = small
+    model = SCARClassifier(0.9, C=1e-9).fit(X, s)
+    assert "gives nearly every row the same chance" in cautions(model, X, s)
+
+
+def test_cautions_come_before_the_number_on_the_page(reported):
+    for kind in ("exchangeable", "NaiveClassifier", "SCARClassifier"):
+        report = reported(kind)
+        page = report.to_html()
+        assert report.answer.cautions
+        for caution in report.answer.cautions:
+            assert 0 < page.index(caution[:30]) < page.index(report.answer.sentence[:20])
+        assert str(report).index(report.answer.cautions[-1]) < str(report).index(report.answer.sentence)

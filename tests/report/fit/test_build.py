@@ -1,0 +1,191 @@
+"""What goes in is checked; what comes out is plain, the same every time, and tells of every column."""
+
+import json
+import math
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.report.fit.conftest import KINDS
+
+from scarless import SCARClassifier, TableClassifier
+from scarless.report import FitReport, model_report
+
+
+def plain(value, where="report"):
+    """Return the places where something is not plain data."""
+    if is_dataclass(value):
+        found = [(getattr(value, field.name), f"{where}.{field.name}") for field in fields(value)]
+    elif type(value) is tuple:
+        found = [(each, f"{where}[{i}]") for i, each in enumerate(value)]
+    else:
+        fine = value is None or type(value) in {str, int, bool} or (type(value) is float and math.isfinite(value))
+        return [] if fine else [(where, type(value), value)]
+    return [bad for each, place in found for bad in plain(each, place)]
+
+
+def keys_of(value):
+    if isinstance(value, dict):
+        return {name: keys_of(each) for name, each in value.items() if not isinstance(each, list)}
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_has_a_report_of_plain_data(kind, reported):
+    report = reported(kind)
+    assert isinstance(report, FitReport)
+    assert plain(report) == []
+    assert report.to_html().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_has_the_same_keys_for_every_model_and_all_numbers(kind, reported):
+    report = reported(kind)
+    read = json.loads(report.to_json(), parse_constant=pytest.fail)
+    first = json.loads(reported("SAREMClassifier").to_json())
+    assert read.keys() == first.keys()
+    assert keys_of(read["answer"]) == keys_of(first["answer"])
+    assert read["schema"] == 1
+    assert read["answer"]["share"]["value"] == report.answer.share.value
+    assert [row["position"] for row in read["ranked"]["rows"]] == [row.position for row in report.ranked.rows]
+    assert [each["key"] for each in read["checks"]] == [check.key for check in report.checks]
+
+
+def test_json_comes_back_as_it_went(reported):
+    report = reported("SAREMClassifier")
+
+    def lists(value):
+        if is_dataclass(value):
+            return {field.name: lists(getattr(value, field.name)) for field in fields(value)}
+        return [lists(each) for each in value] if isinstance(value, tuple) else value
+
+    assert json.loads(report.to_json()) == {"schema": 1, **lists(report)}
+
+
+def test_the_same_seed_gives_the_same_bytes(small):
+    one, other = (model_report(*small, n_ranked=3, random_state=5) for _ in range(2))
+    assert one == other
+    assert one.to_json() == other.to_json()
+    assert one.to_html() == other.to_html()
+
+
+def test_saved_as_a_whole_by_its_suffix(reported, tmp_path):
+    report = reported("SCARClassifier")
+    assert report.save(tmp_path / "report.html").read_text(encoding="utf-8") == report.to_html()
+    assert report.save(str(tmp_path / "report.json")).read_text(encoding="utf-8") == report.to_json()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        report.save(tmp_path / "nowhere" / "report.html")
+
+
+def test_facts_of_the_run(small):
+    run = {"file": "patients.csv", "sha256": "ab12", "seed": 3, "command": "scarless fit patients.csv", "title": "Ward"}
+    report = model_report(*small, n_ranked=0, run=run, random_state=8)
+    facts = {fact.name: fact.value for fact in report.run}
+    assert (facts["file"], facts["sha256"], facts["seed"], facts["seed of the report"]) == (
+        "patients.csv", "ab12", "3", "8",
+    )  # fmt: skip
+    assert (report.title, report.command) == ("Ward", "scarless fit patients.csv")
+    assert {"scarless", "numpy", "scikit-learn", "Python", "model"} <= set(facts)
+    assert "propensity_attributes=['z']" in facts["model"]
+
+
+def test_progress_is_told(small):
+    told = []
+    model_report(*small, n_ranked=0, progress=told.append)
+    assert told[0] == "preparing the table"
+    assert len(told) == 9
+
+
+# --- columns
+
+
+def test_columns_say_what_became_of_them(reported, patients):
+    table, _ = patients
+    found = {column.name: column for column in reported("SAREMClassifier").columns}
+    assert list(found) == list(table)
+    assert {name: column.n_missing for name, column in found.items()} == table.isna().sum().to_dict()
+    assert {name: column.kind for name, column in found.items()} == {
+        "age": "number", "visits": "number", "insurance": "text, few values", "seen": "date", "ward": "text",
+        "empty": "number",
+    }  # fmt: skip
+    assert found["insurance"].became == "a column for (none), basic, full and missing"
+    assert found["age"].became.startswith("itself, in units of ")
+    assert found["age"].became.endswith("; a column that says whether it is missing, the gap filled")
+    assert found["seen"].became == "its year, month and day"
+    assert {name: column.left_out for name, column in found.items() if column.left_out} == {
+        "ward": "constant",
+        "empty": "empty",
+    }
+    assert (found["visits"].used_for, found["age"].used_for) == ("class and labelling", "class")
+    assert found["ward"].used_for == "nothing"
+
+
+def test_tables_of_every_kind(small):
+    _, X, s = small
+    rows = X.to_numpy()
+    expected = None
+    for table in (X, rows, pl.from_pandas(X), sparse.csr_array(rows), rows.astype(np.float32), rows.tolist()):
+        model = SCARClassifier(0.5).fit(table, s)
+        report = model_report(model, table, s, n_ranked=5)
+        assert [column.n_missing for column in report.columns] == [0, 0, 0]
+        assert [column.kind for column in report.columns] == ["number"] * 3
+        positions = [row.position for row in report.ranked.rows]
+        expected = positions if expected is None else expected
+        assert positions == expected
+        assert all(row.reasons for row in report.ranked.rows)
+
+
+def test_polars_tables_with_text_and_gaps(patients):
+    table, s = patients
+    frame = pl.from_pandas(table.drop(columns=["seen", "ward", "empty"]))
+    model = TableClassifier(SCARClassifier(0.5)).fit(frame, s)
+    report = model_report(model, frame, s, n_ranked=5)
+    assert {column.name: column.n_missing for column in report.columns} == {
+        "age": 100, "visits": 0, "insurance": table["insurance"].isna().sum(),
+    }  # fmt: skip
+    assert report.ranked.rows[0].reasons
+
+
+# --- what is refused
+
+
+def test_other_models_are_refused(small):
+    _, X, s = small
+    with pytest.raises(TypeError, match=r"fitted TableClassifier, a fitted pipeline .* got LogisticRegression"):
+        model_report(LogisticRegression().fit(X, s), X, s)
+    with pytest.raises(TypeError, match=r"must end in a classifier of this package.* ends in LogisticRegression"):
+        model_report(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, s), X, s)
+    with pytest.raises(ValueError, match="not fitted"):
+        model_report(SCARClassifier(), X, s)
+
+
+def test_options_are_checked(small):
+    model, X, s = small
+    with pytest.raises(ValueError, match="level must"):
+        model_report(model, X, s, level=95)
+    with pytest.raises(ValueError, match="n_ranked must"):
+        model_report(model, X, s, n_ranked=-1)
+    with pytest.raises(ValueError, match="row_names must hold one name for each of the 700 rows; got 2 names"):
+        model_report(model, X, s, row_names=["a", "b"])
+    with pytest.raises(ValueError, match="row_names must hold one name for each of the 700 rows; got 'abc'"):
+        model_report(model, X, s, row_names="abc")
+    with pytest.raises(TypeError, match=r"run must be a dict of facts.* got list"):
+        model_report(model, X, s, run=[1])
+    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+        model_report(model, X, s, propensity=np.full(700, 0.5))
+    with pytest.raises(ValueError, match=r"s .*700"):
+        model_report(model, X, s[:-1])
+
+
+def test_labels_in_another_order_are_told_of(small):
+    model, X, s = small
+    turned = pd.Series(s, index=X.index[::-1])
+    report = model_report(model, X, turned, n_ranked=0)
+    assert any("s is taken by position" in warning for warning in report.warnings)

@@ -1,0 +1,180 @@
+"""Each diagnostic says in the report what it says by itself; what refuses says why, and nothing else is lost."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from scarless import SAREMClassifier
+from scarless.diagnostics import (
+    Sensitivity,
+    identifiability_report,
+    label_calibration,
+    profile_class_prior,
+    scar_test,
+)
+from scarless.report import model_report
+from scarless.report.fit import checks as module
+from scarless.report.fit.data import find
+
+KEYS = ["identifiability", "selection", "scar", "profile", "calibration", "sensitivity"]
+
+
+@pytest.fixture(scope="module")
+def report(small):
+    return model_report(*small, n_ranked=20)
+
+
+def test_all_are_asked_in_order(report):
+    assert [check.key for check in report.checks] == KEYS
+    assert all(check.status in {"good", "open", "bad", "none"} for check in report.checks)
+
+
+def test_identifiability(report, small):
+    found, check = identifiability_report(small[0]), find(report.checks, "identifiability")
+    assert check.details == tuple(found.sentences())
+    expected = {"identified": "good", "weakly identified": "open", "not identified": "bad"}
+    assert check.status == expected[found.verdict]
+
+
+def test_identifiability_names_raw_columns(reported, fitted):
+    told = " ".join(find(reported("SAREMClassifier").checks, "identifiability").details)
+    assert "insurance = full" in told
+    assert "insurance_full" not in told
+    assert not hasattr(fitted("SAREMClassifier").estimator_, "origins_")
+    assert "insurance_full" in fitted("SAREMClassifier").estimator_.feature_names_in_  # the model itself is as it was
+
+
+def test_profile(report, small):
+    model, X, s = small
+    found, check = profile_class_prior(model, X, s), find(report.checks, "profile")
+    assert (check.picture.low, check.picture.high) == ((found.interval.low,), (found.interval.high,))
+    assert set(check.picture.x) <= set(found.class_prior)
+    assert check.details[: len(found.sentences())] == tuple(found.sentences())
+    assert max(check.picture.y) == 0
+
+
+@pytest.mark.parametrize("kind", ["SAREMClassifierCV", "SARStackingClassifier"])
+def test_a_relaxed_fit_shows_the_levels_it_walked_through(kind, reported, fitted):
+    model, check = fitted(kind), find(reported(kind).checks, "profile")
+    levels = model.estimator_.relaxation_.levels
+    assert set(check.picture.x) <= set(levels.class_prior)
+    low, high = model.class_prior_interval()
+    assert (check.picture.low, check.picture.high) == ((low,), (high,))
+    assert check.picture.marks[0].x == model.class_prior_
+
+
+def test_calibration(report, small):
+    model, X, s = small
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    found, picture = label_calibration(s, f, propensity=e), find(report.checks, "calibration").picture
+    assert picture.x == tuple(found.predicted)
+    assert picture.y == tuple(found.observed)
+    assert (picture.low, picture.high) == (tuple(found.low), tuple(found.high))
+
+
+def test_sensitivity(report, small):
+    model, X, s = small
+    found, check = Sensitivity.from_estimator(model, X, s), find(report.checks, "sensitivity")
+    for gamma, low, high in check.tables[0].rows:
+        assert (low, high) == tuple(found.at(gamma).class_prior)
+    top = [row.position for row in report.ranked.rows]
+    decided = np.isin(np.arange(700), top)
+    tipping = found.tipping_point("precision", at_least=0.5, decisions=decided)
+    assert f"a factor of more than {tipping.gamma:.2f}" in check.details[0]
+
+
+def test_scar(report, small):
+    _, X, s = small
+    check = find(report.checks, "scar")
+    assert check.verdict.startswith("Yes (p < 0.001): whether a positive gets its label depends on z")
+    assert check.details[0].startswith("SCAR is not plausible (score test")
+    assert scar_test(X, s, propensity_attributes=["z"], n_folds=3, random_state=0).p_value < 0.001
+
+
+def test_what_is_not_named_is_not_tested(reported):
+    check = find(reported("SCARClassifier").checks, "scar")
+    assert (check.status, check.verdict[:11]) == ("open", "Not tested:")
+
+
+def test_what_else_would_have_done(reported, fitted, small):
+    model = fitted("SAREMClassifierCV").estimator_
+    check = find(reported("SAREMClassifierCV").checks, "selection")
+    assert check.details == (model.selection_.reason,)
+    assert len(check.tables[0].rows) == min(model.cv_results_["tied"].sum(), 12)
+    assert sum(row[-1] == "yes" for row in check.tables[0].rows) == len(model.selection_.members)
+    stack = find(reported("SARStackingClassifier").checks, "selection").tables[0]
+    members = fitted("SARStackingClassifier").summary().members
+    assert [row[1] for row in stack.rows] == [member.class_prior for member in members]
+    _, X, s = small
+    several = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"], n_starts=3).fit(X, s)
+    check = find(model_report(several, X, s, n_ranked=0).checks, "selection")
+    assert check.verdict == "Nothing else that was tried does as well."
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "sentence"),
+    [
+        ("NaiveClassifier", "identifiability", "This NaiveClassifier has no standard errors"),
+        ("NaiveClassifier", "profile", "This NaiveClassifier has no standard errors"),
+        ("NaiveClassifier", "sensitivity", "NaiveClassifier has no predict_propensity"),
+        ("PropensityWeightedClassifier", "sensitivity", "does not keep propensities"),
+        ("PropensityWeightedClassifier", "calibration", "The propensity of each row is not known"),
+        ("exchangeable", "scar", "every column is a propensity attribute"),
+        ("SCARClassifier, known", "profile", "This SCARClassifier has no standard errors"),
+    ],
+)
+def test_a_refusal_is_shown_in_its_place(kind, key, sentence, reported):
+    report = reported(kind)
+    check = find(report.checks, key)
+    assert check.status == "none"
+    assert sentence in check.details[0]
+    assert sentence in report.to_html()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, ZeroDivisionError, np.linalg.LinAlgError])
+def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch):
+    def fail(*_, **__):
+        raise error("out of order")
+
+    for name in ("identifiability_report", "profile_class_prior", "scar_test", "label_calibration", "sensitivity"):
+        monkeypatch.setattr(module, name, fail)
+    report = model_report(*small, n_ranked=2)
+    failed = [check.key for check in report.checks if check.status == "none"]
+    assert failed == ["identifiability", "scar", "profile", "calibration", "sensitivity"]
+    assert all(check.details == ("out of order",) for check in report.checks if check.status == "none")
+    assert report.answer.share.value == small[0].class_prior_
+
+
+def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
+    model, X, s = small
+    for name, value in (("MOST_ROWS", 600), ("SAMPLE", 500), ("MOST_TESTED", 400)):
+        monkeypatch.setattr(module, name, value)
+    seen = []
+    monkeypatch.setattr(module, "scar_test", lambda X, s, **given: seen.append(len(s)) or scar_test(X, s, **given))
+    monkeypatch.setattr(
+        module,
+        "profile_class_prior",
+        lambda model, X, s, **given: seen.append(len(s)) or profile_class_prior(model, X, s, **given),
+    )
+    report = model_report(model, X, s, n_ranked=5)
+    assert seen == [400, 500]
+    assert "Computed on 400 of 700 rows, drawn at random." in find(report.checks, "scar").details
+    assert "500 of 700 rows" in find(report.checks, "profile").details[-1]
+    assert "Computed on 500 of 700 rows, drawn at random." in find(report.checks, "sensitivity").details
+    assert report.answer.n_rows == 700
+
+
+def test_warnings_are_shown_and_not_printed(small, monkeypatch):
+    def noisy(*given, **options):
+        warnings.warn("the wind is high", UserWarning, stacklevel=1)
+        warnings.warn("the wind is high", UserWarning, stacklevel=2)
+        warnings.warn("a library's own business", DeprecationWarning, stacklevel=1)
+        return label_calibration(*given, **options)
+
+    monkeypatch.setattr(module, "label_calibration", noisy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = model_report(*small, n_ranked=0, run={"warnings": ["from the fit"]})
+    assert report.warnings == ("from the fit", "the wind is high")
+    assert "the wind is high" in report.to_html()

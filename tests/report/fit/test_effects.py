@@ -1,0 +1,134 @@
+"""Odds ratios by hand: per unit of the raw column, per standard deviation, and of levels against each other."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
+
+from scarless import SAREMClassifier, SCARClassifier
+from scarless.report import model_report
+
+Z = norm.ppf(0.95)
+
+
+def ends(estimate):
+    return estimate.value, estimate.low, estimate.high
+
+
+def by_label(effects):
+    return {each.label: each for each in effects.effects}
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()])
+def test_ratios_are_per_raw_unit_and_per_standard_deviation(small, scaler):
+    _, X, s = small
+    pair = SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1], C=100.0, propensity_C=100.0)
+    model = make_pipeline(scaler, pair).set_output(transform="pandas").fit(X, s)
+    last, errors = model[-1], model[-1].standard_errors()
+    unit = scaler.scale_ if isinstance(scaler, StandardScaler) else 1 / scaler.scale_
+    labelling, of_class = (
+        by_label(part) for part in reversed(model_report(model, X, s, level=0.9, n_ranked=0).effects)
+    )
+    for j, name in enumerate("ab"):
+        coef, half = last.coef_[0, j] / unit[j], Z * errors.coef[0, j] / unit[j]
+        found = of_class[name]
+        assert ends(found.per_unit) == pytest.approx(np.exp([coef, coef - half, coef + half]))
+        sd = X[name].std(ddof=0)
+        assert found.sd == pytest.approx(sd)
+        assert ends(found.per_sd) == pytest.approx(np.exp(sd * np.array([coef, coef - half, coef + half])))
+        assert found.coef == last.coef_[0, j]
+    coef, half = last.propensity_coef_[0, 2] / unit[2], Z * errors.propensity_coef[0, 2] / unit[2]
+    assert list(labelling) == ["z"]
+    assert ends(labelling["z"].per_unit) == pytest.approx(np.exp([coef, coef - half, coef + half]))
+
+
+def test_the_strongest_come_first_and_columns_not_seen_are_left_out(small):
+    of_class, labelling = model_report(*small, n_ranked=0).effects
+    strengths = [abs(np.log(each.per_sd.value)) for each in of_class.effects]
+    assert strengths == sorted(strengths, reverse=True)
+    assert set(by_label(of_class)) == {"a", "b"}
+    assert of_class.verdict.startswith("The class depends most on a")
+    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+
+
+@pytest.fixture(scope="module")
+def levels():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"kind": rng.choice(["p", "q"], 1500, p=[0.3, 0.7]), "a": rng.normal(size=1500)})
+    f = 1 / (1 + np.exp(0.5 - 2 * X["a"] - 1.2 * (X["kind"] == "p")))
+    return X, (rng.random(1500) < 0.6 * f).astype(int)
+
+
+def encoded(**options):
+    return make_column_transformer((OneHotEncoder(sparse_output=False, **options), ["kind"]), remainder="passthrough")
+
+
+@pytest.mark.parametrize("scale", [[], [StandardScaler()]])
+def test_all_levels_of_a_column_are_each_against_the_others(levels, scale):
+    """Two columns that add up to 1 say what one of them says, its error included; each alone would say nothing."""
+    X, s = levels
+    one = make_pipeline(encoded(drop="first"), SCARClassifier(C=1e8)).fit(X, s)
+    both = make_pipeline(encoded(), *scale, SCARClassifier(C=1e8)).fit(X, s)
+    alone, found = (by_label(model_report(model, X, s, n_ranked=0).effects[0]) for model in (one, both))
+    assert ends(found["kind = q"].per_unit) == pytest.approx(ends(alone["kind = q"].per_unit), rel=1e-4)
+    assert ends(found["kind = q"].per_sd) == pytest.approx(ends(alone["kind = q"].per_sd), rel=1e-4)
+    value, low, high = ends(found["kind = q"].per_unit)
+    assert ends(found["kind = p"].per_unit) == pytest.approx((1 / value, 1 / high, 1 / low), rel=1e-4)
+    assert found["kind = p"].sd == pytest.approx((X["kind"] == "p").std(ddof=0))
+    assert both[-1].standard_errors().coef[0, 0] > 3 * one[-1].standard_errors().coef[0, 0]
+
+
+def test_three_levels_by_hand():
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame({"kind": rng.choice(["p", "q", "r"], 900, p=[0.2, 0.3, 0.5]), "a": rng.normal(size=900)})
+    s = (rng.random(900) < 0.4 / (1 + np.exp(-X["a"] - (X["kind"] == "r")))).astype(int)
+    model = make_pipeline(encoded(), SCARClassifier(0.5)).fit(X, s)
+    b, share = model[-1].coef_[0, :3], X["kind"].value_counts(normalize=True)[["p", "q", "r"]].to_numpy()
+    found = by_label(model_report(model, X, s, n_ranked=0).effects[0])
+    for j, level in enumerate("pqr"):
+        others = np.delete(np.arange(3), j)
+        expected = b[j] - share[others] @ b[others] / share[others].sum()
+        assert found[f"kind = {level}"].per_unit.value == pytest.approx(np.exp(expected))
+        assert found[f"kind = {level}"].per_unit.low is None
+
+
+def test_a_column_without_a_unit_has_no_ratio_per_unit(small):
+    _, X, s = small
+    change = QuantileTransformer(n_quantiles=50)
+    pair = SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1], C=100.0, propensity_C=100.0)
+    model = make_pipeline(change, pair).fit(X, s)
+    part = model_report(model, X, s, n_ranked=0).effects[0]
+    assert all(each.per_unit.value is None and each.sd is None for each in part.effects)
+    assert all(each.per_sd.low < each.per_sd.value < each.per_sd.high for each in part.effects)
+    assert any("no unit of its own" in note for note in part.notes)
+
+
+def test_models_without_standard_errors_say_why_there_are_no_intervals(reported):
+    part = reported("SCARClassifier, known").effects[0]
+    assert all(each.per_unit.low is None for each in part.effects)
+    assert "This SCARClassifier has no standard errors" in part.notes[-1]
+    assert "NaiveClassifier has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
+
+
+def test_a_model_without_coefficients_shows_what_moves_it(small):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    _, X, s = small
+    trees = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+    options = {"propensity_attributes": ["z"], "classification_attributes": ["a", "b"]}
+    model = SAREMClassifier(trees, cross_fit=2, random_state=0, **options).fit(X, s)
+    part = model_report(model, X, s, n_ranked=0).effects[0]
+    change = {each.column: each.mean_change for each in part.strengths}
+    assert part.effects == ()
+    assert change["z"] == pytest.approx(0.0, abs=1e-9)  # the classifier does not see it
+    assert min(change["a"], change["b"]) > 0.05
+    assert "no odds ratios" in part.notes[0]
+
+
+def test_what_is_assumed_of_the_labelling_is_said(reported):
+    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing, by assumption")
+    assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
+    assert reported("PropensityWeightedClassifier").effects[1].verdict.startswith("This model does not tell")
