@@ -9,8 +9,11 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
+# A file of 6,000 patients, from a first look to a report; the last line says where the report is.
 demo: $(VENV)/.demo
-	$(BIN)/python examples/demo.py
+	$(BIN)/scarless inspect examples/patients.csv --label diagnosed
+	@echo
+	$(BIN)/scarless fit examples/patients.csv --label diagnosed --propensity visits insurance --id patient --out demo --force
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -57,7 +60,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing what the demo needs, once (about a minute) ..."
-	@$(PIP_INSTALL) -c constraints.txt -e ".[plot]"
+	@$(PIP_INSTALL) -c constraints.txt -e ".[tool]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -66,4 +69,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

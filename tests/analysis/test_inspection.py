@@ -6,6 +6,7 @@ import pytest
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import inspect_table
+from scarless.analysis.inspection import Driver, _verdict
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,8 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    one = (Driver("age", 1.0, 0.001),)
+    assert "Labels depend on: age visits. Which of these" in _verdict(one, (Driver("visits", 1.0, 0.0), *one))
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
 

@@ -84,8 +84,8 @@ class Inspection:
         return ["  ".join([*_aligned(row, widths), row[5]]).rstrip() for row in rows]
 
     def _labelling(self) -> list[str]:
-        lines = ["What the labels seem to depend on:"]
-        for part, drivers in zip(("one of the two", "the other"), self.parts, strict=True):
+        lines = ["What the labels seem to depend on (two models that see the same columns):"]
+        for part, drivers in zip(("one model", "the other"), self.parts, strict=True):
             lines += [
                 f"  {part}: {_short(driver.name)} ({driver.effect:+.2f} per standard deviation, p {_p(driver.p_value)})"
                 for driver in drivers[:8]
@@ -211,6 +211,12 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
         return (
             f"Only one thing is to be seen, which depends on: {seen}. Whether that is the class or the labelling, and "
             "what the other depends on, labels do not show; you may know."
+        )
+    if set(columns[0]) & set(columns[1]):
+        both = " ".join(dict.fromkeys(columns[0] + columns[1]))
+        return (
+            f"Labels depend on: {both}. Which of these act on the class, and which on the labelling, cannot be told "
+            "from these labels; you may know."
         )
     return (
         f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "

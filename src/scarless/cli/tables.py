@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scarless.analysis import Analysis, analyse, inspect_table, predict_table
-from scarless.analysis.folders import MODEL, RUN, check_folder
+from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
 from scarless.report.numbers import duration
@@ -154,8 +154,8 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
         print(f"{answer}; {missing:,.0f} of them have no label.")
     for note in found.notes:
         print(f"Note: {note}")
-    print(f"The report: {folder / 'report.html'}")
     print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: scarless fit --config {folder / RUN}")
+    print(f"The report: {folder / REPORT}")
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:

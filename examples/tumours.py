@@ -5,8 +5,8 @@ record is simulated: two made-up attributes, "insured" and "near a clinic", deci
 tumour is labelled, from 0.1 (neither) to 0.9 (both). Both attributes go along with the cell measurements, so the
 labelled tumours are not like the unlabelled ones. Everything is repeated for ten splits and labellings.
 
-Run it with ``make demo``; it prints a table and writes ``demo.png``. With the name of a file, as in
-``python examples/demo.py docs/demo.png``, it draws that picture, here the one of the README.
+Run it with ``python examples/tumours.py``; it prints a table and writes ``demo.png``. With the name of a file, as in
+``python examples/tumours.py docs/demo.png``, it draws that picture, here the one of the guide.
 """
 
 import sys
