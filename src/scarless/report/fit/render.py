@@ -10,6 +10,7 @@ from scarless.report.numbers import NOTHING, signed
 
 FIRST_ROWS = 20  # ranked rows above the fold
 MOST_EFFECTS = 500  # on the page; the data have all
+MOST_COLUMNS = 300
 STATUS = {"good": "fine", "open": "open", "bad": "beware", "none": "not asked"}
 
 
@@ -26,6 +27,7 @@ def render_fit(report: FitReport) -> str:
         shown_effects=SHOWN,
         most_effects=MOST_EFFECTS,
         longest_bar=bars,
+        most_columns=MOST_COLUMNS,
     )
     return text
 
