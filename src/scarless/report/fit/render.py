@@ -38,11 +38,17 @@ def _template(name: str) -> Any:
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
     environment.filters.update(
+        brief=_brief,
         chance=words.chance,
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
         ratio_between=_ratio_between, cells=_cells,
     )  # fmt: skip
     return environment.get_template(name)
+
+
+def _brief(name: str) -> str:
+    """Return a name for a crowded cell; the whole of it is in other tables."""
+    return words.text(name, 40)
 
 
 def _between(estimate: Estimate) -> str:
