@@ -173,3 +173,21 @@ def test_cautions_come_before_the_number_on_the_page(reported):
         for caution in report.answer.cautions:
             assert 0 < page.index(caution[:30]) < page.index(report.answer.sentence[:20])
         assert str(report).index(report.answer.cautions[-1]) < str(report).index(report.answer.sentence)
+
+
+def test_every_row_labelled(small):
+    model, X, s = small
+    report = model_report(model, X, np.ones_like(s))
+    assert "Every row has a label: there is nothing left to estimate." in report.answer.cautions
+    assert report.ranked.rows == ()
+    assert report.to_html()
+
+
+def test_a_model_that_is_too_sure(small):
+    model, X, s = small
+    sure = copy(model)
+    sure.intercept_ = model.intercept_ + 12.0
+    f = sure.predict_proba(X)[:, 1]
+    n = np.count_nonzero((f > 0.999) & (s == 0))
+    assert n > 100
+    assert f"The model is certain that {n} rows without a label are positive." in cautions(sure, X, s)

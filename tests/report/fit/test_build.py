@@ -189,3 +189,28 @@ def test_labels_in_another_order_are_told_of(small):
     turned = pd.Series(s, index=X.index[::-1])
     report = model_report(model, X, turned, n_ranked=0)
     assert any("s is taken by position" in warning for warning in report.warnings)
+
+
+def test_a_table_without_rows_is_refused(small):
+    model, X, s = small
+    with pytest.raises(ValueError, match="X has no rows"):
+        model_report(model, X.iloc[:0], s[:0])
+
+
+def test_sparse_and_dense_tables_have_the_same_effects(small):
+    _, X, s = small
+    rows = np.where(np.abs(X.to_numpy()) > 1.0, X.to_numpy(), 0.0)
+    model = SCARClassifier(0.5).fit(rows, s)
+    dense, thin = (model_report(model, table, s, n_ranked=3) for table in (rows, sparse.csr_array(rows)))
+    for mine, theirs in zip(dense.effects[0].effects, thin.effects[0].effects, strict=True):
+        assert mine.per_sd.value == pytest.approx(theirs.per_sd.value)
+    for mine, theirs in zip(dense.ranked.rows, thin.ranked.rows, strict=True):
+        assert [reason.column for reason in mine.reasons] == [reason.column for reason in theirs.reasons]
+
+
+def test_a_column_that_the_fit_did_not_have_is_called_so(fitted, patients):
+    table, s = patients
+    report = model_report(fitted("SCARClassifier"), table.assign(extra=1), s, n_ranked=2)
+    assert report.columns[-1].left_out == "not a column of the fit"
+    less = model_report(fitted("SCARClassifier"), table.drop(columns="age"), s, n_ranked=2)
+    assert any("'age' of the fit is not in this table" in warning for warning in less.warnings)

@@ -16,6 +16,7 @@ MOST_OF_POSSIBLE = 0.75
 ALL = 0.99  # label frequency from which next to nothing is missing
 NEARLY_ALL = 0.95  # class prior
 FLAT = 0.2  # distance of most rows' logits below which they are as good as one
+CERTAIN, TOO_MANY = 0.999, 0.05  # a chance, and the share of rows that may have it without a label
 _NEAREST = 1e-12  # to 0 and 1
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
 
@@ -101,7 +102,9 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     told += _of_the_data(found, identifiability, subject)
     told += _of_the_ranking(subject)
     labelled = int(subject.s.sum())
-    if labelled < FEW_LABELS:
+    if labelled == subject.n_rows:
+        told.append("Every row has a label: there is nothing left to estimate.")
+    elif labelled < FEW_LABELS:
         told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
     if _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier):
         told.append(
@@ -178,7 +181,13 @@ def _of_the_labels(checks: tuple[Check, ...]) -> list[str]:
 
 
 def _of_the_ranking(subject: Subject) -> list[str]:
-    """Say that the model tells no row from another."""
+    """Say that the model tells no row from another, or is too sure of too many."""
+    certain = int(np.count_nonzero((subject.f > CERTAIN) & (subject.s == 0) & (subject.weight > 0)))
+    if certain > TOO_MANY * subject.n_rows:
+        return [
+            f"The model is certain that {count(certain)} rows without a label are positive. So certain a model has "
+            "usually learned its table by heart; do not count on the number."
+        ]
     low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _NEAREST, 1.0 - _NEAREST)
     if logit(high) - logit(low) > FLAT:
         return []

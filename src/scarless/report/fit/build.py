@@ -86,7 +86,7 @@ def model_report(
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> report = model_report(model, X, s)
     >>> print(report.answer.sentence)
-    291 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... are missing.
+    356 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... are missing.
     >>> page = report.to_html()
     """
     level, n_ranked = check_share(level, "level"), check_whole(n_ranked, "n_ranked", at_least=0)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from scarless.diagnostics import identifiability_report, label_calibration, profile_class_prior, scar_test
+from scarless.diagnostics import Calibration, identifiability_report, label_calibration, profile_class_prior, scar_test
 from scarless.models import NaiveClassifier, SARStackingClassifier
+from scarless.models.uncertainty import known_inference
 from scarless.report.fit.candidates import Candidates, candidates
 from scarless.report.fit.data import Check, Mark, Picture
 from scarless.report.fit.doubt import sensitivity
@@ -21,7 +22,7 @@ from scarless.report.numbers import p_sentence
 MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
 MOST_TESTED, FOLDS = 10_000, 3  # of the test that fits forests: it takes nearly all of a report's time
 SIGNIFICANT = 0.05
-SLIGHT = 0.01  # calibration error beyond chance that is slight
+SLIGHT, TOO_WRONG = 0.05, 0.2  # calibration errors beyond chance, as shares of the labelled rows
 WIDE = 0.4  # range of shares that says little
 DEEPEST = 8.0  # below its top that a curve is drawn
 REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)
@@ -173,6 +174,7 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
     if hasattr(inner, "relaxation_"):
         return _walked(key, title, asked)
     sample = asked.sample
+    known_inference(inner)  # refuses here what it would refuse after a fit
     if sample is not asked.subject:  # a profile is of the rows of its fit
         inner = clone(inner).fit(sample.prepared, sample.labels, sample_weight=sample.weights)
     found = profile_class_prior(inner, sample.prepared, sample.labels, sample_weight=sample.weights, level=sample.level)
@@ -244,14 +246,7 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
     if e is None:
         raise ValueError("The propensity of each row is not known: give it as propensity=, one value per row.")
     found = label_calibration(subject.s, subject.f, propensity=e, sample_weight=subject.weights, level=subject.level)
-    beyond = found.error - found.expected_error
-    if found.p_value >= SIGNIFICANT:
-        status, verdict = "good", f"Yes, as far as chance lets one see ({p_sentence(found.p_value)})."
-    elif beyond < SLIGHT:
-        status = "good"
-        verdict = f"Nearly: predictions are off by {share(max(beyond, 0.0))} more than chance makes them."
-    else:
-        status, verdict = "bad", f"No: predictions are off by {share(found.error)} on average."
+    status, verdict = _calibrated(found, float(subject.weight @ subject.s) / float(subject.weight.sum()))
     picture = Picture(
         kind="calibration",
         title="Predicted and observed share of labelled rows",
@@ -274,6 +269,17 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
         "class and labelling only: a class too frequent with a labelling too rare looks the same.",
     )
     return Check(key, title, status, verdict, details, picture)
+
+
+def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
+    """Return status and verdict; how wrong is too wrong depends on how many rows have a label."""
+    beyond = found.error - found.expected_error
+    if found.p_value >= SIGNIFICANT:
+        return "good", f"Yes, as far as chance lets one see ({p_sentence(found.p_value)})."
+    told = f"predictions are off by {share(found.error)} on average, where {share(labelled)} of rows have a label."
+    if beyond > TOO_WRONG * labelled:
+        return "bad", f"No: {told}"
+    return ("good", f"Nearly: {told}") if beyond < SLIGHT * labelled else ("open", f"Not quite: {told}")
 
 
 def _sensitivity(key: str, title: str, asked: Asked) -> Check:

@@ -18,17 +18,20 @@ _KINDS = {
     "specific": "",
 }
 _FEW = 12  # pieces that are named
+STRANGER = "not a column of the fit"
 
 
 def make_columns(subject: Subject) -> tuple[Column, ...]:
     """Return each raw column with what became of it."""
-    class_columns = _columns_of_class(subject)
-    found = []
+    class_columns, found = _columns_of_class(subject), []
+    known = {str(name) for name in getattr(subject.model, "feature_names_in_", subject.raw_names)}
+    X = sparse.csc_array(subject.X) if sparse.issparse(subject.X) else subject.X
     for j, name in enumerate(subject.raw_names):
-        values = _values(subject.X, j)
+        values = _values(X, j)
         made = subject.groups.get(str(name), []) if subject.model.origins_ is not None else []
         pieces = [subject.origins[i] for i in made]
         n_missing = _n_missing(values)
+        gone = not made and subject.model.origins_ is not None and str(name) in known
         kind = _KINDS.get(subject.kinds.get(str(name), ""), "") or _kind(values)
         found.append(
             Column(
@@ -37,7 +40,7 @@ def make_columns(subject: Subject) -> tuple[Column, ...]:
                 n_missing=n_missing,
                 became=_became(pieces, kind) if subject.model.origins_ is not None else "cannot be followed",
                 n_made=len(made),
-                left_out="" if made or subject.model.origins_ is None else _why(values, n_missing, subject.n_rows),
+                left_out=_why(values, n_missing, subject.n_rows) if gone else "" if str(name) in known else STRANGER,
                 used_for=_used(made, class_columns, subject.labelling_columns),
             )
         )

@@ -264,7 +264,7 @@ def short(name: str, room: float = NAMES - 4) -> str:
     Examples
     --------
     >>> short("insurance = full"), short("an endless name of a long column")
-    ('insurance = full', 'an endless name of a lon…')
+    ('insurance = full', 'an endless name of a long…')
     """
     if sum(map(_width, name)) <= room:
         return name

@@ -1,5 +1,6 @@
 """The unlabelled rows that are most probably positive, and why."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,11 +82,10 @@ def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], 
     if is_too_much(subject, top.n_rows):
         return [], f"No reasons: with {len(subject.groups)} columns, and a model without coefficients, they take long."
     columns, parts = list(subject.groups), contributions(subject, top)
-    values = {column: _values(top, column) for column in columns}
-    found = []
+    values, found = cache(lambda column: _values(top, column)), []
     for i, row in enumerate(parts):
         best = [j for j in np.argsort(-row, kind="stable")[:N_REASONS] if row[j] >= SMALLEST]
-        found.append(tuple(Reason(text(columns[j]), values[columns[j]][i], float(row[j])) for j in best))
+        found.append(tuple(Reason(text(columns[j]), values(columns[j])[i], float(row[j])) for j in best))
     how = (
         "coefficient times distance from the mean, over all that was made of the column"
         if has_coefficients(subject)

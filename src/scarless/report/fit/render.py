@@ -10,6 +10,7 @@ from scarless.report.numbers import NOTHING, signed
 
 FIRST_ROWS = 20  # ranked rows above the fold
 MOST_EFFECTS = 500  # on the page; the data have all
+MOST_COLUMNS = 300
 STATUS = {"good": "fine", "open": "open", "bad": "beware", "none": "not asked"}
 
 
@@ -26,6 +27,7 @@ def render_fit(report: FitReport) -> str:
         shown_effects=SHOWN,
         most_effects=MOST_EFFECTS,
         longest_bar=bars,
+        most_columns=MOST_COLUMNS,
     )
     return text
 
@@ -36,11 +38,17 @@ def _template(name: str) -> Any:
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
     environment.filters.update(
+        brief=_brief,
         chance=words.chance,
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
         ratio_between=_ratio_between, cells=_cells,
     )  # fmt: skip
     return environment.get_template(name)
+
+
+def _brief(name: str) -> str:
+    """Return a name for a crowded cell; the whole of it is in other tables."""
+    return words.text(name, 40)
 
 
 def _between(estimate: Estimate) -> str:

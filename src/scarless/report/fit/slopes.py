@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
-from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.numerics.arrays import Columns, Vector
 from scarless.report.fit.subject import Subject
 
 _ROUNDING = 1e-4  # by which single precision may miss 0, 1, and sums of shares
@@ -48,7 +49,7 @@ class Slopes:
         errors = np.full(seen.size, np.nan)
         if design is not None and seen.size:
             gradients = np.zeros((seen.size, inference.parameters.size))
-            gradients[:, first : first + seen.size] = contrasts
+            gradients[:, first : first + seen.size] = contrasts.toarray()
             errors = inference.precision.errors(gradients)
         units = np.array([subject.origins[j].unit for j in seen])
         deviations = subject.moments.deviation[seen]
@@ -62,10 +63,10 @@ class Slopes:
         )
 
 
-def _contrasts(subject: Subject, seen: Columns) -> tuple[Matrix, Any]:
+def _contrasts(subject: Subject, seen: Columns) -> tuple[Any, Any]:
     """Return what each slope is made of, as weights of the coefficients, and which are those of levels."""
     place = {int(j): i for i, j in enumerate(seen)}
-    weights, levels = np.eye(seen.size), np.zeros(seen.size, dtype=bool)
+    weights, levels = sparse.eye_array(seen.size, format="lil"), np.zeros(seen.size, dtype=bool)
     for group in subject.groups.values():
         members = [j for j in group if subject.origins[j].piece]
         shares = _shares(subject, members)
@@ -77,7 +78,7 @@ def _contrasts(subject: Subject, seen: Columns) -> tuple[Matrix, Any]:
         np.fill_diagonal(against, 1.0)
         weights[np.ix_(at, at)] = against / units
         levels[at] = True
-    return weights, levels
+    return weights.tocsr(), levels
 
 
 def _shares(subject: Subject, members: list[int]) -> Vector | None:

@@ -37,7 +37,7 @@ _KINDS = (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-_BLOCK = 65_536  # rows that are in double precision at a time
+_CELLS = 2_000_000  # of a table that are in double precision at a time
 
 
 def as_table_model(estimator: Any) -> TableClassifier:
@@ -102,6 +102,8 @@ class Subject:
         inner = model.estimator_
         if not hasattr(X, "shape"):
             X = np.asarray(X)
+        if X.shape[0] == 0:
+            raise ValueError("X has no rows; a report is about the rows that the model was fitted to.")
         coding = coding_of(inner)
         labels = check_vector(coding.encode(s, "s"), "s", n_rows=X.shape[0])
         warn_of_row_order(X, s=s, sample_weight=sample_weight, propensity=propensity)
@@ -204,12 +206,15 @@ class Subject:
     @cached_property
     def moments(self) -> "Moments":
         """Mean, spread and ends of each prepared column, rows counted by weight."""
+        if sparse.issparse(self.prepared):
+            return _sparse_moments(sparse.csc_array(self.prepared, dtype=np.float64), self.weight)
         total, n = float(self.weight.sum()), self.prepared.shape[1]
         first, second, low, high = np.zeros(n), np.zeros(n), np.full(n, np.inf), np.full(n, -np.inf)
         centre = dense(take_rows(self.prepared, slice(0, 1))).sum(axis=0)  # so that squares do not cancel
-        for start in range(0, self.n_rows, _BLOCK):
-            rows = dense(take_rows(self.prepared, slice(start, start + _BLOCK)))
-            w = self.weight[start : start + _BLOCK]
+        block = max(_CELLS // max(n, 1), 1)
+        for start in range(0, self.n_rows, block):
+            rows = dense(take_rows(self.prepared, slice(start, start + block)))
+            w = self.weight[start : start + block]
             first += w @ (rows - centre)
             second += w @ (rows - centre) ** 2
             low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
@@ -227,6 +232,14 @@ class Subject:
         """Prepared columns that the propensity model sees."""
         coef = getattr(self.inner, "propensity_coef_", None)
         return [] if coef is None else np.flatnonzero(np.ravel(coef)).tolist()
+
+
+def _sparse_moments(table: Any, weight: Vector) -> Moments:
+    """Return the moments of a sparse table without making it dense."""
+    total = float(weight.sum())
+    mean, second = table.T @ weight / total, (table * table).T @ weight / total
+    ends = (np.asarray(end.todense()).ravel() for end in (table.min(axis=0), table.max(axis=0)))
+    return Moments(mean, np.sqrt(np.maximum(second - mean**2, 0.0)), *ends)
 
 
 def dense(table: Any) -> Matrix:
