@@ -106,6 +106,13 @@ def test_frames_of_polars_give_the_same(data, model):
         other.predict_proba(pl.from_pandas(table.drop(columns="age")))
 
 
+def test_frames_of_polars_with_numbers_text_and_dates_only():
+    table, s = make_table(300)
+    frame = pl.from_pandas(table[["visits", "insurance", "seen"]])
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(frame, s)
+    assert {each.column for each in model.origins_} == {"visits", "insurance", "seen"}
+
+
 def test_columns_in_another_order_and_others_beside_do_not_matter(data, model):
     table, _ = data
     other = table[list(table)[::-1]].assign(more=1.0)

@@ -105,10 +105,11 @@ class Analysis:
             self.table[list(self.model.feature_names_in_)],
             self.s,
             sample_weight=self._column("weights"),
+            propensity=self._column("known_propensity"),
             row_names=self._column("id"),
             level=self.settings.level,
             random_state=self.settings.seed,
-            run={"settings": self.settings.to_dict(), "notes": self.notes, **self.source},
+            run={"warnings": self.notes, **self.source, **self.settings.to_dict()},
             progress=progress,
         )
 

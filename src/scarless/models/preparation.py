@@ -15,7 +15,7 @@ TEXT_COLUMNS = 10  # that text is made into
 _WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
 
 
-class KeepNone(TransformerMixin, BaseEstimator):
+class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Put the word `none` into brackets: as a kind of insurance it is a value, and not a missing one.
 
     Examples
@@ -38,6 +38,10 @@ class KeepNone(TransformerMixin, BaseEstimator):
             return X.with_columns(sys.modules["polars"].selectors.string().replace(_WORDS))
         text = [name for name, kind in X.dtypes.items() if str(kind).startswith(("object", "str"))]
         return X.assign(**{name: X[name].replace(_WORDS) for name in text}) if text else X
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Do nothing: frames come out as they went in."""
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names that came in."""
