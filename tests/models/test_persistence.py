@@ -210,7 +210,8 @@ def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
         try:
             scarless.save(pipeline, tmp_path / "model.skops")
         except ModelFileError as error:
-            if "ZoneInfo" not in str(error):  # skops before 0.16 knows no time zones
+            # Skops before 0.16 knows no time zones; those of old versions of pandas refer to themselves.
+            if "ZoneInfo" not in str(error) and "RecursionError" not in str(error):
                 raise
             pytest.skip("this skops stores no time zones")
         again = scarless.load(tmp_path / "model.skops")
