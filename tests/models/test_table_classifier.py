@@ -9,7 +9,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PowerTransformer, StandardScaler
 
 from scarless import (
     NaiveClassifier,
@@ -65,8 +65,39 @@ def test_it_is_the_classifier_on_the_prepared_table(data, model):
     )
     for call in ("predict_posterior", "predict_posterior_interval", "score"):
         np.testing.assert_array_equal(getattr(model, call)(table, s), getattr(by_hand, call)(prepared, s))
-    for call in ("class_prior_interval", "label_frequency_interval", "summary"):
+    for call in ("class_prior_interval", "label_frequency_interval"):
         assert str(getattr(model, call)(level=0.9)) == str(getattr(by_hand, call)(level=0.9))
+
+
+def test_the_summary_is_in_raw_columns_and_units(data, model):
+    found = model.summary()
+    frame, prepared = found.to_frame(), model.estimator_.summary().to_frame()
+    names = [f"{each.column} = {each.piece}" if each.piece else each.column for each in model.origins_]
+    assert list(frame.loc["classifier"].index) == [*names, "intercept"]
+    units = [*(each.unit for each in model.origins_), 1.0]
+    np.testing.assert_allclose(frame.loc["classifier", "coef"] * units, prepared.loc["classifier", "coef"])
+    np.testing.assert_array_equal(frame["p_value"], prepared["p_value"])
+    ratios = found.odds_ratios()
+    assert "intercept" not in ratios.index.get_level_values("attribute")
+    assert ratios.loc[("classifier", "age"), "odds_ratio"] == pytest.approx(
+        np.exp(frame.loc[("classifier", "age"), "coef"])
+    )
+    raw = data[0].assign(age=data[0]["age"] + 1.0)
+    steps = [model.predict_proba(table.dropna(subset=["age"]))[:, 1] for table in (data[0], raw)]
+    odds = [p / (1 - p) for p in steps]  # one year more multiplies the odds by that ratio
+    np.testing.assert_allclose(odds[1] / odds[0], ratios.loc[("classifier", "age"), "odds_ratio"], rtol=1e-5)
+    page = found.to_html()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "age_group = young" in page
+
+
+def test_columns_that_cannot_be_followed_keep_their_prepared_names(data):
+    table, s = data
+    numbers = table[["visits"]].assign(age=table["age"].fillna(50.0))
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"]), preparation=PowerTransformer()).fit(
+        numbers, s
+    )
+    assert list(model.summary().blocks[0].names) == ["x0 (prepared)", "x1 (prepared)", "intercept"]
 
 
 def test_a_raw_name_means_its_own_columns_only(model):

@@ -1,7 +1,7 @@
 """The table that a fitted pair prints: data first, then text, HTML or a data frame."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -15,6 +15,12 @@ from scarless.outside.extras import need
 
 _LONGEST_NAME = 40
 _SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
+
+_STYLE = (
+    "body{font:15px/1.4 system-ui,sans-serif;margin:1.5rem;max-width:60rem;color-scheme:light dark}"
+    "table{border-collapse:collapse;margin:.8rem 0}td,th{padding:.15rem .7rem;text-align:right}"
+    "tbody tr{border-top:1px solid #8884}th{text-align:left}"
+)
 
 _FEW_LABELS = 10  # below, held-out logits are hardly more than noise
 
@@ -38,6 +44,11 @@ class Block:
         z = np.divide(coef, std_err, out=np.zeros_like(coef), where=(std_err > 0) & (std_err < np.inf))
         half = quantile * std_err
         return cls(title, tuple(names), coef, std_err, z, 2.0 * ndtr(-np.abs(z)), coef - half, coef + half)
+
+    def renamed(self, names: list[str], units: Vector) -> "Block":
+        """Return the same parameters under other names, for columns in other units: per one of these."""
+        numbers = {name: getattr(self, name) / units for name in ("coef", "std_err", "low", "high")}
+        return replace(self, names=tuple(names), **numbers)
 
     def cells(self) -> list[list[str]]:
         """Return the numbers as text, one row per parameter."""
@@ -108,6 +119,23 @@ class Summary:
         columns = ("coef", "std_err", "z", "p_value", "low", "high")
         data = {name: np.concatenate([getattr(block, name) for block in self.blocks]) for name in columns}
         return pandas.DataFrame(data, index=pandas.MultiIndex.from_tuples(labels, names=["model", "attribute"]))
+
+    def odds_ratios(self) -> Any:
+        """Return odds ratios, by one more of each column, with intervals, as a pandas DataFrame; without intercepts.
+
+        By how much the odds of being positive, or of being labelled if positive, are multiplied.
+        """
+        frame = self.to_frame()[["coef", "low", "high"]]
+        frame = frame[frame.index.get_level_values("attribute") != "intercept"]
+        with np.errstate(over="ignore"):
+            return np.exp(frame).rename(columns={"coef": "odds_ratio"})
+
+    def to_html(self) -> str:
+        """Return a page of its own, which looks right outside a notebook too."""
+        return (
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
+            f"<style>{_STYLE}</style></head><body>{self._repr_html_()}</body></html>"
+        )
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what stands above the table, as names and values in text."""

@@ -1,5 +1,6 @@
 """A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.origins import Origin, trace_origins
 from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
+from scarless.models.summary import Block, Summary
+from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
@@ -202,8 +205,17 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_has("summary")
     def summary(self, *, level: float = 0.95) -> Any:
-        """Return the classifier's summary, with columns named as in the raw table."""
-        return self.estimator_fitted.summary(level=level)
+        """Return the classifier's summary, with columns named as in the raw table, and coefficients per raw unit.
+
+        Of columns whose unit cannot be followed, and of intercepts, they are those of the prepared table.
+        """
+        found = self.estimator_fitted.summary(level=level)
+        if self.origins_ is None or not isinstance(found, Summary):
+            return found
+        names = [*(str(name) for name in attribute_names(self.estimator_)), "intercept"]
+        place = dict(zip(names, [*self.origins_, Origin("intercept")], strict=True))
+        one, other = found.blocks
+        return replace(found, blocks=(_in_raw_units(one, place), _in_raw_units(other, place)))
 
     @property
     def estimator_fitted(self) -> Any:
@@ -297,6 +309,18 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+
+def _in_raw_units(block: Block, place: dict[str, Origin]) -> Block:
+    """Return a model's parameters as those of raw columns."""
+    origins = [place[name] for name in block.names]
+    known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
+    names = [
+        origin.label if sure else f"{name} (prepared)"
+        for name, origin, sure in zip(block.names, origins, known, strict=True)
+    ]
+    units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
+    return block.renamed(names, units)
 
 
 def _refuse_twins(names: list[Any]) -> None:
