@@ -44,6 +44,29 @@ METHOD_NAMES: Mapping[str, MethodName] = {
         LABELS,
         "SAR-EM, then the classifier once more, on the risk weighted by the propensities found.",
     ),
+    "SAREMClassifier": MethodName("SAREMClassifier", LABELS, "Classifier and propensity model, learned together."),
+    "SAREMClassifierCV": MethodName(
+        "SAREMClassifierCV",
+        LABELS,
+        "Classifier and propensity model, with penalties and attributes by cross-validation.",
+    ),
+    "SARStackingClassifier": MethodName(
+        "SARStackingClassifier", LABELS, "The logistic model and boosting together, with a propensity beside them."
+    ),
+    "boosted": MethodName("boosted", LABELS, "Gradient boosting of the class, with a propensity beside it."),
+    "SCARClassifier": MethodName(
+        "SCARClassifier", LABELS, "One label frequency for all rows, learned together with the classifier."
+    ),
+    "StratifiedSCARClassifier": MethodName(
+        "StratifiedSCARClassifier",
+        LABELS,
+        "A label frequency for each value of the attributes that drive the labelling.",
+    ),
+    "NaiveClassifier": MethodName("NaiveClassifier", LABELS, "Unlabelled rows are taken as negative."),
+    **{
+        name: MethodName(name, LABELS, f"One label frequency for all rows, estimated by {name}.")
+        for name in ("DEDPUL", "TIcE", "KernelMean", "BestBinEstimator", "ElkanNoto")
+    },
 }
 
 DATASET_NAMES = {
@@ -64,6 +87,22 @@ SETTING_NAMES = {
     "all": "the classifier sees all attributes",
     "original": "the classifier sees the original attributes only",
 }
+
+
+def setting_title(setting: str) -> str:
+    """Return a setting for a title: what the classifier sees, or the mechanism that labels.
+
+    Examples
+    --------
+    >>> setting_title("all"), setting_title("visits")
+    ('all attributes', 'labelled by visits')
+    """
+    return f"{setting} attributes" if setting in SETTING_NAMES else f"labelled by {setting}"
+
+
+def setting_name(setting: str) -> str:
+    """Return a setting in words."""
+    return SETTING_NAMES.get(setting, f"labels come from the mechanism {setting}")
 
 
 @dataclass(frozen=True)
