@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -84,13 +84,15 @@ class EstimatorMethod:
         fitted = model.fit(X_train, s, **extra)
         return _found(model if fitted is None else fitted, X_train, X_test, s)
 
-    def make(self, told: dict[str, Any] | None = None) -> Any:
+    def check(self) -> None:
+        """Refuse an estimator that cannot be had, be made or be asked for probabilities, before there are any rows."""
+        self.make({**({ATTRIBUTES: [0]} if ATTRIBUTES in self._words else {}), **self._seeded(0)})
+
+    def make(self, told: dict[str, Any]) -> Any:
         """Return the estimator, with what it is told beside its parameters; refuse one without `predict_proba`."""
         try:
-            model = maker_of(self.estimator)(**{**(told or {}), **self.parameters})
+            model = self._maker(**{**told, **self.parameters})
         except (TypeError, ValueError) as error:
-            if told is None and _needs_more(self._maker):
-                return None  # it wants what only a dataset can say
             raise ValueError(f"{self.estimator!r} cannot be made with {self.parameters}: {error}") from error
         lacking = [name for name in ("fit", "predict_proba") if not callable(getattr(model, name, None))]
         if lacking:
@@ -148,12 +150,6 @@ def words_of(function: Make) -> set[str]:
         return set(signature(function).parameters)
     except (TypeError, ValueError):
         return set()
-
-
-def _needs_more(function: Make) -> bool:
-    """Whether a parameter that a dataset gives has no default."""
-    given = signature(function).parameters.get(ATTRIBUTES)
-    return given is not None and given.default is Parameter.empty
 
 
 def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Method]:

@@ -26,7 +26,7 @@ def importable(folder: str, paths: Iterable[str]) -> Iterator[None]:
     names = {path.partition(":")[0].partition(".")[0] for path in paths}
     known = names & set(sys.modules)
     if names:
-        sys.path[:0] = list(dict.fromkeys([os.path.abspath(folder or "."), os.getcwd()]))
+        sys.path[:0] = [os.path.abspath(folder or "."), os.getcwd()]
         importlib.invalidate_caches()
     try:
         yield

@@ -151,7 +151,7 @@ def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[s
             raise ValueError(f"There is no method {name!r}; there are {known}. {did_you_mean(name, methods)}".rstrip())
         method = methods[name]
         if isinstance(method, EstimatorMethod):
-            method.make()
+            method.check()
     check_mechanisms(spec)
     own = {name: load_own(spec, name) for name in spec.datasets if name in spec.own_datasets}
     for name, data in own.items():
