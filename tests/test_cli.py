@@ -209,7 +209,10 @@ def test_folder_of_another_experiment_is_refused(spec, here, capsys):
 
 def test_report_on_an_empty_folder(here, capsys):
     assert main(["report", "."]) == 1
-    assert "holds no results: there is no spec.json. Run `scarless reproduce` first." in capsys.readouterr().err
+    assert (
+        "holds no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first."
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("package", cli.experiments.PACKAGES)

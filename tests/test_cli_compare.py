@@ -35,7 +35,8 @@ def test_the_example_runs_and_its_page_has_title_and_questions(here, capsys):
         "Do neighbours beat taking unlabelled rows as negative?",
         "Does SAR-EM rank better than neighbours?",
         "my_method:ScaledNeighbours(n_neighbors=30)",
-        "attributes: the datasets&#39; own propensity attributes",
+        "attributes: the datasets&#39; own propensity attributes, propensity from 0.2 to 0.8",
+        "tumours: tumours.csv, class diagnosis, positive malignant, labels depend on mean texture and mean smoothness",
     ):
         assert text in page, text
     assert page.count('class="verdict"') == 2

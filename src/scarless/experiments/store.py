@@ -97,7 +97,10 @@ class Store:
         """Return the specification that the results are of."""
         path = self.folder / MANIFEST
         if not path.exists():
-            raise ValueError(f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless reproduce` first.")
+            raise ValueError(
+                f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless compare` or `scarless "
+                "reproduce` first."
+            )
         try:
             found = json.loads(path.read_bytes())
         except ValueError:  # also where bytes are no text
@@ -105,7 +108,7 @@ class Store:
         if not _is_manifest(found):
             raise ValueError(
                 f"{path} is damaged: it must hold the name, the digest and the specification of an experiment. Delete "
-                "it and run the same `scarless reproduce` again: it writes the file anew, and keeps the records."
+                "it and run the same command again: it writes the file anew, and keeps the records."
             )
         return dict(found)
 

@@ -131,6 +131,7 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
     return (
         ("specification", f"{manifest['name']}, {manifest['digest']}, seed {spec['seed']}"),
         ("datasets", listed([dataset_label(name) for name in spec["datasets"]])),
+        *((("own data", _own_data(spec["own_datasets"])),) if spec.get("own_datasets") else ()),
         ("settings", "; ".join(f"{name}: {setting_name(name)}" for name in results.counts)),
         ("labelling", _labelling(results)),
         ("runs per row", f"{results.runs_per_row} ({per_dataset}), tested on {spec['test_share']:.0%} of the rows"),
@@ -144,6 +145,20 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
     )
 
 
+def _own_data(datasets: Record) -> str:
+    """Say what the user's datasets are, so that they can be found again."""
+    found = []
+    for name, said in datasets.items():
+        words = [str(said.get("file", said.get("callable")))]
+        words += [f"class {said['class']}"] if "class" in said else []
+        words += [f"positive {said['positive']}"] if "positive" in said else []
+        attributes = [str(each) for each in said.get("propensity_attributes", [])]
+        words += [f"labels depend on {listed(attributes)}"] if attributes else []
+        words += [f"SHA-256 {said['sha256'][:12]}"] if "sha256" in said else []
+        found.append(f"{name}: {', '.join(words)}")
+    return "; ".join(found)
+
+
 def _labelling(results: Results) -> str:
     """Say how labels came about: by added attributes, and by which other mechanisms."""
     spec, found = results.spec, []
@@ -152,7 +167,8 @@ def _labelling(results: Results) -> str:
         found.append(f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}")
     for name in (condition.setting for condition in results.conditions if condition.k == 0):
         said = spec.get("own_mechanisms", {}).get(name, {})
-        what = said.get("callable", said.get("mechanism", "the datasets' own propensity attributes"))
+        usual = f"the datasets' own propensity attributes, propensity from {spec['low']:g} to {spec['high']:g}"
+        what = said.get("callable", said.get("mechanism", usual))
         with_ = f" with {said['parameters']}" if said.get("parameters") else ""
         found.append(f"{name}: {what}{with_}")
     return "; ".join(found)

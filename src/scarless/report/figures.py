@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
 from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
-from scarless.report.names import MAIN_SCORES, SCORES, dataset_label, setting_name, setting_title
+from scarless.report.names import MAIN_SCORES, SCORES, cut, dataset_label, setting_name, setting_title
 from scarless.report.numbers import p_sentence, plain
 from scarless.report.results import Condition, Results, Row
 from scarless.report.tables import best_methods
@@ -161,7 +161,7 @@ def _score_panel(results: Results, score: str, dataset: str, setting: str, metho
     texts += [Text(_value_x(i, len(counts)), TOP - 8.0, f"k = {k}", "end", "tick") for i, k in enumerate(counts) if k]
     for number, method in enumerate(methods):
         y = TOP + ROW * (number + 0.5)
-        texts.append(Text(0.0, y + 4.0, results.label(method)))
+        texts.append(Text(0.0, y + 4.0, cut(results.label(method))))
         if number and results.method_names[method].role != results.method_names[methods[number - 1]].role:
             lines.append(Line(((0.0, y - ROW / 2), (WIDTH, y - ROW / 2)), "rule"))
         for i, k in enumerate(counts):
@@ -234,7 +234,7 @@ def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
             at, y = x(comparison.rank(method)), first + ELBOW * i + ELBOW / 2
             lines.append(Line(((edge, y), (at, y), (at, RANKS_AXIS)), "elbow"))
             name = results.method_names[method]
-            texts.append(Text(edge, y - 4, f"{name.short or name.label} {comparison.rank(method):.2f}", anchor))
+            texts.append(Text(edge, y - 4, f"{cut(name.short or name.label)} {comparison.rank(method):.2f}", anchor))
     for i, group in enumerate(groups):
         y = RANKS_AXIS + BAR * (i + 1.25)
         ends = comparison.rank(group[0]), comparison.rank(group[-1])
