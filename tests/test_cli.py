@@ -66,7 +66,7 @@ def plain(text):
 
 
 def test_reproduce_runs_and_writes_the_page_and_report_writes_it_again(spec, here, capsys):
-    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 0
     assert capsys.readouterr().out == "The report: found/report.html\n"
     assert len(Store("found").records()) == 4
     page = (here / "found" / "report.html").read_bytes()
@@ -77,11 +77,11 @@ def test_reproduce_runs_and_writes_the_page_and_report_writes_it_again(spec, her
 
 
 def test_reproduce_goes_on_where_it_was(spec, here):
-    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 0
     whole = (here / "found" / "records.jsonl").read_bytes()
     lines = whole.splitlines(keepends=True)
     (here / "found" / "records.jsonl").write_bytes(b"".join(lines[:2]))
-    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 0
     assert (here / "found" / "records.jsonl").read_bytes() == whole
 
 
@@ -101,7 +101,7 @@ def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypat
         cli.experiments, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder))
     )
     monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
-    assert main(["reproduce", "--spec", spec, *options]) == 0
+    assert main(["compare", spec, *options]) == 0
     assert asked == [(tuple(datasets or ["simulated", "bundled_breast_cancer"]), Path("results") / folder)]
 
 
@@ -109,7 +109,7 @@ def test_options_reach_the_experiment(spec, here, monkeypatch):
     asked = {}
     monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
     monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
-    assert main(["reproduce", "--spec", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
+    assert main(["compare", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
     assert (asked["jobs"], asked["data_home"], asked["download"]) == (3, Path("data"), False)
 
 
@@ -118,7 +118,7 @@ def test_all_cores_are_the_default(monkeypatch, spec, here):
     monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
     monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
     monkeypatch.setattr(cli.experiments, "_cores", lambda: 7)
-    main(["reproduce", "--spec", spec])
+    main(["compare", spec])
     assert asked["jobs"] == 7
 
 
@@ -143,7 +143,7 @@ def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeyp
 def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers(here):
     """Not even where it has the paper's name and title."""
     text = TINY.replace('name = "tiny"', 'name = "bekker2019"').replace("A tiny experiment", specification().title)
-    assert main(["reproduce", "--spec", write_spec(here, text), "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", write_spec(here, text), "--quick", "--out", "found", "--jobs", "1"]) == 0
     page = (here / "found" / "report.html").read_text()
     assert "An experiment, bekker2019, run with scarless" in page
     assert "paper" not in page.lower()
@@ -151,37 +151,39 @@ def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers
 
 
 def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, capsys):
-    text = TINY.replace('"simulated", "bundled_breast_cancer"', '"simulated", "no_such_dataset"')
-    assert main(["reproduce", "--spec", write_spec(here, text), "--out", "found", "--jobs", "1"]) == 0
-    assert "no_such_dataset is left out: there is no dataset 'no_such_dataset'" in plain(capsys.readouterr().err)
+    text = TINY.replace('"simulated", "bundled_breast_cancer"', '"simulated", "adult"')
+    assert main(["compare", write_spec(here, text), "--out", "found", "--jobs", "1", "--no-download"]) == 0
+    assert "adult is left out: " in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()
-    assert "No results of no_such_dataset" in page
+    assert "No results of Adult" in page
     assert "2 of 4 runs are there" in page
 
 
 def test_without_any_dataset_there_is_nothing_to_report(here, capsys):
-    path = write_spec(here, TINY.replace('"simulated", "bundled_breast_cancer"', '"no_such_dataset"'))
-    assert main(["reproduce", "--spec", path, "--out", "found", "--jobs", "1"]) == 1
+    path = write_spec(here, TINY.replace('"simulated", "bundled_breast_cancer"', '"adult"'))
+    assert main(["compare", path, "--out", "found", "--jobs", "1", "--no-download"]) == 1
     assert "scarless: found holds no finished runs yet" in plain(capsys.readouterr().err)
 
 
 def test_markup_in_messages_is_printed_as_it_is(here, capsys):
-    path = write_spec(here, TINY.replace('"bundled_breast_cancer"', '"[red]x[/red]"'))
-    assert main(["reproduce", "--spec", path, "--out", "found", "--jobs", "1"]) == 0
-    assert "[red]x[/red] is left out" in plain(capsys.readouterr().err)
+    path = write_spec(here, TINY.replace('"bundled_breast_cancer"', '"adult"'))
+    home = ["--data-home", "[red]x[/red]", "--no-download"]
+    assert main(["compare", path, "--out", "found", "--jobs", "1", *home]) == 0
+    assert "[red]x[/red]" in plain(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("name = ", "is not valid TOML"),
-        (TINY.replace("seed = 1\n", ""), "lacks seed"),
+        (TINY.replace('"simulated"', '"simulatd"'), "There is no dataset 'simulatd'. Did you mean 'simulated'?"),
+        (TINY.replace("seed = 1\n", "sed = 1\n"), "has unknown sed. Did you mean 'seed'?"),
         (TINY.replace('"sar-em"', '"no such method"'), "There is no method 'no such method'; there are supervised,"),
         (TINY.replace("test_share = 0.2", "test_share = 2.0"), "test_share must lie strictly between 0 and 1"),
     ],
 )
 def test_wrong_specifications_give_one_message_and_exit_code_1(here, capsys, text, message):
-    assert main(["reproduce", "--spec", write_spec(here, text), "--out", "found", "--jobs", "1"]) == 1
+    assert main(["compare", write_spec(here, text), "--out", "found", "--jobs", "1"]) == 1
     error = plain(capsys.readouterr().err)
     assert "scarless: " in error
     assert message in error
@@ -189,31 +191,34 @@ def test_wrong_specifications_give_one_message_and_exit_code_1(here, capsys, tex
 
 
 def test_unknown_dataset_is_refused_with_a_hint(spec, here, capsys):
-    assert main(["reproduce", "--spec", spec, "--datasets", "simulatd"]) == 1
+    assert main(["compare", spec, "--datasets", "simulatd"]) == 1
     assert "'simulatd' is not a dataset of tiny. Did you mean 'simulated'?" in capsys.readouterr().err
 
 
 def test_specification_that_is_not_there(here, capsys):
-    assert main(["reproduce", "--spec", "nowhere.toml"]) == 1
+    assert main(["compare", "nowhere.toml"]) == 1
     assert capsys.readouterr().err == "scarless: nowhere.toml: No such file or directory\n"
 
 
 def test_folder_of_another_experiment_is_refused(spec, here, capsys):
     store = Store("found")
     store.open_for("other", "0123456789ab", {})
-    assert main(["reproduce", "--spec", spec, "--out", "found", "--jobs", "1"]) == 1
+    assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 1
     assert "found holds results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
 
 
 def test_report_on_an_empty_folder(here, capsys):
     assert main(["report", "."]) == 1
-    assert "holds no results: there is no spec.json. Run `scarless reproduce` first." in capsys.readouterr().err
+    assert (
+        "holds no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first."
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("package", cli.experiments.PACKAGES)
 def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 2
+    assert main(["compare", spec, "--out", "found"]) == 2
     assert capsys.readouterr().err == f'scarless: this needs {package}: pip install "scarless[reproduce]".\n'
     assert not (here / "found").exists()
 
@@ -230,7 +235,7 @@ def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monke
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.experiments, "run_experiment", interrupted)
-    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 130
+    assert main(["compare", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
     assert "Stopped. What was finished is stored in found: the same command goes on from there" in error
     assert "`scarless report found` shows what there is." in error
@@ -241,7 +246,7 @@ def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys
         raise RuntimeError("A worker process was killed, perhaps for lack of memory.")
 
     monkeypatch.setattr(cli.experiments, "run_experiment", killed)
-    assert main(["reproduce", "--spec", spec, "--out", "found"]) == 1
+    assert main(["compare", spec, "--out", "found"]) == 1
     assert "scarless: A worker process was killed" in capsys.readouterr().err
 
 
@@ -250,7 +255,7 @@ def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monke
         raise ValueError("the sky fell")
 
     monkeypatch.setitem(cli.experiments.METHODS, "naive", fails)
-    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     assert "simulated/all/2/0/0/naive: ValueError: the sky fell" in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()
     assert "1 finished of 2, 1 failed" in page
@@ -284,15 +289,15 @@ def test_bars_show_the_share_and_the_time_left(monkeypatch, capsys):
 
 
 def test_manifest_is_what_was_asked_for(spec, here):
-    main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"])
+    main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"])
     found = json.loads((here / "found" / "spec.json").read_text())
     assert (found["name"], found["spec"]["datasets"]) == ("tiny", ["simulated"])
 
 
-@pytest.mark.parametrize("command", [["report", "found"], ["reproduce", "--spec", "SPEC", "--quick", "--out", "found"]])
+@pytest.mark.parametrize("command", [["report", "found"], ["compare", "SPEC", "--quick", "--out", "found"]])
 def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, command):
     command = [spec if word == "SPEC" else word for word in command]
-    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     (here / "found" / "report.html").unlink()
 
     def interrupted(*_, **__):
@@ -313,7 +318,7 @@ def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.experiments, "read_spec", interrupted)
-    assert main(["reproduce", "--spec", spec]) == 130
+    assert main(["compare", spec]) == 130
     assert capsys.readouterr().err.strip() == "Stopped."
 
 
@@ -327,7 +332,7 @@ def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
     ],
 )
 def test_damaged_files_give_one_message(spec, here, capsys, file, content, message):
-    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     (here / "found" / file).write_text(content)
     capsys.readouterr()
     assert main(["report", "found"]) == 1
@@ -335,7 +340,7 @@ def test_damaged_files_give_one_message(spec, here, capsys, file, content, messa
 
 
 def test_a_full_disk_is_told_with_the_file(spec, here, capsys, monkeypatch):
-    assert main(["reproduce", "--spec", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
+    assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     capsys.readouterr()
 
     def full(*_, **__):

@@ -118,7 +118,7 @@ def try_wheel(wheel: Path, python: str, home: Path) -> None:
     (empty / "tiny.toml").write_text(SPEC)
     scarless = Path(python).with_name("scarless")
     run(scarless, "--version", within=empty)
-    run(scarless, "reproduce", "--spec", "tiny.toml", "--out", "found", "--jobs", "1", within=empty)
+    run(scarless, "compare", "tiny.toml", "--out", "found", "--jobs", "1", within=empty)
     if not (empty / "found" / "report.html").is_file():
         sys.exit("`scarless reproduce` wrote no page")
 

@@ -255,7 +255,9 @@ def test_progress_adds_up(tmp_path):
 
 
 def test_unknown_methods_are_refused_before_anything_happens(tmp_path):
-    with pytest.raises(ValueError, match=r"There is no method 'sarem'; there are supervised, naive, known-e, .*, pub"):
+    with pytest.raises(
+        ValueError, match=r"There is no method 'sarem'; there are supervised, .*, pub.* Did you mean 'sar-em'\?"
+    ):
         run_experiment(replace(ONE, methods=("naive", "sarem")), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -271,7 +273,7 @@ def test_an_experiment_may_have_methods_of_its_own(tmp_path):
     found = {name: [r for r in store.records() if r["method"] == name] for name in spec.methods}
     assert len(found["own"]) == 2
     assert [{**r, "method": "naive"} for r in found["own"]] == found["naive"]
-    with pytest.raises(ValueError, match=r"There is no method 'own'; there are supervised, .*, sar-em-refit\."):
+    with pytest.raises(ValueError, match=r"There is no method 'own'; there are supervised, .*, sar-em-refit, SAREM"):
         run_module.run_experiment(spec, tmp_path / "new")
 
 

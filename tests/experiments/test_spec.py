@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from itertools import groupby, product
 
 import numpy as np
 import pytest
 
-from scarless.experiments import Cell, Spec, read_spec
+from scarless.experiments import Cell, Spec, check_spec, read_spec
+from scarless.experiments.reading import BUNDLED, DEFAULTS, USUAL_METHODS
 from scarless.papers.bekker2019 import specification
 
 TOP = {
@@ -48,7 +49,7 @@ def read(tmp_path):
 
 
 def test_a_file_comes_back_as_it_was_written(read):
-    found = asdict(read())
+    found = read().entries()
     assert {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()} == ALL
 
 
@@ -127,16 +128,26 @@ def test_whole_numbers_are_numbers(read):
     assert read(C=2).digest == read(C=2.0).digest
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Spec)])
-def test_no_entry_may_be_missing(tmp_path, name):
+USUAL = {**DEFAULTS, "name": "spec", "title": "small", "datasets": BUNDLED, "methods": USUAL_METHODS}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_entry_that_is_missing_has_its_default(read, tmp_path, name):
     path = tmp_path / "spec.toml"
-    path.write_text(toml({key: value for key, value in ALL.items() if key != name}))
-    with pytest.raises(ValueError, match=rf"spec\.toml lacks {name}\."):
-        read_spec(path)
+    path.write_text(toml({key: value for key, value in ALL.items() if key != name}), encoding="utf-8")
+    usual = tuple(USUAL[name]) if isinstance(USUAL[name], list) else USUAL[name]
+    found = read_spec(path)
+    assert found == replace(read(), **{name: usual})
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_entry_of_stored_results_may_be_missing(name):
+    with pytest.raises(ValueError, match=rf"spec\.json lacks {name}\."):
+        check_spec({key: value for key, value in ALL.items() if key != name}, "spec.json")
 
 
 def test_unknown_entries_are_refused(read):
-    with pytest.raises(ValueError, match=r"spec\.toml has unknown colour, n_split\."):
+    with pytest.raises(ValueError, match=r"spec\.toml has unknown colour, n_split\. Did you mean 'n_splits'\?$"):
         read(more='n_split = 3\ncolour = "blue"')
 
 
@@ -195,12 +206,21 @@ OTHERS = {
     "C": 1.0,
     "km_max_rows": 51,
 }
+OWN = {
+    "mechanisms": ("added", "flat"),
+    "own_methods": {"naive": {"estimator": "a:b"}},
+    "own_mechanisms": {"flat": {"mechanism": "SCAR"}},
+}
+APART = {"own_datasets": {"one": {"file": "a.csv"}}, "questions": {"?": {}}, "folder": "elsewhere"}
 
 
-def test_the_digest_changes_with_every_field_but_the_datasets(read):
-    assert set(OTHERS) == {field.name for field in fields(Spec)}
+def test_the_digest_changes_with_every_field_but_the_datasets_and_the_questions(read):
+    assert {*OTHERS, *OWN, *APART} == {field.name for field in fields(Spec)}
     digests = {read(**{name: value}).digest for name, value in OTHERS.items()}
     assert len(digests | {read().digest}) == len(OTHERS)
+    own = {replace(read(), **{name: value}).digest for name, value in OWN.items()}
+    assert len(own | digests | {read().digest}) == len(OTHERS) + len(OWN)
+    assert all(replace(read(), **{name: value}).digest == read().digest for name, value in APART.items())
     assert read(datasets=OTHERS["datasets"]).digest == read().digest
 
 

@@ -164,7 +164,10 @@ def test_datasets_are_added_to_a_folder(tmp_path):
 
 
 def test_a_folder_without_results_says_so(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no results: there is no spec\.json\. Run `scarless reproduce` first"):
+    with pytest.raises(
+        ValueError,
+        match=r"holds no results: there is no spec\.json\. Run `scarless compare` or `scarless reproduce` first",
+    ):
         Store(tmp_path).manifest()
 
 

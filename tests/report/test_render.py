@@ -245,7 +245,10 @@ def test_only_failures_make_a_page(make):
 
 
 def test_empty_folder_and_folder_without_runs_are_refused(make, tmp_path):
-    with pytest.raises(ValueError, match=r"holds no results: there is no spec.json. Run `scarless reproduce` first"):
+    with pytest.raises(
+        ValueError,
+        match=r"holds no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first",
+    ):
         render_report(tmp_path)
     made = make(datasets=("adult",))
     made.records = []

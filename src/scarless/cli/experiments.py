@@ -1,20 +1,22 @@
-"""`scarless reproduce` runs an experiment, a paper's or one's own; `scarless report` shows it."""
+"""`scarless compare` runs an experiment of one's own, `scarless reproduce` a paper's; `scarless report` shows it."""
 
 import argparse
 import os
 from pathlib import Path
 
-from scarless.cli.screen import DONE, Bars, stopped
+from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, stopped
 from scarless.experiments import read_spec, run_experiment
+from scarless.experiments.own_data import check_datasets
 from scarless.outside.extras import REPRODUCE
 from scarless.papers import METHODS, bekker2019, render_results
 
 PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 
 
-def reproduce(options: argparse.Namespace) -> int:
+def compare(options: argparse.Namespace) -> int:
     """Run what is missing of an experiment, and write its page."""
-    spec = read_spec(options.spec or bekker2019.PATH, quick=options.quick)
+    spec = read_spec(options.spec, quick=options.quick)
+    check_datasets(spec)
     chosen = tuple(name for text in options.datasets or () for name in text.split(",") if name)
     spec = spec.only(chosen) if chosen else spec
     folder = options.out or Path("results", "-".join([spec.name, *(["quick"] if options.quick else []), *chosen]))
@@ -29,6 +31,8 @@ def reproduce(options: argparse.Namespace) -> int:
                 download=not options.no_download,
                 progress=progress,
             )
+    except ImportError as error:
+        return fail(str(error), INCOMPLETE_INSTALLATION)
     except KeyboardInterrupt:
         return stopped(
             f"Stopped. What was finished is stored in {folder}: the same command goes on from there, and "
@@ -54,24 +58,36 @@ def _write_page(folder: Path) -> int:
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Add `reproduce` and `report` to the command line."""
+    """Add `compare`, `reproduce` and `report` to the command line."""
+    own = commands.add_parser(
+        "compare",
+        help="compare methods on datasets, as a specification of your own says, and write a page with the results",
+        description="Run the experiment that a TOML file specifies, with datasets, methods and labelling mechanisms of "
+        "yours or of ours, and write report.html. A run that was stopped goes on where it was.",
+    )
+    own.add_argument("spec", type=Path, metavar="SPEC", help="the specification, a TOML file")
+    _add_running(own, quick="what the specification's [quick] says; without it, few runs")
     run = commands.add_parser(
         "reproduce",
-        help="run the paper's experiment, or another, and write a page with its results",
-        description="Run the experiment of Bekker, Robberechts and Davis (2019), or with --spec one of your own, and "
-        "write report.html. A run that was stopped goes on where it was.",
+        help="run the paper's experiment and write a page with its results",
+        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. A run that was "
+        "stopped goes on where it was.",
     )
-    run.add_argument("--quick", action="store_true", help="small datasets, few runs: minutes, nothing to download")
+    _add_running(run, quick="small datasets, few runs: minutes, nothing to download")
+    run.set_defaults(spec=bekker2019.PATH)
+    again = commands.add_parser("report", help="write the page again, without running anything")
+    again.add_argument("folder", type=Path, metavar="DIR", help="where the results are")
+    again.set_defaults(command=report, packages=PACKAGES, extra=REPRODUCE)
+
+
+def _add_running(run: argparse.ArgumentParser, *, quick: str) -> None:
+    run.add_argument("--quick", action="store_true", help=quick)
     run.add_argument("--datasets", nargs="+", metavar="NAME", help="only these, with commas or spaces between them")
     run.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: a folder in results/)")
     run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help="worker processes (default: one a core)")
     run.add_argument("--data-home", type=Path, metavar="DIR", help="folder with the raw datasets, to read them from")
     run.add_argument("--no-download", action="store_true", help="leave out datasets that are not there yet")
-    run.add_argument("--spec", type=Path, metavar="FILE", help="specify another experiment (default: the paper's)")
-    run.set_defaults(command=reproduce, packages=PACKAGES, extra=REPRODUCE)
-    again = commands.add_parser("report", help="write the page again, without running anything")
-    again.add_argument("folder", type=Path, metavar="DIR", help="where the results are")
-    again.set_defaults(command=report, packages=PACKAGES, extra=REPRODUCE)
+    run.set_defaults(command=compare, packages=PACKAGES, extra=REPRODUCE)
 
 
 def _jobs(text: str) -> int:

@@ -1,6 +1,7 @@
 """The protocol: propensity attributes made from clusters, stratified splits, labels drawn by propensity."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,17 @@ ROWS_FOR_CLUSTERS = 20_000
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset's attributes, then the added ones (-1/+1), and its classes."""
+    """A dataset's attributes, then the added ones (-1/+1), and its classes.
+
+    `columns` are those of its own that are said to drive the labelling, `propensities` the rows' by each mechanism
+    that needs no added attributes.
+    """
 
     X: Matrix
     y: Vector
     n_original: int
+    columns: tuple[int, ...] = ()
+    propensities: Mapping[str, Vector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,9 @@ class Split:
     X_test: Matrix
     y_test: Vector
     n_original: int
+    columns: tuple[int, ...] = ()
+    e_train: Mapping[str, Vector] = field(default_factory=dict)
+    e_test: Mapping[str, Vector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,9 @@ class Task:
 
     @property
     def propensity_columns(self) -> NDArray[np.intp]:
-        """Columns that drive the labelling."""
+        """Columns that are said to drive the labelling; all, where a dataset does not say."""
+        if self.cell.k == 0:
+            return np.asarray(self.split.columns or range(self.split.n_original), dtype=np.intp)
         return np.arange(self.split.n_original, self.split.n_original + self.cell.k)
 
     @property
@@ -71,7 +83,7 @@ class Task:
 def prepare(spec: Spec, dataset: str, X: Any, y: Any) -> Prepared:
     """Add the propensity attributes to a dataset."""
     rng = np.random.default_rng(spec.seed_of("attributes", dataset))
-    added = [_attribute(X, spec.clusters, rng) for _ in range(spec.added_attributes)]
+    added = [_attribute(X, spec.clusters, rng) for _ in range(spec.n_added)]
     return Prepared(np.column_stack([X, *added]), np.asarray(y, dtype=np.float64), X.shape[1])
 
 
@@ -93,15 +105,20 @@ def split_rows(spec: Spec, dataset: str, split: int, data: Prepared) -> Split:
     rows = np.arange(data.y.size)
     train, test = train_test_split(rows, test_size=spec.test_share, stratify=data.y, random_state=seed)
     train, test = np.sort(train), np.sort(test)
-    return Split(data.X[train], data.y[train], data.X[test], data.y[test], data.n_original)
+    e_train, e_test = ({name: e[part] for name, e in data.propensities.items()} for part in (train, test))
+    rows_of = (data.X[train], data.y[train], data.X[test], data.y[test])
+    return Split(*rows_of, data.n_original, data.columns, e_train, e_test)
 
 
 def label(spec: Spec, cell: Cell, split: Split) -> Task:
     """Draw the labels of a cell; both settings of a split get the same ones."""
-    columns = range(split.n_original, split.n_original + cell.k)
-    mechanism = GeometricMeanSAR(columns, low=spec.low, high=spec.high, ranges=[(-1, 1)] * cell.k)
-    e_train, e_test = mechanism.propensity(split.X_train), mechanism.propensity(split.X_test)
-    labels = spec.seed_of("labels", cell.dataset, cell.k, cell.split, cell.labelling)
+    if cell.k == 0:
+        e_train, e_test = split.e_train[cell.setting], split.e_test[cell.setting]
+    else:
+        columns = range(split.n_original, split.n_original + cell.k)
+        mechanism = GeometricMeanSAR(columns, low=spec.low, high=spec.high, ranges=[(-1, 1)] * cell.k)
+        e_train, e_test = mechanism.propensity(split.X_train), mechanism.propensity(split.X_test)
+    labels = spec.seed_of("labels", cell.dataset, cell.k or cell.setting, cell.split, cell.labelling)
     s_train = np.asarray(simulate_labels(split.y_train, e_train, random_state=labels), dtype=np.float64)
     method = spec.seed_of("methods", cell.dataset, cell.setting, cell.k, cell.split, cell.labelling)
     return Task(cell, split, s_train, e_train, e_test, int(method.generate_state(1)[0]))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,10 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_dataset
+from scarless.experiments.estimators import EstimatorMethod, estimator_methods
+from scarless.experiments.importing import importable, source_of
 from scarless.experiments.methods import METHODS, Bench, Kept, Method
+from scarless.experiments.own_data import OwnData, load_own
+from scarless.experiments.own_mechanisms import check_mechanisms, propensities_of
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
 from scarless.experiments.scores import scores_of
-from scarless.experiments.spec import Cell, Spec
+from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.outside.files import naming
 from scarless.outside.machine import peak_memory
@@ -84,8 +88,9 @@ def run_experiment(
     folder : path
         Where the records go, or are already: a run that was stopped goes on there.
     methods : mapping of names to functions, optional
-        What the names in the specification stand for, if not what they stand for in `scarless.experiments.methods`.
-        With several jobs they must be functions of a module, which worker processes can import.
+        What the names in the specification stand for, if not what they stand for in `scarless.experiments.methods`;
+        estimators of ours, and those that the specification defines, are there in any case. With several jobs they
+        must be functions of a module, which worker processes can import.
     jobs : int, default=1
         Worker processes, each on one core.
     data_home : path, optional
@@ -98,19 +103,29 @@ def run_experiment(
     -------
     Store
     """
-    methods = dict(METHODS) if methods is None else methods
-    unknown = [name for name in spec.methods if name not in methods]
-    if unknown:
-        raise ValueError(f"There is no method {unknown[0]!r}; there are {', '.join(methods)}.")
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1; got {jobs}.")
-    progress, store = progress or Silence(), Store(folder)
     # Sums by several threads differ in their last bits: one thread here too, as in workers.
-    with store.locked(), store.scratch() as scratch, threadpool_limits(1):
-        store.open_for(spec.name, spec.digest, asdict(spec))
-        work = list(_missing(spec, methods, store, scratch))
+    with importable(spec.folder, _import_paths(spec)), threadpool_limits(1):
+        known = {**(given := METHODS if methods is None else methods), **estimator_methods(spec, taken=given)}
+        spec, own = _identified(spec, known)
         load = partial(load_dataset, data_home=data_home, download=download)
-        sizes = _prepare_all(spec, work, Path(scratch), load, progress)
+        return _run(spec, Store(folder), known, own, load, jobs, progress or Silence())
+
+
+def _run(
+    spec: Spec,
+    store: Store,
+    methods: Mapping[str, Method],
+    own: Mapping[str, OwnData],
+    load: Callable[[str], Any],
+    jobs: int,
+    progress: Progress,
+) -> Store:
+    with store.locked(), store.scratch() as scratch:
+        store.open_for(spec.name, spec.digest, spec.entries())
+        work = list(_missing(spec, methods, store, scratch))
+        sizes = _prepare_all(spec, work, Path(scratch), own, load, progress)
         work = [item for item in work if item.cell.dataset in sizes]
         progress.start("running", sum(len(item.methods) * sizes[item.cell.dataset] for item in work))
         for rows in _results(work, jobs):
@@ -120,6 +135,36 @@ def run_experiment(
                 if "error" in record:
                     progress.say(f"{'/'.join(map(str, key_of(record)))}: {record['error']}")
     return store
+
+
+def _import_paths(spec: Spec) -> list[str]:
+    said = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
+    paths = [table.get(key, "") for table in said for key in ("estimator", "callable")]
+    return [path for path in paths if ":" in path]
+
+
+def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[str, OwnData]]:
+    """Check what the specification names, and add what its records depend on: hashes of data and of modules."""
+    for name in spec.methods:
+        if name not in methods:
+            known = ", ".join(methods)
+            raise ValueError(f"There is no method {name!r}; there are {known}. {did_you_mean(name, methods)}".rstrip())
+        method = methods[name]
+        if isinstance(method, EstimatorMethod):
+            method.check()
+    check_mechanisms(spec)
+    own = {name: load_own(spec, name) for name in spec.datasets if name in spec.own_datasets}
+    for name, data in own.items():
+        propensities_of(spec, name, data.table, data.prepared, data.columns)  # refused before anything is written
+    identified = replace(
+        spec,
+        own_datasets={name: data.identity for name, data in own.items()},
+        own_methods={name: {**said, **source_of(said["estimator"])} for name, said in spec.own_methods.items()},
+        own_mechanisms={
+            name: {**said, **source_of(said.get("callable", ""))} for name, said in spec.own_mechanisms.items()
+        },
+    )
+    return identified, own
 
 
 def _missing(spec: Spec, methods: Mapping[str, Method], store: Store, scratch: str) -> Iterator[Work]:
@@ -132,7 +177,12 @@ def _missing(spec: Spec, methods: Mapping[str, Method], store: Store, scratch: s
 
 
 def _prepare_all(
-    spec: Spec, work: list[Work], scratch: Path, load: Callable[[str], Any], progress: Progress
+    spec: Spec,
+    work: list[Work],
+    scratch: Path,
+    own: Mapping[str, OwnData],
+    load: Callable[[str], Any],
+    progress: Progress,
 ) -> dict[str, float]:
     """Write every dataset, with its added attributes, for workers to map into memory; return its numbers of values.
 
@@ -143,7 +193,7 @@ def _prepare_all(
     sizes: dict[str, float] = {}
     for name in names:
         try:
-            data = load(name)
+            data = own[name] if name in own else load(name)
         except (OSError, ValueError, ImportError) as error:
             progress.say(f"{name} is left out: {error}")
         else:
@@ -151,9 +201,22 @@ def _prepare_all(
             for path, values in ((scratch / f"{name}.npy", prepared.X), (scratch / f"{name}.y.npy", prepared.y)):
                 with naming(path):
                     np.save(path, values)
+            if spec.other_mechanisms:
+                _save_own(spec, scratch, name, data)
             sizes[name] = float(prepared.X.size + 10**6)
         progress.advance(1, name)
     return sizes
+
+
+def _save_own(spec: Spec, scratch: Path, name: str, data: Any) -> None:
+    """Write a dataset's own propensity attributes, and its propensities by mechanisms that need no added ones."""
+    is_own = isinstance(data, OwnData)
+    columns = data.columns if is_own else ()
+    tables = (data.table, data.prepared) if is_own else (data.X, data.X)
+    e = list(propensities_of(spec, name, *tables, columns).values())
+    for path, values in ((scratch / f"{name}.columns.npy", columns), (scratch / f"{name}.e.npy", e)):
+        with naming(path):
+            np.save(path, np.asarray(values, dtype=np.intp if values is columns else np.float64))
 
 
 def _results(work: list[Work], jobs: int) -> Iterator[list[tuple[Record, Record]]]:
@@ -217,7 +280,11 @@ def run_cell(work: Work) -> list[tuple[Record, Record]]:
 @lru_cache(maxsize=1)
 def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept]:
     X = np.load(f"{data}.npy", mmap_mode="r")
-    prepared = Prepared(X, np.load(f"{data}.y.npy"), X.shape[1] - spec.added_attributes)
+    prepared = Prepared(X, np.load(f"{data}.y.npy"), X.shape[1] - spec.n_added)
+    if spec.other_mechanisms:
+        e = dict(zip(spec.other_mechanisms, np.load(f"{data}.e.npy"), strict=True))
+        columns = tuple(np.load(f"{data}.columns.npy").tolist())
+        prepared = replace(prepared, columns=columns, propensities=e)
     return split_rows(spec, dataset, split, prepared), Kept()
 
 

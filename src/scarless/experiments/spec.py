@@ -1,25 +1,26 @@
-"""What an experiment is: a TOML file -> the list of its runs, each with a seed of its own."""
+"""What an experiment is: entries, checked -> the list of its runs, each with a seed of its own."""
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Iterator
-from dataclasses import Field, asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from itertools import product
-from pathlib import Path
 from typing import Any, Self, get_args, get_origin
 
 import numpy as np
 
 SETTINGS = ("all", "original")
-TABLES = ("labelling", "options")  # they group a file's entries for the eye; an experiment has no groups
+ADDED = "added"  # the mechanism that labels by attributes added to a dataset, in the settings
 KINDS = {str: "text", int: "whole number", float: "number"}
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One labelled split of one dataset in one setting; every method is run on it."""
+    """One labelled split of one dataset in one setting; every method is run on it.
+
+    Where labels come from another mechanism than the added attributes, its name is the setting, and `k` is 0.
+    """
 
     dataset: str
     setting: str
@@ -41,7 +42,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Spec:
-    """An experiment, checked. Everything that changes a result is in it."""
+    """An experiment, checked. Everything that changes a result is in it.
+
+    `own_datasets`, `own_methods` and `own_mechanisms` say what names stand for that are not ours; `folder` is where
+    files and modules of one's own are looked for.
+    """
 
     name: str
     title: str
@@ -59,12 +64,36 @@ class Spec:
     high: float
     C: float
     km_max_rows: int
+    mechanisms: tuple[str, ...] = (ADDED,)
+    own_datasets: dict[str, Any] = field(default_factory=dict, hash=False)
+    own_methods: dict[str, Any] = field(default_factory=dict, hash=False)
+    own_mechanisms: dict[str, Any] = field(default_factory=dict, hash=False)
+    questions: dict[str, Any] = field(default_factory=dict, hash=False)
+    folder: str = field(default="", compare=False)
 
     def cells(self) -> Iterator[Cell]:
         """Return all cells; those that share a split are neighbours."""
         for dataset, split in product(self.datasets, range(self.n_splits)):
-            rest = product(self.n_propensity_attributes, range(self.n_labellings), self.settings)
-            yield from (Cell(dataset, setting, k, split, labelling) for k, labelling, setting in rest)
+            if ADDED in self.mechanisms:
+                rest = product(self.n_propensity_attributes, range(self.n_labellings), self.settings)
+                yield from (Cell(dataset, setting, k, split, labelling) for k, labelling, setting in rest)
+            others = product(range(self.n_labellings), self.other_mechanisms)
+            yield from (Cell(dataset, mechanism, 0, split, labelling) for labelling, mechanism in others)
+
+    @property
+    def other_mechanisms(self) -> tuple[str, ...]:
+        """Mechanisms that label by what a dataset has, without added attributes."""
+        return tuple(name for name in self.mechanisms if name != ADDED)
+
+    @property
+    def n_added(self) -> int:
+        """How many attributes datasets get."""
+        return self.added_attributes if ADDED in self.mechanisms else 0
+
+    def entries(self) -> dict[str, Any]:
+        """Return what is to be stored of an experiment: nothing of where its files are, nor of what it does not use."""
+        unused = {name for name, value in _OPTIONAL.items() if getattr(self, name) == value}
+        return {name: value for name, value in asdict(self).items() if name not in {*unused, "folder"}}
 
     def seed_of(self, *key: str | int) -> np.random.SeedSequence:
         """Return the seed of anything that has a name: always the same one, whatever was run before it."""
@@ -73,56 +102,56 @@ class Spec:
 
     @property
     def digest(self) -> str:
-        """A short hash of all that can change a record: everything but which datasets are run."""
-        content = {name: value for name, value in asdict(self).items() if name != "datasets"}
+        """A short hash of all that can change a record: everything but which datasets are run, and what is asked."""
+        apart = {"datasets", "own_datasets", "questions"}
+        content = {name: value for name, value in self.entries().items() if name not in apart}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
     def only(self, datasets: tuple[str, ...]) -> Self:
         """Return the same experiment on some of its datasets."""
         unknown = [name for name in datasets if name not in self.datasets]
         if unknown:
-            near = get_close_matches(unknown[0], self.datasets, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(self.datasets)}."
+            hint = did_you_mean(unknown[0], self.datasets) or f"It has {', '.join(self.datasets)}."
             raise ValueError(f"{unknown[0]!r} is not a dataset of {self.name}. {hint}")
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
 
 
-def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
-    """Read and check a specification; `quick` applies its ``[quick]`` table."""
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not valid TOML: {error}.") from error
-    quickly = table.pop("quick", {})
-    values = _entries(table, str(path)) | (_entries(quickly, f"{path}, [quick]") if quick else {})
-    return check_spec(values, str(path))
+_OPTIONAL = {
+    each.name: each.default_factory() if callable(each.default_factory) else each.default
+    for each in fields(Spec)
+    if each.name in {"mechanisms", "own_datasets", "own_methods", "own_mechanisms", "questions", "folder"}
+}
 
 
-def _entries(table: Any, where: str) -> dict[str, Any]:
-    """Return all entries of a table and of the groups in it."""
-    if not isinstance(table, dict):
-        raise ValueError(f"{where} must be a table; it is {table!r}.")
-    found = {key: value for key, value in table.items() if key not in TABLES}
-    for name in (name for name in TABLES if name in table):
-        group = _entries(table[name], f"{where}, [{name}]")
-        if twice := sorted(group.keys() & found.keys()):
-            raise ValueError(f"{where} sets {', '.join(twice)} in [{name}] and also before. Say it once.")
-        found |= group
-    return found
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question after the nearest name; empty where none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("n_split", ["n_splits", "seed"]), did_you_mean("colour", ["seed"])
+    ("Did you mean 'n_splits'?", '')
+    """
+    words = {word.lower(): word for word in known}
+    near = get_close_matches(name.lower(), words, n=1)
+    return f"Did you mean {words[near[0]]!r}?" if near else ""
 
 
 def check_spec(values: dict[str, Any], where: str) -> Spec:
     """Return the specification that these entries make; errors begin with `where` they are from."""
-    known = {field.name for field in fields(Spec)}
-    for kind, names in (("lacks", known - set(values)), ("has unknown", set(values) - known)):
-        if names:
-            raise ValueError(f"{where} {kind} {', '.join(sorted(names))}.")
-    spec = Spec(**{field.name: _typed(field, values[field.name], where) for field in fields(Spec)})
+    known = {each.name for each in fields(Spec)}
+    lacking, unknown = known - set(values) - set(_OPTIONAL), sorted(set(values) - known)
+    if lacking:
+        raise ValueError(f"{where} lacks {', '.join(sorted(lacking))}.")
+    if unknown:
+        hint = next((found for name in unknown if (found := did_you_mean(name, known))), "")
+        raise ValueError(f"{where} has unknown {', '.join(unknown)}. {hint}".rstrip())
+    spec = Spec(**{each.name: _typed(each, values[each.name], where) for each in fields(Spec) if each.name in values})
     ks, counts = spec.n_propensity_attributes, (spec.n_splits, spec.n_labellings, spec.clusters)
     rules = {
         "seed must be at least 0": spec.seed >= 0,
         "datasets must name at least one dataset, each once": _is_a_set(spec.datasets),
         "methods must name at least one method, each once": _is_a_set(spec.methods),
+        "mechanisms must name at least one mechanism, each once": _is_a_set(spec.mechanisms),
         f"settings must be among {', '.join(SETTINGS)}, each once": _is_a_set(spec.settings)
         and set(spec.settings) <= set(SETTINGS),
         "n_propensity_attributes must lie between 1 and added_attributes, each once": _is_a_set(ks)
@@ -139,17 +168,21 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
     return spec
 
 
-def _typed(field: Field[Any], value: Any, where: str) -> Any:
+def _typed(entry: Field[Any], value: Any, where: str) -> Any:
     """Return an entry of the file as the field holds it: tuples for lists, so that equal specifications are equal."""
-    many = get_origin(field.type) is tuple
-    kind: Any = get_args(field.type)[0] if many else field.type
+    if get_origin(entry.type) is dict:
+        if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+            raise ValueError(f"{where}: {entry.name} must be a table of tables; it is {value!r}.")
+        return value
+    many = get_origin(entry.type) is tuple
+    kind: Any = get_args(entry.type)[0] if many else entry.type
     accepted = (int, float) if kind is float else kind
     entries = value if isinstance(value, list) else [value]
-    fitting = all(isinstance(entry, accepted) and not isinstance(entry, bool) for entry in entries)
+    fitting = all(isinstance(each, accepted) and not isinstance(each, bool) for each in entries)
     if not fitting or many != isinstance(value, list):
         described = f"a list of {KINDS[kind]}s" if many else f"a {KINDS[kind]}"
-        raise ValueError(f"{where}: {field.name} must be {described}; it is {value!r}.")
-    return tuple(kind(entry) for entry in entries) if many else kind(value)
+        raise ValueError(f"{where}: {entry.name} must be {described}; it is {value!r}.")
+    return tuple(kind(each) for each in entries) if many else kind(value)
 
 
 def _is_a_set(names: tuple[Any, ...]) -> bool:

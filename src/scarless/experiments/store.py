@@ -50,11 +50,27 @@ class Store:
                     f"{self.folder} holds results of another specification ({found['name']}, {found['digest']}; this "
                     f"one is {name}, {digest}). Use another folder, or delete that one."
                 )
+            self._refuse_other_data(found["spec"], spec)
             both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
-            spec = {**spec, "datasets": list(dict.fromkeys(both))}
+            own = {**found["spec"].get("own_datasets", {}), **spec.get("own_datasets", {})}
+            spec = {**spec, "datasets": list(dict.fromkeys(both)), **({"own_datasets": own} if own else {})}
         write_whole(manifest, json.dumps({"name": name, "digest": digest, "spec": spec}, indent=1) + "\n")
         for file in (RECORDS, TIMINGS):
             _drop_incomplete_line(self.folder / file)
+
+    def _refuse_other_data(self, found: Record, spec: Record) -> None:
+        """Refuse datasets of the user's that are not what the records here are of; where their file lies is no matter.
+
+        Their names are compared with those of all others too: what was ours before must not be replaced.
+        """
+        before, now = found.get("own_datasets", {}), spec.get("own_datasets", {})
+        for name in (name for name in spec.get("datasets", ()) if name in found.get("datasets", ())):
+            one, other = ({**each.get(name, {}), "file": ""} for each in (before, now))
+            if one != other:
+                raise ValueError(
+                    f"{self.folder} holds results of another dataset {name!r}: the data have changed since, or what is "
+                    "said of them. Use another folder, or delete that one."
+                )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -81,7 +97,10 @@ class Store:
         """Return the specification that the results are of."""
         path = self.folder / MANIFEST
         if not path.exists():
-            raise ValueError(f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless reproduce` first.")
+            raise ValueError(
+                f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless compare` or `scarless "
+                "reproduce` first."
+            )
         try:
             found = json.loads(path.read_bytes())
         except ValueError:  # also where bytes are no text
@@ -89,7 +108,7 @@ class Store:
         if not _is_manifest(found):
             raise ValueError(
                 f"{path} is damaged: it must hold the name, the digest and the specification of an experiment. Delete "
-                "it and run the same `scarless reproduce` again: it writes the file anew, and keeps the records."
+                "it and run the same command again: it writes the file anew, and keeps the records."
             )
         return dict(found)
 

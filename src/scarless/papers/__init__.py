@@ -5,6 +5,7 @@ from pathlib import Path
 from scarless.experiments import Store, methods
 from scarless.papers import bekker2019
 from scarless.report import Story, names, render_report
+from scarless.report.asked import story_of_spec
 
 __all__ = ["METHODS", "PLAIN", "render_results", "story_of"]
 
@@ -30,5 +31,9 @@ def story_of(digest: str) -> Story:
 
 
 def render_results(folder: str | Path) -> Path:
-    """Write the page of an experiment's results, with the story of the paper if it is a paper's; return its path."""
-    return render_report(folder, story=story_of(Store(folder).manifest()["digest"]))
+    """Write the page of an experiment's results, with the story of the paper if it is a paper's; return its path.
+
+    Any other experiment's page has the questions of its specification.
+    """
+    manifest = Store(folder).manifest()
+    return render_report(folder, story=story_of_spec(manifest["spec"], story_of(manifest["digest"])))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from scarless.report.figures import Figure, rank_figures, score_figures
-from scarless.report.names import SCORES, SETTING_NAMES, dataset_label, listed
+from scarless.report.names import SCORES, dataset_label, listed, setting_name
 from scarless.report.numbers import duration
 from scarless.report.results import Record, Results, group
 from scarless.report.story import Answer, Chapter, Story
@@ -126,14 +126,14 @@ def _notices(results: Results) -> tuple[str, ...]:
 
 def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pairs:
     spec = results.spec
-    counts = listed([str(k) for k in spec["n_propensity_attributes"]])
     total = sum(map(sum, results.seconds.values()))
     per_dataset = f"{spec['n_splits']} splits × {spec['n_labellings']} labellings"
     return (
         ("specification", f"{manifest['name']}, {manifest['digest']}, seed {spec['seed']}"),
         ("datasets", listed([dataset_label(name) for name in spec["datasets"]])),
-        ("settings", "; ".join(f"{name}: {SETTING_NAMES.get(name, name)}" for name in spec["settings"])),
-        ("labelling", f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}"),
+        *((("own data", _own_data(spec["own_datasets"])),) if spec.get("own_datasets") else ()),
+        ("settings", "; ".join(f"{name}: {setting_name(name)}" for name in results.counts)),
+        ("labelling", _labelling(results)),
         ("runs per row", f"{results.runs_per_row} ({per_dataset}), tested on {spec['test_share']:.0%} of the rows"),
         (
             "runs",
@@ -143,6 +143,35 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
         ("versions", _distinct(timings, "versions")),
         ("machine", _distinct(timings, "machine")),
     )
+
+
+def _own_data(datasets: Record) -> str:
+    """Say what the user's datasets are, so that they can be found again."""
+    found = []
+    for name, said in datasets.items():
+        words = [str(said.get("file", said.get("callable")))]
+        words += [f"class {said['class']}"] if "class" in said else []
+        words += [f"positive {said['positive']}"] if "positive" in said else []
+        attributes = [str(each) for each in said.get("propensity_attributes", [])]
+        words += [f"labels depend on {listed(attributes)}"] if attributes else []
+        words += [f"SHA-256 {said['sha256'][:12]}"] if "sha256" in said else []
+        found.append(f"{name}: {', '.join(words)}")
+    return "; ".join(found)
+
+
+def _labelling(results: Results) -> str:
+    """Say how labels came about: by added attributes, and by which other mechanisms."""
+    spec, found = results.spec, []
+    if any(condition.k for condition in results.conditions):
+        counts = listed([str(k) for k in spec["n_propensity_attributes"]])
+        found.append(f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}")
+    for name in (condition.setting for condition in results.conditions if condition.k == 0):
+        said = spec.get("own_mechanisms", {}).get(name, {})
+        usual = f"the datasets' own propensity attributes, propensity from {spec['low']:g} to {spec['high']:g}"
+        what = said.get("callable", said.get("mechanism", usual))
+        with_ = f" with {said['parameters']}" if said.get("parameters") else ""
+        found.append(f"{name}: {what}{with_}")
+    return "; ".join(found)
 
 
 def _distinct(timings: Sequence[dict[str, Any]], name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
 from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
-from scarless.report.names import MAIN_SCORES, SCORES, SETTING_NAMES, dataset_label
+from scarless.report.names import MAIN_SCORES, SCORES, cut, dataset_label, setting_name, setting_title
 from scarless.report.numbers import p_sentence, plain
 from scarless.report.results import Condition, Results, Row
 from scarless.report.tables import best_methods
@@ -94,11 +94,11 @@ class Axis:
 def score_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
     """Return a figure for each score and setting: a panel per dataset, a row per method."""
     there = results.scores(scores)
-    return [_score_figure(results, score, setting) for score in there for setting in results.spec["settings"]]
+    return [_score_figure(results, score, setting) for score in there for setting in results.counts]
 
 
 def _score_figure(results: Results, score: str, setting: str) -> Figure:
-    counts = results.spec["n_propensity_attributes"]
+    counts = results.counts[setting]
     methods = [method for method in results.methods if _drawn(results, score, method)]
     rows = [Row(dataset, setting, k, method) for dataset in results.datasets for k in counts for method in methods]
     axis = _axis([results.interval(row, score) for row in rows])
@@ -108,10 +108,10 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
     better = "lower" if name.lower_is_better else "higher"
     return Figure(
         f"{score}-{setting}",
-        f"{name.label}, {setting} attributes",
-        f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {SETTING_NAMES[setting]}. Dots are "
+        f"{name.label}, {setting_title(setting)}",
+        f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {setting_name(setting)}. Dots are "
         "means over runs, lines their 95% intervals; bold: the best of the methods that do not know the truth.",
-        tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts)),
+        tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts) if k),
         tuple(panels),
     )
 
@@ -152,17 +152,16 @@ def _half(interval: MeanInterval) -> float:
 
 
 def _score_panel(results: Results, score: str, dataset: str, setting: str, methods: Sequence[str], axis: Axis) -> Panel:
-    counts = results.spec["n_propensity_attributes"]
+    counts = results.counts[setting]
     bottom = TOP + ROW * len(methods)
     lines = [Line(((axis.x(tick), TOP), (axis.x(tick), bottom)), "grid") for tick in axis.ticks]
     texts = [Text(0.0, 14.0, dataset_label(dataset), kind="title")]
     texts += [Text(axis.x(tick), bottom + 15.0, f"{tick:.{axis.decimals}f}", "middle", "tick") for tick in axis.ticks]
     dots: list[Dot] = []
-    for i, k in enumerate(counts):
-        texts.append(Text(_value_x(i, len(counts)), TOP - 8.0, f"k = {k}", "end", "tick"))
+    texts += [Text(_value_x(i, len(counts)), TOP - 8.0, f"k = {k}", "end", "tick") for i, k in enumerate(counts) if k]
     for number, method in enumerate(methods):
         y = TOP + ROW * (number + 0.5)
-        texts.append(Text(0.0, y + 4.0, results.label(method)))
+        texts.append(Text(0.0, y + 4.0, cut(results.label(method))))
         if number and results.method_names[method].role != results.method_names[methods[number - 1]].role:
             lines.append(Line(((0.0, y - ROW / 2), (WIDTH, y - ROW / 2)), "rule"))
         for i, k in enumerate(counts):
@@ -187,14 +186,18 @@ def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[
     """Return critical-difference diagrams: for each score and setting, a panel per contest and number of attributes."""
     figures = []
     for score in results.scores(scores):
-        for setting in results.spec["settings"]:
+        for setting, counts in results.counts.items():
             panels = [
-                _rank_panel(results, results.compare(Condition(setting, k), score, methods), f"k = {k}, {contest}")
+                _rank_panel(
+                    results,
+                    results.compare(Condition(setting, k), score, methods),
+                    f"k = {k}, {contest}" if k else contest.capitalize(),
+                )
                 for contest, methods in results.contests.items()
-                for k in results.spec["n_propensity_attributes"]
+                for k in counts
                 if sum(map(results.has, methods)) > 1
             ]
-            title = f"Average ranks by {SCORES[score].label}, {setting} attributes"
+            title = f"Average ranks by {SCORES[score].label}, {setting_title(setting)}"
             caption = (
                 "Rank 1 is best. A thick bar joins methods that the Nemenyi test cannot tell apart at 5%; CD, the "
                 "critical difference, is how far apart average ranks must be."
@@ -231,7 +234,7 @@ def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
             at, y = x(comparison.rank(method)), first + ELBOW * i + ELBOW / 2
             lines.append(Line(((edge, y), (at, y), (at, RANKS_AXIS)), "elbow"))
             name = results.method_names[method]
-            texts.append(Text(edge, y - 4, f"{name.short or name.label} {comparison.rank(method):.2f}", anchor))
+            texts.append(Text(edge, y - 4, f"{cut(name.short or name.label)} {comparison.rank(method):.2f}", anchor))
     for i, group in enumerate(groups):
         y = RANKS_AXIS + BAR * (i + 1.25)
         ends = comparison.rank(group[0]), comparison.rank(group[-1])

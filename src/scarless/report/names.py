@@ -44,6 +44,37 @@ METHOD_NAMES: Mapping[str, MethodName] = {
         LABELS,
         "SAR-EM, then the classifier once more, on the risk weighted by the propensities found.",
     ),
+    "SAREMClassifier": MethodName(
+        "SAREMClassifier", LABELS, "Classifier and propensity model, learned together.", short="SAREM"
+    ),
+    "SAREMClassifierCV": MethodName(
+        "SAREMClassifierCV",
+        LABELS,
+        "Classifier and propensity model, with penalties and attributes by cross-validation.",
+    ),
+    "SARStackingClassifier": MethodName(
+        "SARStackingClassifier",
+        LABELS,
+        "The logistic model and boosting together, with a propensity beside them.",
+        short="SARStacking",
+    ),
+    "boosted": MethodName("boosted", LABELS, "Gradient boosting of the class, with a propensity beside it."),
+    "SCARClassifier": MethodName(
+        "SCARClassifier",
+        LABELS,
+        "One label frequency for all rows, learned together with the classifier.",
+        short="SCAR",
+    ),
+    "StratifiedSCARClassifier": MethodName(
+        "StratifiedSCARClassifier",
+        LABELS,
+        "A label frequency for each value of the attributes that drive the labelling.",
+    ),
+    "NaiveClassifier": MethodName("NaiveClassifier", LABELS, "Unlabelled rows are taken as negative.", short="Naive"),
+    **{
+        name: MethodName(name, LABELS, f"One label frequency for all rows, estimated by {name}.")
+        for name in ("DEDPUL", "TIcE", "KernelMean", "BestBinEstimator", "ElkanNoto")
+    },
 }
 
 DATASET_NAMES = {
@@ -64,6 +95,22 @@ SETTING_NAMES = {
     "all": "the classifier sees all attributes",
     "original": "the classifier sees the original attributes only",
 }
+
+
+def setting_title(setting: str) -> str:
+    """Return a setting for a title: what the classifier sees, or the mechanism that labels.
+
+    Examples
+    --------
+    >>> setting_title("all"), setting_title("visits")
+    ('all attributes', 'labelled by visits')
+    """
+    return f"{setting} attributes" if setting in SETTING_NAMES else f"labelled by {setting}"
+
+
+def setting_name(setting: str) -> str:
+    """Return a setting in words."""
+    return SETTING_NAMES.get(setting, f"labels come from the mechanism {setting}")
 
 
 @dataclass(frozen=True)
@@ -95,12 +142,24 @@ SCORES = {
         "label freq. error", "estimated minus true label frequency of the training rows", None, 3
     ),
 }
+LONGEST = 22  # label of a method in a figure
 MAIN_SCORES = ("mse_f", "auc_f", "mse_e")
 
 
 def dataset_label(dataset: str) -> str:
     """Return the short name of a dataset."""
     return DATASET_NAMES.get(dataset, dataset)
+
+
+def cut(label: str) -> str:
+    """Return a label as long as a figure has room for.
+
+    Examples
+    --------
+    >>> cut("known label frequency"), cut("a name that somebody gave")
+    ('known label frequency', 'a name that somebody …')
+    """
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
 
 
 def in_order(methods: Sequence[str], names: Mapping[str, MethodName]) -> list[str]:

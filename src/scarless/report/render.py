@@ -50,8 +50,8 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
     manifest, records, timings = store.manifest(), store.records(), store.timings()
     if not records:
         raise ValueError(
-            f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run `scarless reproduce` "
-            "with this folder as --out, and see what it says of the datasets."
+            f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run the same command "
+            "again, with this folder as --out, and see what it says of the datasets."
         )
     check_spec(manifest["spec"], str(store.folder / MANIFEST))
     report = build_report(records, timings, manifest, story=story)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scarless.experiments.spec import ADDED
 from scarless.experiments.statistics import Comparison, MeanInterval, compare_methods, mean_interval
 from scarless.report.names import LABELS, METHOD_NAMES, SCORES, MethodName, in_order
 
@@ -23,8 +24,8 @@ class Condition(NamedTuple):
 
     @property
     def label(self) -> str:
-        """A short name."""
-        return f"{self.setting}, k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{self.k}"
+        """A short name; where `k` is 0, that of the mechanism that labels."""
+        return self.setting if self.k == 0 else f"{self.setting}, k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{self.k}"
 
 
 class Row(NamedTuple):
@@ -68,8 +69,17 @@ class Results:
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """All settings with all numbers of propensity attributes."""
-        return tuple(Condition(*pair) for pair in product(self.spec["settings"], self.spec["n_propensity_attributes"]))
+        """All settings with all numbers of added attributes that drive the labelling, then all other mechanisms."""
+        mechanisms = self.spec.get("mechanisms", [ADDED])
+        pairs = product(self.spec["settings"], self.spec["n_propensity_attributes"]) if ADDED in mechanisms else ()
+        others = [(name, 0) for name in mechanisms if name != ADDED]
+        return tuple(Condition(*pair) for pair in (*pairs, *others))
+
+    @cached_property
+    def counts(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of added attributes that each setting is run with; 0 where there are none."""
+        settings = dict.fromkeys(condition.setting for condition in self.conditions)
+        return {name: tuple(each.k for each in self.conditions if each.setting == name) for name in settings}
 
     @cached_property
     def runs_per_row(self) -> int:

@@ -1,0 +1,213 @@
+"""Datasets of one's own, from a file or a function: numbers, the true class, and what drives the labelling."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scarless.checks.origins import trace_origins
+from scarless.checks.raw_names import nearest_name
+from scarless.datasets import dataset_names
+from scarless.experiments.importing import import_object, source_of
+from scarless.experiments.spec import Spec, did_you_mean
+from scarless.models.preparation import table_preparation
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.outside.extras import need
+from scarless.outside.table_files import read_table
+
+YES = {"1", "1.0", "true", "yes"}  # of two values, with one of NO: the positive one
+NO = {"0", "0.0", "-1", "-1.0", "false", "no"}
+SHOWN = 6  # values in a message
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """A dataset of one's own.
+
+    `table` is as it came, without the class, `prepared` as methods get it, with names of columns where there are any;
+    `columns` are those that drive the labelling, `identity` is what its records depend on.
+    """
+
+    table: Any
+    prepared: Any
+    y: Vector
+    columns: tuple[int, ...]
+    identity: dict[str, Any]
+
+    @property
+    def X(self) -> Matrix:
+        """The numbers alone."""
+        return np.ascontiguousarray(self.prepared, dtype=np.float64)
+
+
+def load_own(spec: Spec, name: str) -> OwnData:
+    """Load a dataset of the specification's own, and prepare it without a look at its class."""
+    said = spec.own_datasets[name]
+    try:
+        if "file" in said:
+            table, values, identity = _from_file(Path(spec.folder or ".", said["file"]), said["class"])
+        else:
+            table, values, identity = _from_callable(said["callable"], said.get("parameters", {}))
+        y = read_class(values, said.get("class", "y"), said.get("positive"))
+        _check_size(y, len(table), spec.test_share)
+        prepared, columns = _prepared(table, said.get("propensity_attributes", []))
+    except (ValueError, TypeError, OSError) as error:
+        raise ValueError(f"The dataset {name!r}: {error}") from error
+    return OwnData(table, prepared, y, columns, {**said, **identity})
+
+
+def check_datasets(spec: Spec) -> None:
+    """Refuse datasets that nobody knows, and own ones under a name of ours."""
+    ours = dataset_names(bundled=True)
+    for name in spec.datasets:
+        if name in spec.own_datasets and name in ours:
+            raise ValueError(f"[datasets.{name}]: there is a dataset {name!r} already. Choose another name for yours.")
+        if name not in spec.own_datasets and name not in ours:
+            known = [*ours, *spec.own_datasets]
+            hint = did_you_mean(name, known) or f"There are {', '.join(known)}."
+            raise ValueError(f"There is no dataset {name!r}. {hint} Yours are defined in [datasets.NAME].")
+
+
+def _from_file(path: Path, name: str) -> tuple[Any, Any, dict[str, str]]:
+    table = read_table(path)
+    if name not in table.columns:
+        raise ValueError(f"{path} has no column {name!r} for the class. {nearest_name(name, list(table.columns))}")
+    with path.open("rb") as file:
+        digest = sha256()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return table.drop(columns=name), table[name], {"sha256": digest.hexdigest()}
+
+
+def _from_callable(path: str, parameters: Mapping[str, Any]) -> tuple[Any, Any, dict[str, str]]:
+    """Call a function that returns X and y, or a bunch of them; its identity is what it returned."""
+    load = import_object(path)
+    try:
+        found = load(**parameters)
+    except Exception as error:  # whatever a user's function does
+        raise ValueError(f"{path!r} failed with {type(error).__name__}: {error}") from error
+    pair = found if isinstance(found, tuple) and len(found) == 2 else _of_bunch(found)
+    if pair is None:
+        raise ValueError(
+            f"{path!r} must return (X, y), or a Bunch with data and target; it returned {type(found).__name__}."
+        )
+    table = pair[0].to_pandas() if hasattr(pair[0], "to_pandas") else pair[0]
+    table = table.toarray() if hasattr(table, "toarray") else table
+    if not hasattr(table, "columns"):
+        table = np.asarray(table, dtype=np.float64)
+        if table.ndim != 2 or not np.isfinite(table).all():
+            raise ValueError(f"{path!r}: X must be a table of finite numbers, or a data frame.")
+    values = pair[1].to_numpy() if hasattr(pair[1], "to_numpy") else np.asarray(pair[1])
+    if values.shape != (len(table),):
+        raise ValueError(f"{path!r}: y must have one value for each of {len(table)} rows; its shape is {values.shape}.")
+    return table, values, {"sha256": _content_hash(table, values), **source_of(path)}
+
+
+def _of_bunch(found: Any) -> tuple[Any, Any] | None:
+    for X, y in (("data", "target"), ("X", "y")):
+        if hasattr(found, X) and hasattr(found, y):
+            return getattr(found, X), getattr(found, y)
+    return None
+
+
+def _content_hash(table: Any, values: Any) -> str:
+    digest = sha256(repr((table.shape, [str(value) for value in values])).encode())
+    if hasattr(table, "columns"):
+        hashes = need("pandas", "A data frame", "tool").util.hash_pandas_object(table, index=False)
+        digest.update(repr([str(name) for name in table.columns]).encode())
+        digest.update(hashes.to_numpy().tobytes())
+    else:
+        digest.update(np.ascontiguousarray(table).tobytes())
+    return digest.hexdigest()
+
+
+def read_class(values: Any, name: str, positive: Any = None) -> Vector:
+    """Return 1 for rows of the positive class, 0 for the others.
+
+    Parameters
+    ----------
+    values : array or Series
+        A class for each row; two different ones, or more if `positive` is given.
+    name : str
+        What the column is called, for messages.
+    positive : object, optional
+        The value of the positive class. Not needed for 1 and 0, true and false, yes and no.
+
+    Examples
+    --------
+    >>> read_class(["no", "yes", "no"], "ill")
+    array([0., 1., 0.])
+    """
+    text = [_as_text(value) for value in values]
+    if empty := text.count(""):
+        raise ValueError(f"the class {name!r} is missing in {empty} of {len(text)} rows: leave these rows out.")
+    known = sorted(set(text))
+    shown = ", ".join(map(repr, known[:SHOWN])) + (", ..." if len(known) > SHOWN else "")
+    if len(known) < 2:
+        raise ValueError(f"the class {name!r} has the one value {shown or 'of no row'}; it must have two.")
+    if positive is None and len(known) > 2:
+        raise ValueError(
+            f"the class {name!r} has {len(known)} values, {shown}; it must have two, or `positive` must say which of "
+            "them is the positive class, against all others."
+        )
+    marks = _as_text(positive) if positive is not None else _clear(known)
+    if marks is None:
+        raise ValueError(f"the class {name!r} has the values {shown}; say which is the positive one, with `positive`.")
+    marks = marks if marks in known else next((each for each in known if each.lower() == marks.lower()), marks)
+    if marks not in known:
+        raise ValueError(f"no row has {marks!r} as its class {name!r}; it has {shown}.")
+    return np.asarray([value == marks for value in text], dtype=np.float64)
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as one would write it in a specification: whole numbers without a point, nothing for gaps."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, int | float | np.number):
+        return "" if np.isnan(value) else f"{float(value):.15g}"
+    return str(value).strip()
+
+
+def _clear(known: Sequence[str]) -> str | None:
+    """Return which of two values is the positive one, where nobody can doubt it."""
+    yes = [value for value in known if value.lower() in YES]
+    no = [value for value in known if value.lower() in NO]
+    return yes[0] if len(yes) == len(no) == 1 else None
+
+
+def _check_size(y: Vector, n: int, test_share: float) -> None:
+    """Refuse a dataset of which a part would be without one of the classes."""
+    fewest = int(min(y.sum(), n - y.sum()))
+    needed = int(np.ceil(2 / min(test_share, 1 - test_share)))
+    if fewest < needed:
+        raise ValueError(f"one of its classes has {fewest} rows; to be split, each must have at least {needed}.")
+
+
+def _prepared(table: Any, attributes: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:
+    """Return a table as numbers, and which columns of these come from attributes of the raw one."""
+    if not hasattr(table, "columns"):
+        wrong = [each for each in attributes if not isinstance(each, int) or not 0 <= each < table.shape[1]]
+        if wrong:
+            raise ValueError(
+                f"propensity_attributes has {wrong[0]!r}; columns of an array are 0 to {table.shape[1] - 1}."
+            )
+        return table, tuple(attributes)
+    names = [str(name) for name in table.columns]
+    for each in attributes:
+        if each not in names:
+            raise ValueError(f"propensity_attributes has {each!r}, which is no column. {nearest_name(each, names)}")
+    preparation = table_preparation()
+    prepared = preparation.fit_transform(table)
+    origins = trace_origins(preparation, names, prepared.shape[1])
+    made = {each: [j for j, origin in enumerate(origins or ()) if origin.column == each] for each in attributes}
+    for each, found in made.items():
+        if not found:
+            raise ValueError(
+                f"propensity_attributes has {each!r}, a column that says nothing: it is constant or empty."
+            )
+    return prepared, tuple(j for found in made.values() for j in found)
