@@ -278,6 +278,6 @@ def test_a_full_disk_is_told_with_the_file(opened, monkeypatch):
         patch.setattr(os, "write", full)
         with pytest.raises(OSError, match=r"No space left on device: '.*timings\.jsonl'"):
             opened.add(record(), timing(record()))
-    monkeypatch.setattr("pathlib.Path.write_text", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*spec\.json'"):
         opened.open_for("small", "abc", SPEC)
