@@ -31,6 +31,7 @@ class Report:
 
     heading: str
     lead: str
+    citation: str
     notices: tuple[str, ...]
     facts: Pairs
     run_tables: tuple[Table, ...]
@@ -79,6 +80,7 @@ def build_report(
     return Report(
         heading=results.spec["title"],
         lead=f"{story.whose}, {manifest['name']}, run with scarless",
+        citation=story.citation,
         notices=_notices(results),
         facts=_facts(results, timings, manifest),
         run_tables=tuple(item for item in (failure_table(results), warning_table(results)) if item is not None),

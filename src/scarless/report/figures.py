@@ -101,16 +101,22 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
     counts = results.counts[setting]
     methods = [method for method in results.methods if _drawn(results, score, method)]
     rows = [Row(dataset, setting, k, method) for dataset in results.datasets for k in counts for method in methods]
-    axis = _axis([results.interval(row, score) for row in rows])
-    datasets = dict.fromkeys(row.dataset for row in rows if results.interval(row, score).n)
-    panels = [_score_panel(results, score, dataset, setting, methods, axis) for dataset in datasets]
+    intervals: dict[str, list[MeanInterval]] = {}
+    for row in rows:
+        if (found := results.interval(row, score)).n:
+            intervals.setdefault(row.dataset, []).append(found)
+    panels = [  # each on an axis of its own: a hard dataset would press the others against 0
+        _score_panel(results, score, dataset, setting, methods, _axis(of_dataset))
+        for dataset, of_dataset in intervals.items()
+    ]
     name = SCORES[score]
     better = "lower" if name.lower_is_better else "higher"
     return Figure(
         f"{score}-{setting}",
         f"{name.label}, {setting_title(setting)}",
         f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {setting_name(setting)}. Dots are "
-        "means over runs, lines their 95% intervals; bold: the best of the methods that do not know the truth.",
+        "means over runs, lines their 95% intervals; bold: the best of the methods that do not know the truth. Each "
+        "dataset has an axis of its own.",
         tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts) if k),
         tuple(panels),
     )

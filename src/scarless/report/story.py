@@ -60,12 +60,13 @@ class Chapter:
 class Story:
     """What a page adds to the numbers of an experiment; by default nothing, which suits any experiment.
 
-    `whose` is what the experiment is called above the title, `figures` are the scores that are drawn, `contests` the
-    methods that are ranked against each other and `ranked` the sentence that says which these are; by default all that
-    see labels only.
+    `whose` is what the experiment is called above the title, `citation` stands below it, `figures` are the scores that
+    are drawn, `contests` the methods that are ranked against each other and `ranked` the sentence that says which these
+    are; by default all that see labels only.
     """
 
     whose: str = "An experiment"
+    citation: str = ""
     method_names: dict[str, Any] = field(default_factory=lambda: dict(METHOD_NAMES))  # to `MethodName`
     contests: dict[str, Any] | None = None  # to names of methods
     ranked: str = "Ranked are the methods that see labels only."

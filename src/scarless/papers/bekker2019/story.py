@@ -21,6 +21,7 @@ HERO = replace(
 )
 STORY = Story(
     whose="The experiment of the paper",
+    citation="Jessa Bekker, Pieter Robberechts and Jesse Davis; ECML PKDD 2019. These are our results, not theirs.",
     method_names={**names.METHOD_NAMES, **METHOD_NAMES, "sar-em": HERO},
     contests=CONTESTS,
     ranked="Ranked are the four methods of the paper that see labels only, as corrected and as published.",
