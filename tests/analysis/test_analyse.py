@@ -208,6 +208,17 @@ def test_a_column_that_nearly_tells_is_no_leak(patients):
     assert analyse(patients.assign(near=near), "diagnosed", scar=True, exclude=ASIDE).model.class_prior_ > 0
 
 
+def test_a_column_that_names_rows_is_left_out_and_said(patients):
+    found = analyse(patients.assign(number=np.arange(1200)), "diagnosed", scar=True, exclude=["weight", "known"])
+    assert [note.split(":")[0] for note in found.notes] == [
+        "Column 'patient' is another one in every row, as an id is",
+        "Column 'number' is another one in every row, as an id is",
+    ]
+    assert not {"patient", "number"} & set(found.model.feature_names_in_)
+    kept = analyse(patients, "diagnosed", scar=True, class_attributes=["patient", "age"])
+    assert "patient" in kept.model.feature_names_in_
+
+
 def test_numbers_must_be_numbers(patients):
     with pytest.raises(ValueError, match="Column 'smoker' must hold numbers"):
         analyse(patients, "diagnosed", scar=True, weights="smoker")

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
+from scarless.analysis.kinds import row_names
 from scarless.analysis.labels import LabelColumn, read_labels
 from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.ranking import rank_rows
@@ -255,6 +256,10 @@ def analyse(
     found = read_labels(table[settings.label], settings.label, positive=settings.positive or None)
     features = settings.features(list(table.columns))
     notes = [found.note] if found.note else []
+    named = {*settings.propensity, *settings.class_attributes}
+    for name in row_names(table[[name for name in features if name not in named]]):
+        features.remove(name)
+        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
     if settings.propensity == (ALL,):
         notes.append(EITHER_WAY)
     tell("preparing the columns")

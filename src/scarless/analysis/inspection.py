@@ -8,12 +8,13 @@ import numpy as np
 from scipy.stats import norm
 
 from scarless.analysis.answer import as_pandas
+from scarless.analysis.kinds import column_kind
 from scarless.analysis.labels import read_labels
 from scarless.analysis.leaks import tells_label
 from scarless.analysis.settings import ALL, nearest_column
 from scarless.checks.origins import Origin
 from scarless.models import SAREMClassifier, TableClassifier
-from scarless.models.preparation import MOST_LEVELS, table_preparation
+from scarless.models.preparation import table_preparation
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
 _LIKELY = 0.01  # adjusted p-value below which an attribute is named
@@ -132,30 +133,10 @@ def inspect_table(table: Any, label: str, *, positive: Any = None, exclude: Any 
 def _facts(values: Any, s: Any, *, is_label: bool) -> ColumnFacts:
     missing, distinct = int(values.isna().sum()), int(values.nunique())
     example = "" if missing == len(values) else str(values.dropna().iloc[0])
-    kind = "label" if is_label else _kind(values, distinct, missing)
+    kind = "label" if is_label else column_kind(values, distinct, missing)
     leak = None if is_label else tells_label(values, s)
     remark = f"gives the label away: {leak}" if leak else _remark(kind)
     return ColumnFacts(str(values.name), kind, missing, distinct, example, remark)
-
-
-def _kind(values: Any, distinct: int, missing: int) -> str:
-    if distinct <= 1 and not (distinct and missing):
-        return "constant" if distinct else "empty"
-    if values.dtype.kind in "fiu":
-        counts_rows = values.dtype.kind in "iu" and distinct == len(values) and _climbs(values)
-        return "id" if counts_rows else "number"
-    if values.dtype.kind == "M":
-        return "date"
-    if values.dtype.kind == "b" or str(values.dtype) == "boolean":
-        return "yes/no"
-    if distinct <= MOST_LEVELS:
-        return "category"
-    return "id" if distinct == len(values) - missing else "text"
-
-
-def _climbs(values: Any) -> bool:
-    """Whether whole numbers count the rows."""
-    return bool((np.diff(values.to_numpy()) == 1).all())
 
 
 def _remark(kind: str) -> str:
