@@ -219,6 +219,14 @@ def test_a_column_that_names_rows_is_left_out_and_said(patients):
     assert "patient" in kept.model.feature_names_in_
 
 
+def test_long_tails_are_told_of(patients):
+    income = np.random.default_rng(0).lognormal(10, 1, 1200)
+    found = analyse(patients.assign(income=income), "diagnosed", scar=True, exclude=ASIDE)
+    assert found.notes == [
+        "Long tails: beside 'income' the models see the logarithm too, as effects may follow either."
+    ]
+
+
 def test_numbers_must_be_numbers(patients):
     with pytest.raises(ValueError, match="Column 'smoker' must hold numbers"):
         analyse(patients, "diagnosed", scar=True, weights="smoker")

@@ -20,6 +20,7 @@ from scarless.analysis.labels import LabelColumn, read_labels
 from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
+from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
 from scarless.models import (
     PropensityWeightedClassifier,
@@ -274,6 +275,10 @@ def analyse(
         tell("fitting both models")
         classifier = TableClassifier(estimator).fit(table[features], found.s, **_fit_params(table, settings))
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
+    if tails:
+        listed = ", ".join(map(repr, tails))
+        notes.append(f"Long tails: beside {listed} the models see the logarithm too, as effects may follow either.")
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))

@@ -19,7 +19,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-MISSING = "missing"
+MISSING, LOG = "missing", "log"
 
 
 class Origin(NamedTuple):
@@ -37,6 +37,8 @@ class Origin(NamedTuple):
     @property
     def label(self) -> str:
         """Raw column and piece in words."""
+        if self.piece == LOG:
+            return f"log of {self.column}"
         return str(self.column) if not self.piece else f"{self.column} = {self.piece}"
 
     def scaled(self, factor: float) -> "Origin":

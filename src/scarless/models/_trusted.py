@@ -40,6 +40,7 @@ _OURS = {
         "scarless.label_frequency.kernel_mean.estimator.KernelMean",
         "scarless.label_frequency.tice.estimator.TIcE",
         "scarless.models.preparation.KeepNone",
+        "scarless.models.preparation.LongTail",
         "scarless.models.propensity_weighted.CrossedLearner",
         "scarless.models.propensity_weighted.PropensityWeightedClassifier",
         "scarless.models.sar_em.SAREMClassifier",

@@ -3,15 +3,20 @@
 import sys
 from typing import Any, Self
 
+import numpy as np
+from scipy.stats import skew
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 
 MOST_LEVELS = 40  # of text that is read as categories; with more it is read as text
 TEXT_COLUMNS = 10  # that text is made into
+LONG_TAIL = 2.0  # skewness; that of an exponential distribution
+LOG = "log"
 _WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
 
 
@@ -48,10 +53,48 @@ class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # 
         return self.feature_names_in_ if input_features is None else input_features
 
 
+class LongTail(TransformerMixin, BaseEstimator):
+    r"""Put the logarithm of a column with a long tail, as incomes have, beside it: effects may follow either.
+
+    A tail is long where values are not negative, many, and of a skewness above 2. Of a column with zeros it is
+    :math:`\log(1 + x/m)`, `m` the median of what is above 0; other columns pass as they are. Gaps must be filled.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """See whether the first column has a long tail."""
+        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        values = _first_column(X)
+        self.least_ = float(values.min(initial=np.inf))
+        above = values[values > 0]
+        self.unit_ = float(np.median(above)) if above.size else 1.0
+        self.long_ = bool(self.least_ >= 0 and np.unique(values).size > MOST_LEVELS and skew(values) > LONG_TAIL)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns, with the logarithm of the first behind it where its tail is long."""
+        columns = np.asarray(X, dtype=np.float64)
+        if not self.long_:
+            return columns
+        values = np.maximum(columns[:, 0], self.least_)
+        logarithm = np.log(values) if self.least_ > 0 else np.log1p(values / self.unit_)
+        return np.column_stack([columns[:, :1], logarithm, columns[:, 1:]])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns."""
+        names = list(self.feature_names_in_ if input_features is None else input_features)
+        return np.array([names[0], f"{names[0]}_{LOG}", *names[1:]] if self.long_ else names, dtype=object)
+
+
+def _first_column(X: Any) -> Vector:
+    return np.asarray(X, dtype=np.float64)[:, 0]
+
+
 def table_preparation(*, drop: str = "if_binary") -> Pipeline:
     """Return the preparation that the tool uses: skrub's vectoriser, gaps filled, every column standardised.
 
-    Numbers: missing values become the median, with a column beside that says so. Text with up to 40 values: a column
+    Numbers: missing values become the median, with a column beside that says so; where they have a long tail, the
+    logarithm is put beside them. Text with up to 40 values: a column
     for each, missing a value of its own. Other text: ten columns by the parts of words in it. Dates: year, month and
     day. Constant and empty columns are left out. Labels are not looked at: held-out rows tell nothing of theirs. The
     word `none` is a value; what else means "missing" (``NA``, ``null``, ``?``) is skrub's list. Numbers are read in
@@ -70,7 +113,7 @@ def table_preparation(*, drop: str = "if_binary") -> Pipeline:
     skrub = need("skrub", "Preparing a table", "tool")
     columns = skrub.TableVectorizer(
         cardinality_threshold=MOST_LEVELS,
-        numeric=SimpleImputer(strategy="median", add_indicator=True),
+        numeric=make_pipeline(SimpleImputer(strategy="median", add_indicator=True), LongTail()),
         low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, drop=drop),
         high_cardinality=skrub.StringEncoder(n_components=TEXT_COLUMNS, vectorizer="hashing", random_state=0),
         datetime=skrub.DatetimeEncoder(resolution="day", add_total_seconds=False),
