@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
@@ -206,8 +207,24 @@ def test_known_propensities_reach_the_fit(data):
     np.testing.assert_array_equal(model.predict_proba(table), by_hand.predict_proba(prepared))
 
 
-def test_refusals(data):
+def test_arrays_are_tables_without_names(data):
     table, s = data
+    numbers = table[["visits"]].assign(age=table["age"]).to_numpy(dtype=float)
+    model = TableClassifier(SAREMClassifier(propensity_attributes=[0])).fit(numbers, s)
+    assert [each.label for each in model.origins_] == ["x0", "x1", "x1 = missing"]
+    assert model.predict_proba(numbers).shape == (len(s), 2)
+    with pytest.raises(TypeError, match="needs a data frame or a dense array, got a sparse matrix"):
+        TableClassifier().fit(sparse.csr_array(np.nan_to_num(numbers)), s)
+    with pytest.raises(ValueError, match=r"X must be a table with rows and columns, got an array of shape \(3,\)"):
+        TableClassifier().fit([1, 2, 3], [0, 1, 0])
+
+
+def test_refusals(data, model):
+    table, s = data
+    with pytest.raises(TypeError, match=r"estimator must be a classifier of this package, such as SAREMClassifierCV"):
+        TableClassifier(PCA()).fit(table, s)
+    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+        model.predict_posterior(table, s, propensity=np.full(len(s), 0.5))
     with pytest.raises(ValueError, match="more than one is called 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
     with pytest.raises(ValueError, match=r"nothing is left of 'same' after the preparation: the column is constant"):

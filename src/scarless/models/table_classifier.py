@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -12,13 +13,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
+from scarless.models._base import PUClassifier
 from scarless.models.preparation import table_preparation
+from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Block, Summary
 from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
+from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
@@ -118,6 +123,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         TableClassifier
         """
+        if self.preparation is None:
+            X = _as_frame(X)
         names = names_of(X)
         if names is not None:
             _refuse_twins(names)
@@ -126,7 +133,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.preparation_: Any = given if as_it_is else clone(given)
         prepared = X if as_it_is else self.preparation_.fit_transform(X)
         self._note_columns(names, prepared.shape[1], X)
-        estimator = SAREMClassifierCV() if self.estimator is None else clone(self.estimator)
+        estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         self._translate(estimator, X, names)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
@@ -150,6 +157,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(self.preparation_, str):
             return X
+        if self.preparation is None:
+            X = _as_frame(X)
         return self.preparation_.transform(self._with_all_columns(X))
 
     def predict_proba(self, X: Any) -> Vector:
@@ -176,6 +185,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         `propensity` is for a classifier that does not learn it.
         """
         known = {} if propensity is None else {"propensity": propensity}
+        if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
+            raise ValueError(f"propensity is given, but {type(self.estimator_).__name__} has one of its own.")
         return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **known))
 
     @_has("predict_proba_interval")
@@ -321,6 +332,33 @@ def _in_raw_units(block: Block, place: dict[str, Origin]) -> Block:
     ]
     units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
     return block.renamed(names, units)
+
+
+def check_own(estimator: Any) -> Any:
+    """Return a classifier of this package, or say that it is none."""
+    if not isinstance(estimator, PUClassifier):
+        raise TypeError(
+            "estimator must be a classifier of this package, such as SAREMClassifierCV(propensity_attributes=[...]); "
+            f"got {shown(estimator)}."
+        )
+    return estimator
+
+
+def _as_frame(X: Any) -> Any:
+    """Return a data frame, which skrub needs; the columns of an array are called x0, x1, ..."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return X
+    if sparse.issparse(X):
+        raise TypeError(
+            "The preparation of raw tables needs a data frame or a dense array, got a sparse matrix. Use "
+            "preparation='passthrough', or a transformer that takes one."
+        )
+    pandas = need("pandas", "TableClassifier", "tool")
+    values = np.asarray(X)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns, got an array of shape {values.shape}.")
+    return pandas.DataFrame(values, columns=[f"x{j}" for j in range(values.shape[1])]).infer_objects()
 
 
 def _refuse_twins(names: list[Any]) -> None:
