@@ -2,16 +2,17 @@
 Medicine: tumours that were found because they were large
 =========================================================
 
-A large tumour is felt and gets diagnosed; a small one often is not. Measurements and diagnoses are real: scikit-learn's
-breast cancer table, 569 tumours. Who has a diagnosis *on record* is simulated, by size.
+A large tumour is felt and gets diagnosed; a small one often is not. Measurements and diagnoses are real: scikit-
+learn's breast cancer table, 569 tumours. Who has a diagnosis *on record* is simulated, by size.
 
-**Lesson.** Ranked by a model that takes "no diagnosis" for "benign", the next patients to call in are those that look like the
-ones already found. Name what drove the diagnoses, and the small malignant tumours come up.
+**Lesson.** A model that takes "no diagnosis" for "benign" believes in half as many malignant tumours as there are.
+Name what drove the diagnoses, and the number comes out about right. The list of patients to call in gets better too,
+by a little: these classes are so well apart that even a naive order is good.
 """
 
 # %%
-# Malignant tumours are on record with a propensity that depends on their mean radius: about 1 in 10 at the average size
-# of all tumours, 9 in 10 two standard deviations above.
+# Malignant tumours are on record with a propensity that depends on their mean radius: about 1 in 10 at the average
+# size of all tumours, 9 in 10 two standard deviations above.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer

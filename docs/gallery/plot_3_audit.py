@@ -5,8 +5,8 @@ Audit: fraud is found where auditors look
 Auditors open large invoices, and those of one branch. Fraud that they find is a label; nothing is known of the rest.
 Simulated data: 8,000 invoices. Fraud goes with round amounts, new suppliers and haste, and with small sums.
 
-**Lesson.** A naive model learns to be an auditor: it points at large invoices of the branch that is audited anyway. A model
-of both steps points at fraud.
+**Lesson.** A naive model learns to be an auditor: it points at large invoices of the branch that is audited anyway. A
+model of both steps points at fraud.
 """
 
 # %%
@@ -63,7 +63,7 @@ hits = {name: fraud[rows].mean() for name, rows in chosen.items()}
 hits = {"at random": fraud[waiting].mean(), **hits}
 bars = right.barh(list(hits), list(hits.values()), color=["#cccccc", "#8a8a8a", "#1f6fb4"])
 right.bar_label(bars, [f"{value:.0%}" for value in hits.values()], padding=4)
-right.set(xlabel="of 400 audits, frauds", xlim=(0, 0.7))
+right.set(xlabel="of 400 audits, frauds", xlim=(0, 1))
 right.invert_yaxis()
 
 # %%

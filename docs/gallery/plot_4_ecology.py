@@ -2,11 +2,11 @@
 Ecology: a bird that was not seen may be there
 ==============================================
 
-A site is visited once. A bird that is seen is there; one that is not seen may be there and hide. Simulated data: 3,000 sites.
-Occupancy depends on altitude and forest, detection on wind and on how long the observer stays.
+A site is visited once. A bird that is seen is there; one that is not seen may be there and hide. Simulated data:
+3,000 sites. Occupancy depends on altitude and forest, detection on wind and on how long the observer stays.
 
-**Lesson.** The map of sightings is a map of birds times a map of observers. Here observers stay longer in the valleys, and the
-naive curve says that the bird does too.
+**Lesson.** The map of sightings is a map of birds times a map of observers. Here observers stay longer in the
+valleys, and the naive curve says that the bird does too.
 """
 
 # %%

@@ -2,11 +2,11 @@
 Clicks: what stands at the top is clicked
 =========================================
 
-A click says that an item is relevant *and* that it was looked at. Few people look below the third place. Simulated data:
-2,500 result pages of ten places. The old ranking put items of high popularity first.
+A click says that an item is relevant *and* that it was looked at. Few people look below the third place. Simulated
+data: 2,500 result pages of ten places. The old ranking put items of high popularity first.
 
-**Lesson.** Give the place to the propensity, one column for each place. Relevance is then learned as if every place were looked
-at, and how often each place is looked at comes along.
+**Lesson.** Give the place to the propensity, one column for each place. Relevance is then learned as if every place
+were looked at, and how often each place is looked at comes along.
 """
 
 # %%
@@ -57,3 +57,7 @@ for (name, guess), colour in zip(guesses.items(), ["#8a8a8a", "#1f6fb4"], strict
 right.plot([0, 1], [0, 1], color="#c8500a", ls="--", label="true")
 right.set(xlabel="true relevance", ylabel="estimated", xlim=(0, 1), ylim=(0, 1))
 right.legend(frameon=False)
+
+# %%
+# The curve of attention is a little low at the first place, and relevance a little high for it: labels tell the
+# product best.

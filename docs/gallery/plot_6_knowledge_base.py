@@ -2,11 +2,11 @@
 Knowledge bases: facts that nobody wrote down
 =============================================
 
-A knowledge base lists the prizes of a person, if somebody wrote them down. In some languages editors are many, in others few.
-Simulated data: 6,000 people in five languages; how complete each language is, is unknown.
+A knowledge base lists the prizes of a person, if somebody wrote them down. In some languages editors are many, in
+others few. Simulated data: 6,000 people in five languages; how complete each language is, is unknown.
 
-**Lesson.** Within one language labels are as good as random, between languages they are not. Then one label frequency for each
-group is enough, and it says how complete each language is.
+**Lesson.** Within one language labels are as good as random, between languages they are not. Then one label frequency
+for each group is enough, and it says how complete each language is.
 """
 
 # %%
@@ -51,5 +51,6 @@ right.set(xticks=x, xticklabels=list(complete), xlabel="language", ylabel="share
 right.legend(frameon=False)
 
 # %%
-# The naive model takes missing editors for missing prizes. The method needs some people of whom it is plain that they must have
-# a prize; where classes overlap everywhere, every such estimate is too low.
+# The naive model takes missing editors for missing prizes. In language E, with few labels, the estimate is too low,
+# and the share of prizes too high. The method needs people of whom it is plain that they must have a prize; where
+# classes overlap everywhere, all such estimates are too low.

@@ -2,11 +2,11 @@
 Text: labels from one desk
 ==========================
 
-Editors mark articles about climate. Those of the science desk mark nearly all of theirs, the others hardly any. Simulated data: a
-made-up corpus of 3,000 short articles, since no real one comes without a download.
+Editors mark articles about climate. Those of the science desk mark nearly all of theirs, the others hardly any.
+Simulated data: a made-up corpus of 3,000 short articles, since no real one comes without a download.
 
-**Lesson.** A naive classifier of words learns the words of the science desk. Give the desk to the propensity and the words to the
-classifier, and it learns the words of the topic.
+**Lesson.** A naive classifier of words learns the words of the science desk. Give the desk to the propensity and the
+words to the classifier, and it learns the words of the topic.
 """
 
 # %%
@@ -20,11 +20,11 @@ from scarless import NaiveClassifier, SAREMClassifier
 
 rng = np.random.default_rng(4)
 n = 3000
-topic = "carbon warming glacier emission drought heatwave methane flood".split()
+topic = ["carbon", "warming", "glacier", "emission", "drought", "heatwave", "methane", "flood"]
 desks = {
-    "science": "laboratory professor journal measurement hypothesis".split(),
-    "sport": "match coach league stadium goal".split(),
-    "economy": "market shares budget tax minister".split(),
+    "science": ["laboratory", "professor", "journal", "measurement", "hypothesis"],
+    "sport": ["match", "coach", "league", "stadium", "goal"],
+    "economy": ["market", "shares", "budget", "tax", "minister"],
 }
 filler = [f"{a}{b}" for a in ("ba", "do", "ku", "li", "mo") for b in ("na", "re", "si", "ta", "vo", "xi")]
 desk = rng.choice(list(desks), n)
