@@ -33,6 +33,7 @@ extensions = [
 exclude_patterns = ["_build", "_run", "gallery"]
 templates_path = ["_templates"]
 default_role = "code"
+highlight_language = "none"
 
 # --- Markdown
 
@@ -70,6 +71,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
+    "write_computation_times": False,
 }
 
 # --- Pages
@@ -90,6 +92,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
+html_sidebars = {"index": [], "start": []}
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -62,8 +62,8 @@ def pages_in_toctrees(text: str) -> set[str]:
 
 def test_every_page_is_in_the_table_of_contents():
     pages = {path.stem for path in DOCS.glob("*.md")} | {path.stem for path in DOCS.glob("*.rst")}
-    wanted = pages - {"index", "sg_execution_times"} | {"auto_gallery/index"}
-    assert pages_in_toctrees((DOCS / "index.md").read_text(encoding="utf-8")) == wanted
+    found = [page for path in DOCS.glob("*.md") for page in pages_in_toctrees(path.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(pages - {"index"} | {"auto_gallery/index"})
 
 
 def test_every_example_that_a_page_leads_to_is_there():

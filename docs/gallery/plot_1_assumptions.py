@@ -45,7 +45,7 @@ for axes, (title, given) in zip(panels, labels.items(), strict=True):
     axes.plot(x, (level - a - b * x) / (c if abs(c) > 1e-9 else 1e-9), "k--", lw=1.2, label="naive line")
     axes.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2), xlabel="blood sugar", title=title)
 panels[0].set_ylabel("visits to doctors")
-panels[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4, frameon=False)
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 # %%
 # Left and middle: the line stands upright, as the classes do. Under SCAR the naive scores are too low, but their
