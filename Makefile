@@ -41,7 +41,7 @@ test-dist:
 
 # The documentation: pages, reference and examples, all of them run, warnings as errors; the last line says where it is.
 docs: .venv-docs/.docs
-	$(ONE_THREAD) .venv-docs/bin/python -m sphinx -q -W --keep-going docs docs/_build/html
+	$(ONE_THREAD) .venv-docs/bin/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	@echo "The documentation: docs/_build/html/index.html"
 
 .venv-docs/.docs: pyproject.toml constraints.txt

@@ -1,5 +1,6 @@
 """How Sphinx builds the documentation: `make docs`. Nothing is fetched, neither in the build nor by the pages."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -72,6 +73,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
     "write_computation_times": False,
+    "capture_repr": (),
 }
 
 # --- Pages
@@ -100,21 +102,25 @@ copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 
-def run_demo(app):
-    """Run the tool as `make demo` does, so that what a page shows is what it printed."""
-    run = HERE / "_run"
-    run.mkdir(exist_ok=True)
-    table = ["examples/patients.csv", "--label", "diagnosed"]
-    named = ["--propensity", "visits", "insurance", "--id", "patient", "--out", "docs/_run/demo", "--force"]
-    for command, options in {"inspect": table, "fit": [*table, *named]}.items():
-        said = subprocess.run(
-            [sys.executable, "-m", "scarless.cli", command, *options],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        (run / f"{command}.txt").write_text(said.stdout.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo"))
+TABLE = ["examples/patients.csv", "--label", "diagnosed"]
+NAMED = ["--propensity", "visits", "insurance", "--id", "patient", "--out", "docs/_run/demo", "--force"]
+COMMANDS = {
+    "inspect": ["inspect", *TABLE],
+    "fit": ["fit", *TABLE, *NAMED],
+    "help": ["--help"],
+    **{f"help-{command}": [command, "--help"] for command in ("inspect", "fit", "predict", "reproduce", "report")},
+}
+
+
+def run_tool(app):
+    """Run the tool as `make demo` does, and ask it for help, so that what a page shows is what it printed."""
+    (HERE / "_run").mkdir(exist_ok=True)
+    for name, options in COMMANDS.items():
+        command = [sys.executable, "-m", "scarless.cli", *options]
+        narrow = {**os.environ, "COLUMNS": "100"}
+        said = subprocess.run(command, cwd=ROOT, env=narrow, check=True, capture_output=True, text=True).stdout
+        said = said.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo")
+        (HERE / "_run" / f"{name}.txt").write_text(said, encoding="utf-8")
 
 
 def translate_links(app, docname, source):
@@ -147,7 +153,7 @@ def copy_reports(app, error):
 def setup(app):
     """Connect what is above."""
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
-    app.connect("builder-inited", run_demo, priority=100)
+    app.connect("builder-inited", run_tool, priority=100)
     app.connect("source-read", translate_links)
     app.connect("include-read", translate_included_links)
     app.connect("autodoc-skip-member", skip_what_is_not_ours)

@@ -55,6 +55,13 @@ def test_what_is_missing_from_a_page_would_be_noticed():
     assert listed_names(page) == ["a.b.One", "a.b.two"]
 
 
+def test_every_box_of_the_chart_leads_to_a_page_of_the_reference():
+    chart = (DOCS / "_static" / "which-method.svg").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="generated/(\S+)\.html">.*?class="name"[^>]*>(\w+)<', chart)
+    assert len(links) == chart.count("<a ") == 8
+    assert [link for link, shown in links if link not in LISTED or not link.endswith(f".{shown}")] == []
+
+
 def pages_in_toctrees(text: str) -> set[str]:
     blocks = re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL)
     return {line for block in blocks for line in block.splitlines() if line and not line.startswith(":")}

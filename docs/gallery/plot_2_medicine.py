@@ -2,8 +2,8 @@
 Medicine: tumours that were found because they were large
 =========================================================
 
-A large tumour is felt and gets diagnosed; a small one often is not. Measurements and diagnoses are real: scikit-
-learn's breast cancer table, 569 tumours. Who has a diagnosis *on record* is simulated, by size.
+A large tumour is felt and gets diagnosed; a small one often is not. Measurements and diagnoses are real:
+scikit-learn's breast cancer table, 569 tumours. Who has a diagnosis *on record* is simulated, by size.
 
 **Lesson.** A model that takes "no diagnosis" for "benign" believes in half as many malignant tumours as there are.
 Name what drove the diagnoses, and the number comes out about right. The list of patients to call in gets better too,
