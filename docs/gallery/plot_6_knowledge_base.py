@@ -54,3 +54,6 @@ right.legend(frameon=False)
 # The naive model takes missing editors for missing prizes. In language E, with few labels, the estimate is too low,
 # and the share of prizes too high. The method needs people of whom it is plain that they must have a prize; where
 # classes overlap everywhere, all such estimates are too low.
+#
+# How much that matters: this example was first drawn with half these coefficients (1.2, 1.5 and 2.5), so that classes
+# overlap more. Then 49% were estimated to have a prize, where 38% have one.
