@@ -7,7 +7,7 @@ JOBS ?= 2
 # Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-random test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs test test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 # A file of 6,000 patients, from a first look to a report; the last line says where the report is.
 demo: $(VENV)/.demo
@@ -39,6 +39,17 @@ test-shards: $(VENV)/.test
 test-dist:
 	$(PYTHON) tools/try_dist.py
 
+# The documentation: pages, reference and examples, all of them run, warnings as errors; the last line says where it is.
+docs: .venv-docs/.docs
+	$(ONE_THREAD) .venv-docs/bin/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	@echo "The documentation: docs/_build/html/index.html"
+
+.venv-docs/.docs: pyproject.toml constraints.txt
+	@echo "Installing what the documentation needs, once (a minute or two) ..."
+	$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
 # Hostile calls of every public name: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one and says all about it.
 N ?= 20000
 SEED ?= 0
@@ -69,4 +80,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-docs docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

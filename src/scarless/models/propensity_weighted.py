@@ -201,7 +201,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     Attributes
     ----------
     classes_ : array of shape (2,)
-    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given; of a cross-fit ``estimators_``, one for each fold.

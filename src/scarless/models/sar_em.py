@@ -130,9 +130,9 @@ class SAREMClassifier(CrossedClassifier):
     ----------
     classes_ : array of shape (2,)
         The two label values, sorted.
-    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         The logistic classifier; 0 for columns that it does not see. Absent where `estimator` is given.
-    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
         The logistic propensity model. Absent where `propensity_estimator` is given.
     estimators_ : list
         Of a cross-fit: one fitted model for each fold.

@@ -115,9 +115,10 @@ class SAREMClassifierCV(PairClassifier):
         lowest and highest of what was chosen.
     class_prior_, label_frequency_ : float
         Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
-    coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_, \
-classes_, n_features_in_, feature_names_in_
+    coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_
         Of the choice fitted to all rows, as in `SAREMClassifier`.
+    classes_, n_features_in_, feature_names_in_
+        As in `SAREMClassifier`.
 
     See Also
     --------

@@ -99,7 +99,7 @@ class SARStackingClassifier(PairClassifier):
         Each with `name`, `attributes`, `relaxation` (what its held-out labels say of scale and level) and `model`.
     relaxation_ : Relaxation
         Of the mean.
-    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
     log_likelihood_ : float

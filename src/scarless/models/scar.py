@@ -52,7 +52,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
     Attributes
     ----------
     classes_ : array of shape (2,)
-    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given.
@@ -249,7 +249,7 @@ class NaiveClassifier(KnownPropensityClassifier):
     Attributes
     ----------
     classes_ : array of shape (2,)
-    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given.

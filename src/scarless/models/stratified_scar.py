@@ -87,7 +87,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
     label_frequency_estimator_ : fitted estimator
         The one that gave the pooled label frequency. It got the labels as 0 and 1.
     classes_ : array of shape (2,)
-    coef_, intercept_ : arrays of shape (1, n_features_in_) and (1,)
+    coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given.

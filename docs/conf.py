@@ -1,0 +1,160 @@
+"""How Sphinx builds the documentation: `make docs`. Nothing is fetched, neither in the build nor by the pages."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+
+import scarless
+
+mpl.use("Agg")
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+project = "scarless"
+author = "The scarless developers"
+copyright = author
+release = version = scarless.__version__
+language = "en-GB"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
+]
+exclude_patterns = ["_build", "_run", "gallery"]
+templates_path = ["_templates"]
+default_role = "code"
+highlight_language = "none"
+
+# --- Markdown
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist"]
+# Pages are read on their own too, in the repository: there they link to files that are pages of another name here.
+PAGES = {
+    "../README.md": "index.md",
+    "../benchmarks/README.md": "benchmarks.md",
+    "../papers/bekker2019/README.md": "reproduced.md",
+    "../CHANGELOG.md": "changelog.md",
+    "../CONTRIBUTING.md": "contributing.md",
+}
+LINK = re.compile(r"\]\((\.\./[^)#\s]+)")
+
+# --- API reference
+
+autosummary_generate = True
+autodoc_typehints = "none"  # signatures have them already in words: the numpydoc sections
+autodoc_default_options = {"members": True, "inherited-members": True}
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# --- Gallery
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": r"/plot_",
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 0,
+    "download_all_examples": False,
+    "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+    "write_computation_times": False,
+    "capture_repr": (),
+}
+
+# --- Pages
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"scarless {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "back_to_top_button": False,
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
+html_sidebars = {"index": [], "start": []}
+html_show_sourcelink = False
+html_copy_source = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+TABLE = ["examples/patients.csv", "--label", "diagnosed"]
+NAMED = ["--propensity", "visits", "insurance", "--id", "patient", "--out", "docs/_run/demo", "--force"]
+COMMANDS = {
+    "inspect": ["inspect", *TABLE],
+    "fit": ["fit", *TABLE, *NAMED],
+    "help": ["--help"],
+    **{f"help-{command}": [command, "--help"] for command in ("inspect", "fit", "predict", "reproduce", "report")},
+}
+
+
+def run_tool(app):
+    """Run the tool as `make demo` does, and ask it for help, so that what a page shows is what it printed."""
+    (HERE / "_run").mkdir(exist_ok=True)
+    for name, options in COMMANDS.items():
+        command = [sys.executable, "-m", "scarless.cli", *options]
+        narrow = {**os.environ, "COLUMNS": "100"}
+        said = subprocess.run(command, cwd=ROOT, env=narrow, check=True, capture_output=True, text=True).stdout
+        said = said.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo")
+        (HERE / "_run" / f"{name}.txt").write_text(said, encoding="utf-8")
+
+
+def translate_links(app, docname, source):
+    """Let links to files of the repository lead to their pages, where they have one."""
+    source[0] = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", source[0])
+
+
+def translate_included_links(app, path, docname, source):
+    """Do the same with the files that a page includes, whose links begin where they are."""
+    text = re.sub(r"\]\((?=[A-Z]+\.md)", "](../", source[0]).replace("](docs/", "](")
+    source[0] = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", text)
+
+
+def skip_what_is_not_ours(app, what, name, member, skip, options):
+    """Leave out what scikit-learn, enums and exceptions bring along: their own pages have it."""
+    module = getattr(getattr(member, "fget", member), "__module__", None) or ""
+    routing = re.fullmatch(r"set_\w+_request|get_metadata_routing", name)
+    return True if routing or (callable(member) and not module.startswith("scarless")) else None
+
+
+def copy_reports(app, error):
+    """Put the reports that pages link to beside them: each is one file that needs no other."""
+    if error is None and app.builder.format == "html":
+        for name, path in {"demo": HERE / "_run" / "demo", "paper": ROOT / "papers" / "bekker2019"}.items():
+            target = Path(app.outdir, "reports", f"{name}.html")
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path / "report.html", target)
+
+
+def setup(app):
+    """Connect what is above."""
+    warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+    app.connect("builder-inited", run_tool, priority=100)
+    app.connect("source-read", translate_links)
+    app.connect("include-read", translate_included_links)
+    app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("build-finished", copy_reports)

@@ -1,0 +1,71 @@
+"""
+Failure: the wrong propensity attribute
+=======================================
+
+Labels depend on visits and on income. What if one is forgotten, or another is named in its place? Simulated data,
+five repetitions of 5,000 rows.
+
+**Lesson.** One too many costs little. One missing is paid by the classifier, which must explain the labels by what it
+sees. **Way out:** compare fits with and without the doubtful one, test what you left out, and where it matters, audit
+a few rows.
+"""
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from scarless import SAREMClassifier
+from scarless.labelling import LogisticSAR, simulate_labels
+
+choices = {
+    "both": ["visits", "income"],
+    "both and one more": ["visits", "income", "height"],
+    "visits only": ["visits"],
+    "wrong one": ["height"],
+}
+mechanism = LogisticSAR(["visits", "income"], [1.5, 1.5], -0.5)
+
+
+def draw(seed):
+    """Return a table, the true probability of illness, who is ill and who is diagnosed."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(5000, 5)), columns=["sugar", "weight", "visits", "income", "height"])
+    table["sugar"] = 0.8 * table["sugar"] + 0.6 * table["income"]  # income goes along with a cause
+    f = 1 / (1 + np.exp(0.5 - 2 * table["sugar"] - table["weight"]))
+    ill = rng.random(5000) < f
+    return table, f, ill, simulate_labels(ill, mechanism.propensity(table), random_state=seed)
+
+
+# %%
+# The classifier never sees visits or height; it sees sugar and weight.
+errors, priors, likelihoods = ({name: [] for name in choices} for _ in range(3))
+truth = []
+for seed in range(5):
+    table, f, ill, s = draw(seed)
+    truth.append(ill.mean())
+    for name, named in choices.items():
+        model = SAREMClassifier(propensity_attributes=named, classification_attributes=["sugar", "weight"]).fit(
+            table, s
+        )
+        errors[name].append(np.mean((model.predict_proba(table)[:, 1] - f) ** 2))
+        priors[name].append(model.class_prior_)
+        likelihoods[name].append(model.score(table, s))
+
+# %%
+figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
+titles = ["error of the class probability", "share believed ill", "log-likelihood of labels, per row"]
+for axes, values, title in zip(panels, (errors, priors, likelihoods), titles, strict=True):
+    for row, name in enumerate(choices):
+        right = name.startswith("both")
+        axes.plot(values[name], np.full(5, row), "o", alpha=0.7, color="#1f6fb4" if right else "#c8500a")
+    axes.set(yticks=range(4), yticklabels=list(choices), title=title)
+panels[1].axvline(np.mean(truth), color="k", ls="--", lw=1)
+panels[0].invert_yaxis()
+
+# %%
+# The right panel can be drawn without knowing any class: labels speak against the wrong names. That is the way out as
+# long as the right column is in the table. If it is not, nothing in the labels tells.
+print(f"truly ill: {np.mean(truth):.2f}")
+for name in choices:
+    print(f"{name:18} error {np.mean(errors[name]):.3f}   believed ill {np.mean(priors[name]):.2f}")

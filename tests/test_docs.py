@@ -1,0 +1,90 @@
+"""The documentation is complete: every public name, every page, every example. This needs no Sphinx."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+ROOMS = ("", ".models", ".metrics", ".diagnostics", ".labelling", ".label_frequency", ".datasets", ".experiments")
+ROOMS = (*ROOMS, ".report", ".analysis", ".engines")
+
+
+def listed_names(text: str) -> list[str]:
+    """Return the full names of all entries of all autosummaries of a page."""
+    names, module, inside = [], "", False
+    for line in text.splitlines():
+        if found := re.fullmatch(r"\.\. currentmodule:: (\S+)", line):
+            module = found[1]
+        elif line and not line.startswith(" "):
+            inside = line == ".. autosummary::"
+        elif inside and re.fullmatch(r"   \w+", line):
+            names.append(f"{module}.{line.strip()}")
+    return names
+
+
+def object_of(name: str) -> object:
+    module, _, own = name.rpartition(".")
+    return getattr(importlib.import_module(module), own)
+
+
+LISTED = listed_names((DOCS / "api.rst").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_its_place_in_the_reference(room):
+    module = importlib.import_module(f"scarless{room}")
+    known = {id(object_of(name)) for name in LISTED}
+    names = [name for name in module.__all__ if name != "__version__"]
+    assert [name for name in names if id(getattr(module, name)) not in known] == []
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_the_reference_lists_public_names_only(name):
+    module, _, own = name.rpartition(".")
+    assert own in importlib.import_module(module).__all__
+
+
+def test_nothing_is_listed_twice():
+    assert len({id(object_of(name)) for name in LISTED}) == len(LISTED)
+
+
+def test_what_is_missing_from_a_page_would_be_noticed():
+    page = ".. currentmodule:: a.b\n\n.. autosummary::\n   :toctree: generated/\n\n   One\n   two\n\nWords\n\n   no\n"
+    assert listed_names(page) == ["a.b.One", "a.b.two"]
+
+
+def test_every_box_of_the_chart_leads_to_a_page_of_the_reference():
+    chart = (DOCS / "_static" / "which-method.svg").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="generated/(\S+)\.html">.*?class="name"[^>]*>(\w+)<', chart)
+    assert len(links) == chart.count("<a ") == 8
+    assert [link for link, shown in links if link not in LISTED or not link.endswith(f".{shown}")] == []
+
+
+def pages_in_toctrees(text: str) -> set[str]:
+    blocks = re.findall(r"```\{toctree\}\n(.*?)```", text, flags=re.DOTALL)
+    return {line for block in blocks for line in block.splitlines() if line and not line.startswith(":")}
+
+
+def test_every_page_is_in_the_table_of_contents():
+    pages = {path.stem for path in DOCS.glob("*.md")} | {path.stem for path in DOCS.glob("*.rst")}
+    found = [page for path in DOCS.glob("*.md") for page in pages_in_toctrees(path.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(pages - {"index"} | {"auto_gallery/index"})
+
+
+def test_every_example_that_a_page_leads_to_is_there():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
+    named = set(re.findall(r"auto_gallery/(?:images/sphx_glr_)?(plot_\w+?)(?:_\d{3})?[>.`]", text))
+    assert len(named) > 2
+    assert {name for name in named if not (DOCS / "gallery" / f"{name}.py").exists()} == set()
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "gallery").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_an_example_has_a_title_a_lesson_and_a_picture(path):
+    text = path.read_text(encoding="utf-8")
+    title, underline = text.splitlines()[1:3]
+    assert underline == "=" * len(title)
+    assert "**Lesson.**" in text.split('"""')[1]
+    assert re.search(r"(?i)simulated|scikit-learn", text.split('"""')[1]), "say where the data are from"
+    assert "plt.subplots" in text or "Display" in text
