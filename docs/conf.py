@@ -108,7 +108,10 @@ COMMANDS = {
     "inspect": ["inspect", *TABLE],
     "fit": ["fit", *TABLE, *NAMED],
     "help": ["--help"],
-    **{f"help-{command}": [command, "--help"] for command in ("inspect", "fit", "predict", "reproduce", "compare", "report")},
+    **{
+        f"help-{command}": [command, "--help"]
+        for command in ("inspect", "fit", "predict", "reproduce", "compare", "report")
+    },
 }
 
 
