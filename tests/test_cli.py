@@ -147,7 +147,7 @@ def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers
     page = (here / "found" / "report.html").read_text()
     assert "An experiment, bekker2019, run with scarless" in page
     assert "paper" not in page.lower()
-    assert re.findall(r'<section id="(\w+)"', page) == ["run", "figures", "ranks", "tables"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["figures", "ranks", "tables", "run"]
 
 
 def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, capsys):

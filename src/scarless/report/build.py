@@ -31,7 +31,6 @@ class Report:
 
     heading: str
     lead: str
-    citation: str
     notices: tuple[str, ...]
     facts: Pairs
     run_tables: tuple[Table, ...]
@@ -79,8 +78,7 @@ def build_report(
     results = group(records, timings, manifest, method_names=story.method_names, contests=story.contests)
     return Report(
         heading=results.spec["title"],
-        lead=f"{story.whose}, {manifest['name']}, run with scarless",
-        citation=story.citation,
+        lead=f"{story.whose}, {manifest['name']}, run with scarless{story.citation and f'. {story.citation}'}",
         notices=_notices(results),
         facts=_facts(results, timings, manifest),
         run_tables=tuple(item for item in (failure_table(results), warning_table(results)) if item is not None),
