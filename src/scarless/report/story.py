@@ -60,9 +60,9 @@ class Chapter:
 class Story:
     """What a page adds to the numbers of an experiment; by default nothing, which suits any experiment.
 
-    `whose` is what the experiment is called above the title, `citation` stands behind that, `figures` are the scores that
-    are drawn, `contests` the methods that are ranked against each other and `ranked` the sentence that says which these
-    are; by default all that see labels only.
+    `whose` is what the experiment is called above the title, `citation` stands behind that, `figures` are the scores
+    that are drawn, `contests` the methods that are ranked against each other and `ranked` the sentence that says which
+    these are; by default all that see labels only.
     """
 
     whose: str = "An experiment"
