@@ -46,7 +46,7 @@ MODELS = {
     "random state": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.RandomState(0)),
     "refit": lambda: SAREMClassifier(**IN, refit=True),
     "boosted": lambda: SAREMClassifier(boosted(), **IN, cross_fit=2, random_state=0),
-    "boosted, one fit": lambda: SAREMClassifier(boosted(), **IN, cross_fit=None, tol=0.1, random_state=0),
+    "boosted, one fit": lambda: SAREMClassifier(boosted(), **IN, cross_fit=None, max_iter=12, random_state=0),
     "boosted twice": lambda: SAREMClassifier(
         boosted(), propensity_estimator=boosted(), **IN, cross_fit=2, random_state=0
     ),
