@@ -9,11 +9,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_at_least_zero, check_jobs, check_positive, check_share, check_whole, shown
-from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, check_table
-from scarless.checks.vectors import check_vector
 from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import need_labels, warn_if_all_labelled, warn_if_all_positive
+from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import MemberSummary, StackSummary
 from scarless.models.summary import few_labels_remarks
@@ -318,33 +316,14 @@ class SARStackingClassifier(PairClassifier):
         logits = [member.logits(X) for member in self.members_]
         return row_intervals(*self._with_mean(logits), level)
 
-    def predict_posterior_interval(self, X: Any, s: ArrayLike | None = None, *, level: float = 0.95) -> Vector:
-        r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
-
-        Made as `predict_proba_interval` is; the propensity moves along with each level.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        s : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
-        level : float, default=0.95
-            Nominal probability that each interval covers.
-
-        Returns
-        -------
-        array of shape (n_rows, 2)
-            Lower and upper end; both 1 for labelled rows.
-        """
+    def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
+        """Return intervals as those of the probability are made; the propensity moves along with each level."""
+        if of != "posterior":
+            return super()._row_intervals(X, level, of=of)
         check_is_fitted(self)
-        need_labels(s, "predict_posterior_interval(X, s)")
         level, table = check_share(level, "level"), self._checked(X)
         logits = [member.logits(table) for member in self.members_]
-        labelled = check_vector(self._coding.encode(s, "s"), "s", n_rows=len(logits[0])) == 1
-        warn_of_row_order(X, s=s)
-        ends = row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
-        ends[labelled] = 1.0
-        return ends
+        return row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
 
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""
