@@ -1,7 +1,7 @@
 """Build wheel and sdist, and try both as a stranger would: ``make test-dist``.
 
 The wheel is built from the sdist, installed in an environment of its own, and used from an empty folder: an import, a
-fit, the command line. The sdist is unpacked elsewhere; it must hold every file of the repository, its tests must all be
+fit, the command line, and three users from end to end (``tools/three_users.py``). The sdist is unpacked elsewhere; it must hold every file of the repository, its tests must all be
 found, and a slice of them, chosen to read files beside the package, must pass.
 """
 
@@ -120,7 +120,11 @@ def try_wheel(wheel: Path, python: str, home: Path) -> None:
     run(scarless, "--version", within=empty)
     run(scarless, "compare", "tiny.toml", "--out", "found", "--jobs", "1", within=empty)
     if not (empty / "found" / "report.html").is_file():
-        sys.exit("`scarless reproduce` wrote no page")
+        sys.exit("`scarless compare` wrote no page")
+    install(python, "-c", ROOT / "constraints.txt", f"{wheel}[tool,reproduce]", within=empty)
+    users = home / "users"
+    users.mkdir()
+    run(python, "-W", "error", ROOT / "tools" / "three_users.py", within=users)
 
 
 def try_sdist(sdist: Path, python: str, home: Path) -> None:

@@ -45,10 +45,13 @@ __all__ = [
 ]
 
 _LATER = {"analyse": "scarless.analysis"}
+_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report")  # that may be used by full name
 
 
 def __getattr__(name: str) -> _Any:
     """Import what only some users need when it is asked for."""
     if name in _LATER:
         return getattr(_import_module(_LATER[name]), name)
+    if name in _ROOMS:
+        return _import_module(f"scarless.{name}")
     raise AttributeError(f"module 'scarless' has no attribute {name!r}")

@@ -19,7 +19,7 @@ from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
 from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status
@@ -34,7 +34,9 @@ _TOL, _MAX_ITER = 1e-9, 100
 _LOWEST = 20.0  # nats below the top, where a walk ends
 _MOST_STEPS = 40
 _FURTHEST = 0.04  # in class prior, in one step
+_LONGEST = 2.0  # in logits, in one step
 _STUCK = 1e-6  # in class prior, where more of a level changes nothing
+_CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
 _MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
 _FAR = 10.0  # logits beyond which all are as good as sure
 
@@ -202,6 +204,8 @@ class _Point(NamedTuple):
     log_likelihood: float
     log_density: float
     imagined: float
+    pace: float  # of the class prior, as the level moves
+    curvature: Matrix | None  # at the solution, where the level was held
     converged: bool
     exchanged: bool  # whether the propensity tells rows further apart than the classifier
 
@@ -232,26 +236,30 @@ class _Fits:
         top = self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
         return self.at(0.0, np.zeros(len(one))) if top.exchanged else top
 
-    def at(self, shift: float, theta: Vector) -> _Point:
-        """Return the best fit at one level, from another."""
+    def at(self, shift: float, theta: Vector, curvature: Matrix | None = None) -> _Point:
+        """Return the best fit at one level, from another, whose Hessian is perhaps known."""
         theta = theta.copy()
         theta[1] = shift
-        return self._point(self._solve(replace(self.objective, hold_level=True), theta, ()))
+        return self._point(self._solve(replace(self.objective, hold_level=True), theta, (), curvature), held=True)
 
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
         """Yield fits at levels further and further from the top, until they are out of the question."""
-        point, step = top, self._first_step(top)
-        highest, before = top.log_density - top.imagined, top.class_prior
+        point, step, pace = top, self._first_step(top), np.zeros_like(top.theta)
+        highest = top.log_density - top.imagined
         for _ in range(_MOST_STEPS):
-            step = min(1.3 * step, _FURTHEST / max(self._pace(point), 1e-6), 2.0)
-            beyond = point.exchanged  # there is no way back
-            point = self.at(point.theta[1] + sign * step, point.theta)
-            point = point._replace(exchanged=point.exchanged or beyond)
-            stuck = abs(point.class_prior - before) < _STUCK
+            step = min(1.3 * step, _FURTHEST / max(point.pace, 1e-6), _LONGEST)
+            before = point
+            # Everything else goes on as it went from the last level to this one.
+            point = self.at(before.theta[1] + sign * step, before.theta + step * pace, before.curvature)
+            point = point._replace(exchanged=point.exchanged or before.exchanged)  # there is no way back
+            pace = (point.theta - before.theta) / step
+            moved, least = abs(point.class_prior - before.class_prior), _STUCK
+            if step == _LONGEST:
+                least = max(least, _CREEPING * point.class_prior * (1.0 - point.class_prior))
             density = point.log_density - point.imagined
-            before, highest = point.class_prior, max(highest, density)
+            highest = max(highest, density)
             yield point
-            if stuck:
+            if moved < least:
                 break
             if density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
@@ -279,16 +287,25 @@ class _Fits:
         ridge[0], ridge[1], ridge[-1] = SLOPE_RIDGE, HELD_LEVEL if held else 0.0, 0.0
         return ridge
 
-    def _solve(self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...]) -> Solution:
+    def _solve(
+        self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...], curvature: Matrix | None = None
+    ) -> Solution:
         ridge = self._ridge()
         if objective.hold_level:
             ridge[1] = 0.0  # the likelihood holds still along it, so its ridge would move it alone
         problem = PenalisedProblem(self.engine, objective, ridge, pulls)
-        return problem.solve(start, total_weight=self.weight, tol=_TOL, max_iter=_MAX_ITER, damp_indefinite=True)
+        return problem.solve(
+            start,
+            total_weight=self.weight,
+            tol=_TOL,
+            max_iter=_MAX_ITER,
+            damp_indefinite=True,
+            curvature=curvature,
+        )
 
-    def _point(self, solution: Solution) -> _Point:
+    def _point(self, solution: Solution, *, held: bool = False) -> _Point:
         theta = solution.parameters
-        value, positives, labelled, _, *moments = self.engine.total(_block_answers, self.objective, theta)
+        value, positives, labelled, variance, *moments = self.engine.total(_block_answers, self.objective, theta)
         total_u, squares_u, total_v, squares_v = moments
         exchanged = self.hold is not None and (
             _variance(total_u, squares_u, self.weight) < _variance(total_v, squares_v, self.weight)
@@ -299,18 +316,21 @@ class _Fits:
         imagined = self.audits * max(audited, -1e6)
         density = float(value) - penalty + imagined
         return _Point(
-            theta, prior, frequency, float(value), density, imagined, solution.status is Status.CONVERGED, exchanged
+            theta,
+            class_prior=prior,
+            label_frequency=frequency,
+            log_likelihood=float(value),
+            log_density=density,
+            imagined=imagined,
+            pace=float(variance) / self.weight,
+            curvature=solution.curvature if held else None,
+            converged=solution.status is Status.CONVERGED,
+            exchanged=exchanged,
         )
-
-    def _pace(self, point: _Point) -> float:
-        """Return how fast the class prior moves with the level."""
-        variance = self.engine.total(_block_answers, self.objective, point.theta)[3]
-        return float(variance) / self.weight
 
     def _first_step(self, top: _Point) -> float:
         """Return a step that loses little likelihood: a third of the level's standard error, everything else fixed."""
-        pace = max(self._pace(top), 1e-6)
-        return 0.3 / np.sqrt(max(self.labelled * pace, 1.0))
+        return 0.3 / np.sqrt(max(self.labelled * max(top.pace, 1e-6), 1.0))
 
 
 def _levels_of(points: list[_Point]) -> Levels:
