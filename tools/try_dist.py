@@ -1,8 +1,9 @@
 """Build wheel and sdist, and try both as a stranger would: ``make test-dist``.
 
 The wheel is built from the sdist, installed in an environment of its own, and used from an empty folder: an import, a
-fit, the command line, and three users from end to end (``tools/three_users.py``). The sdist is unpacked elsewhere; it must hold every file of the repository, its tests must all be
-found, and a slice of them, chosen to read files beside the package, must pass.
+fit, the command line, and three users from end to end (``tools/three_users.py``). The sdist is unpacked elsewhere; it
+must hold every file of the repository, its tests must all be found, and a slice of them, chosen to read files beside
+the package, must pass.
 """
 
 import argparse

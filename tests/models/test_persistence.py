@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -229,6 +230,17 @@ def test_what_is_referred_to_five_times_is_written_once(tmp_path):
     assert written.count(b'"vocabulary_"') == 1
     vectorizer = scarless.load(tmp_path / "a.skops")[0]
     assert vectorizer.transformers_["note"] is vectorizer.all_processing_steps_["note"][-2]
+
+
+def test_two_threads_save_the_same_model_at_once(tmp_path):
+    one = SAREMClassifier(propensity_attributes=[2]).fit(PU.X, PU.s)
+    several = {"first": one, "again": [one, one]}
+    paths = [tmp_path / f"{i}.skops" for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda path: scarless.save(several, path), paths))
+    assert len({path.read_bytes() for path in paths}) == 1
+    back = scarless.load(paths[0])
+    assert back["first"] is back["again"][0] is back["again"][1]
 
 
 def test_any_object_of_listed_types_can_be_saved(tmp_path):

@@ -1,18 +1,24 @@
 """skops' description of a model: made small when a file is written, looked through when one is read.
 
-It is a tree of parts, each with a kind, a name, and parts inside. skops writes an object out in full wherever it is
-referred to, though it makes it but once; here it is written once, and then by number.
+It is a tree of parts, each with a kind, a name, and parts inside. skops describes an object in full wherever it is
+referred to, though it makes it but once; here it is described once, and then by number.
 """
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 from scarless.models._model_file import LIMIT
 from scarless.models._trusted import BIT_GENERATORS, IN_PARTIAL, KINDS, LISTED_KINDS, METHOD, OBJECT, PARTIAL, TRUSTED
+from scarless.outside.extras import need
 
 REFERENCE = "CachedNode"
 PROTOCOL = 2  # of skops' format; older ones describe functions in a way of their own
+_ALONE = Lock()  # while skops is asked to do otherwise than it does
 MOST_PARTS = 10_000_000  # with everything that is referred to counted each time, as skops will look at it
 
 
@@ -31,7 +37,7 @@ def parts_of(schema: Any) -> Any:
 
 def shrink(schema: Any, renamed: dict[str, str]) -> Any:
     """Return the description with each object written once, members called by their new names, no places in memory."""
-    counts = Counter(part.get("__id__") for part in parts_of(schema) if part["__loader__"] == OBJECT)
+    counts = Counter(part.get("__id__") for part in parts_of(schema) if part["__loader__"] in (OBJECT, REFERENCE))
     numbers: dict[int, int] = {}
 
     def small(value: Any) -> Any:
@@ -42,7 +48,7 @@ def shrink(schema: Any, renamed: dict[str, str]) -> Any:
         if "__loader__" not in value:
             return {key: small(item) for key, item in value.items()}
         place: Any = value.get("__id__")
-        if place in numbers and value["__loader__"] == OBJECT:
+        if place in numbers and value["__loader__"] in (OBJECT, REFERENCE):
             named = {key: value[key] for key in ("__class__", "__module__")}
             return {**named, "__loader__": REFERENCE, "__id__": numbers[place]}
         kept = {key: item for key, item in value.items() if key != "__id__"}
@@ -54,6 +60,39 @@ def shrink(schema: Any, renamed: dict[str, str]) -> Any:
         return {key: small(item) for key, item in kept.items()}
 
     return small(schema)
+
+
+@contextmanager
+def described_once() -> Iterator[None]:
+    """Have skops describe each object once, and without indents: vectorisers refer to each of their parts many times.
+
+    Another version of skops, whose insides are not these, may do as it likes: `shrink` finds what is there twice.
+    """
+    persist = need("skops.io._persist", "Saving a model", "tool")
+    known: dict[int, dict[str, Any]] = {}  # by the places of objects, which skops keeps until it is done
+    with _ALONE:
+        dispatch: Any = getattr(persist, "_get_state", None)
+        plain = getattr(persist, "json", None)
+        if not hasattr(dispatch, "register") or plain is not json:
+            yield
+            return
+        describe = dispatch.dispatch(object)
+
+        def once(value: Any, context: Any) -> dict[str, Any]:
+            if id(value) in known:
+                return dict(known[id(value)])
+            state: dict[str, Any] = describe(value, context)
+            if state["__loader__"] == OBJECT:
+                known[id(value)] = {**{key: state[key] for key in ("__class__", "__module__")}, "__loader__": REFERENCE}
+            return state
+
+        dispatch.register(object, once)
+        persist.json = SimpleNamespace(**{**vars(json), "dumps": lambda value, **_: json.dumps(value)})
+        try:
+            yield
+        finally:
+            dispatch.register(object, describe)
+            persist.json = plain
 
 
 class Audit:

@@ -13,11 +13,8 @@ import platform
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
@@ -25,7 +22,7 @@ from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.models._model_file import LIMIT, SCHEMA, STAMP, Contents, ModelFileError, content_name, pack, unpack
-from scarless.models._model_schema import Audit, parts_of, shrink
+from scarless.models._model_schema import Audit, described_once, parts_of, shrink
 from scarless.models._tree_bounds import check_trees
 from scarless.models._trusted import TRUSTED
 from scarless.outside.extras import install, need
@@ -183,7 +180,7 @@ def _packed(estimator: Any) -> bytes:
     """Return the bytes of the file, tried as `load` will try them."""
     skops = need("skops.io", "Saving a model", "tool")
     try:
-        with _without_indent(), zipfile.ZipFile(io.BytesIO(skops.dumps(estimator))) as file:
+        with described_once(), zipfile.ZipFile(io.BytesIO(skops.dumps(estimator))) as file:
             members = {name: file.read(name) for name in file.namelist()}
     except Exception as error:  # of skops, of json, of whatever a class does when it is asked for its state
         raise ModelFileError(f"This model cannot be stored as data: {_line(error)}. {_OTHER_WAY}") from error
@@ -199,21 +196,6 @@ def _packed(estimator: Any) -> bytes:
     if refused:
         raise ModelFileError(f"This model holds what scarless.load would refuse: {_named(refused)}. {_OTHER_WAY}")
     return data
-
-
-@contextmanager
-def _without_indent() -> Iterator[None]:
-    """Have skops write its description without indents: with them Python's slow encoder takes most of the time."""
-    module = need("skops.io._persist", "Saving a model", "tool")
-    plain = getattr(module, "json", None)
-    if plain is not json:  # another version of skops, which may do as it likes
-        yield
-        return
-    module.json = SimpleNamespace(**{**vars(json), "dumps": lambda value, **_: json.dumps(value)})
-    try:
-        yield
-    finally:
-        module.json = plain
 
 
 _OTHER_WAY = (

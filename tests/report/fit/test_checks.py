@@ -148,7 +148,7 @@ def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch
 
 def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
     model, X, s = small
-    for name, value in (("MOST_ROWS", 600), ("SAMPLE", 500), ("MOST_TESTED", 400)):
+    for name, value in (("MOST_ROWS", 600), ("SAMPLE", 500), ("FEWEST_TESTED", 300), ("MOST_TESTED", 400)):
         monkeypatch.setattr(module, name, value)
     seen = []
     monkeypatch.setattr(module, "scar_test", lambda X, s, **given: seen.append(len(s)) or scar_test(X, s, **given))
@@ -163,6 +163,16 @@ def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
     assert "500 of 700 rows" in find(report.checks, "profile").details[-1]
     assert "Computed on 500 of 700 rows, drawn at random." in find(report.checks, "sensitivity").details
     assert report.answer.n_rows == 700
+
+
+def test_the_test_of_scar_looks_at_as_many_rows_as_hold_enough_labels(small, monkeypatch):
+    model, X, s = small
+    for name, value in (("FEWEST_TESTED", 100), ("MOST_TESTED", 600), ("ENOUGH_LABELS", 0.5 * np.sum(s))):
+        monkeypatch.setattr(module, name, value)
+    seen = []
+    monkeypatch.setattr(module, "scar_test", lambda X, s, **given: seen.append(len(s)) or scar_test(X, s, **given))
+    model_report(model, X, s, n_ranked=2)
+    assert seen == [350]
 
 
 def test_warnings_are_shown_and_not_printed(small, monkeypatch):

@@ -20,7 +20,8 @@ from scarless.report.fit.words import count, listed, ratio, share, share_range, 
 from scarless.report.numbers import p_sentence
 
 MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
-MOST_TESTED, FOLDS = 10_000, 3  # of the test that fits forests: it takes nearly all of a report's time
+FOLDS = 3  # of the test that fits forests: it takes most of a report's time, and so
+FEWEST_TESTED, MOST_TESTED, ENOUGH_LABELS = 5_000, 20_000, 500  # looks at as many rows as hold so many labels
 SIGNIFICANT = 0.05
 SLIGHT, TOO_WRONG = 0.05, 0.2  # calibration errors beyond chance, as shares of the labelled rows
 WIDE = 0.4  # range of shares that says little
@@ -123,7 +124,8 @@ def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
 
 def _scar(key: str, title: str, asked: Asked) -> Check:
     subject = asked.subject
-    sample = subject if subject.n_rows <= MOST_TESTED else sample_of(subject, MOST_TESTED, asked.rng)
+    wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), FEWEST_TESTED, MOST_TESTED))
+    sample = subject if subject.n_rows <= wanted else sample_of(subject, wanted, asked.rng)
     columns = sample.labelling_columns
     if not columns:
         return Check(
