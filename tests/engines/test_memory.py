@@ -280,7 +280,7 @@ class FakeBlas:
 def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
     """The limit is the process's own: the last engine to leave restores what the first one found."""
     blas, fake = BlasThreads(), FakeBlas()
-    monkeypatch.setattr(blas, "_controller", lambda: fake)
+    monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
     first, second = blas.on_one_thread(), blas.on_one_thread()
     assert blas.threads() == 4
     first.__enter__()
@@ -342,7 +342,7 @@ def test_a_child_forked_while_another_thread_sums_does_not_wait_for_it():
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_forgets_what_other_threads_held_and_keeps_its_own(monkeypatch):
     blas, fake = BlasThreads(), FakeBlas()
-    monkeypatch.setattr(blas, "_controller", lambda: fake)
+    monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
     inside, leave = Event(), Event()
 
     def hold():

@@ -1,5 +1,7 @@
 """Cross-fits: no row is judged by a model that saw it; order, copies and folds mean what they say."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -9,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless import SAREMClassifier
 from scarless.pair.cross_fit import CrossFit, held_out
@@ -203,6 +206,32 @@ def test_threads_change_nothing(pu):
     for classifier in (TREE, BOOSTING):
         one, two = (crossed(classifier, n_jobs=n).fit(pu.X, pu.s) for n in (None, 2))
         np.testing.assert_array_equal(one.predict_proba(pu.X), two.predict_proba(pu.X))
+
+
+def openmp_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"}
+
+
+class Watched(DecisionTreeClassifier):
+    seen: ClassVar[set] = set()
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen.update(openmp_threads())
+        return super().fit(X, y, sample_weight)
+
+
+@quietly
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
+    model = crossed(Watched(random_state=0), n_jobs=n_jobs, max_iter=1)
+    with threadpool_limits(2, user_api="openmp"):
+        Watched.seen.clear()
+        model.fit(pu.X, pu.s)
+        assert Watched.seen == {1}
+        assert openmp_threads() == {2}
+        monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", 10)
+        crossed(Watched(random_state=0), max_iter=1).fit(pu.X, pu.s)
+    assert Watched.seen == {1, 2}
 
 
 def fit_that(values, means, best):

@@ -1,13 +1,15 @@
-"""The threads of the linear algebra library, for work that has better use of the cores or is too small for them."""
+"""The threads of libraries, for work that has better use of the cores or is too small for them."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+FEW_ROWS = 10_000  # to which trees are fitted on one thread
 
 
 class BlasThreads:
@@ -42,7 +44,7 @@ class BlasThreads:
             self._release_if_unused()
             if not self._holders:
                 self._before = self._now()
-                self._limit = self._controller().limit(limits=1, user_api="blas")
+                self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders[holder] = get_ident()
         try:
             yield
@@ -62,14 +64,23 @@ class BlasThreads:
         self._lock.release()
 
     def _now(self) -> int:
-        pools = [pool["num_threads"] for pool in self._controller().info() if pool["user_api"] == "blas"]
+        pools = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
         return max(pools, default=1)
 
-    @staticmethod
-    @cache
-    def _controller() -> ThreadpoolController:
-        """Return the handle on the libraries' pools; finding them takes milliseconds, so once."""
-        return ThreadpoolController()
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the handle on the libraries' pools; finding them takes milliseconds, so once."""
+    return ThreadpoolController()
+
+
+def trees_alone(n_rows: int) -> AbstractContextManager[Any]:
+    """Hold the trees that this thread fits down to one thread of OpenMP where rows are few.
+
+    Threads that share so little work wait for each other, on a busy machine for long (seen: 46 seconds in place of
+    0.6). The limit is this thread's own, so that what begins others must hold down each.
+    """
+    return nullcontext() if n_rows > FEW_ROWS else _controller().limit(limits=1, user_api="openmp")
 
 
 BLAS = BlasThreads()

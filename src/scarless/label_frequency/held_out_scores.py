@@ -10,15 +10,14 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from threadpoolctl import threadpool_limits
 
 from scarless.checks.options import check_whole
 from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import take_rows
+from scarless.engines.blas import FEW_ROWS, trees_alone
 from scarless.label_frequency._base import LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
 
-MANY_ROWS = 10_000
 PRECOMPUTED = "precomputed"
 PROBABILITY, DECISION = "predict_proba", "decision_function"  # where scores come from, apart from PRECOMPUTED
 
@@ -55,9 +54,7 @@ class ScoreEstimator(LabelFrequencyEstimator):
             return self._read(one_column(X), PRECOMPUTED)
         estimator = default_classifier(X) if self.estimator is None else self.estimator
         method = next(name for name in self._reads() if hasattr(estimator, name))
-        # Small fits: more threads wait for each other on busy machines (seen: 46 seconds in place of 0.6).
-        alone = self.estimator is None and X.shape[0] <= MANY_ROWS
-        with threadpool_limits(limits=1, user_api="openmp") if alone else nullcontext():
+        with trees_alone(X.shape[0]) if self.estimator is None else nullcontext():
             scores = out_of_fold_scores(estimator, method, X, s, w, self.n_folds, rng)
         return self._read(scores, method)
 
@@ -86,14 +83,14 @@ def check_scorer(estimator: Any, methods: tuple[str, ...], name: str) -> None:
 def default_classifier(X: Any) -> Any:
     """Return gradient boosting for dense tables, a logistic model for sparse ones, which the former does not read.
 
-    Up to `MANY_ROWS` the trees are smaller and the steps shorter than the library's: on eight datasets of up to four
+    Up to `FEW_ROWS` the trees are smaller and the steps shorter than the library's: on eight datasets of up to four
     thousand rows that had the lower out-of-fold log loss of the labels on each (no true class enters into that). On
     three datasets the two were level at 12,000 and 16,000 rows; at 50,000 larger trees, stopped early, were better on
     two of them.
     """
     if sparse.issparse(X):
         return LogisticRegression(max_iter=1000)
-    if X.shape[0] > MANY_ROWS:
+    if X.shape[0] > FEW_ROWS:
         return HistGradientBoostingClassifier(early_stopping=True)
     return HistGradientBoostingClassifier(learning_rate=0.05, max_leaf_nodes=8)
 

@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
+from scarless.engines.blas import trees_alone
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Vector
 from scarless.pair.boosting import Booster
@@ -210,8 +211,9 @@ def _advance(
     """Grow one stage in every fold; return the logits of the rows that each has not seen."""
 
     def grow(booster: Booster, gradient: Any, X: Any) -> Vector:
-        booster.advance(gradient)
-        return booster.last(X)
+        with trees_alone(u.size):
+            booster.advance(gradient)
+            return booster.last(X)
 
     jobs = (
         delayed(grow)(booster, gradient, test)
@@ -222,8 +224,9 @@ def _advance(
 
 def _fit_and_judge(learner: Learner, part: tuple[Any, Any], targets: Vector, weight: Vector) -> Vector:
     train, test = part
-    learner.fit(train, targets, weight)
-    return logit_of(learner.probability(test))
+    with trees_alone(targets.size):
+        learner.fit(train, targets, weight)
+        return logit_of(learner.probability(test))
 
 
 def _observed(base: float, v: Vector, s: Vector, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:

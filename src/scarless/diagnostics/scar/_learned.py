@@ -1,6 +1,5 @@
 """What flexible models learn of the rows out of fold, as columns of a logistic model of the class."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,11 @@ from scipy.special import logit
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from scarless.checks.options import check_whole
 from scarless.diagnostics.scar._roles import Roles
+from scarless.engines.blas import trees_alone
 from scarless.label_frequency.held_out_scores import (
-    MANY_ROWS,
     PROBABILITY,
     check_scorer,
     default_classifier,
@@ -75,7 +73,7 @@ def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, n_folds: int, 
     """
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(FARTHEST))
-    with _one_thread(X):
+    with trees_alone(X.shape[0]):
         chances = [out_of_fold_scores(model, PROBABILITY, X, s, w, n_folds, rng) for model in chosen]
     learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
     return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, n_folds, rng), -FARTHEST, FARTHEST)])
@@ -124,11 +122,6 @@ def _logistic_scores(X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.
 def _unless_1(w: Vector) -> Vector | None:
     """Return weights, or None where every row counts once: other software may round differently with them."""
     return None if (w == 1.0).all() else w
-
-
-def _one_thread(X: Any) -> Any:
-    """Small fits on many threads wait for each other."""
-    return threadpool_limits(limits=1, user_api="openmp") if X.shape[0] <= MANY_ROWS else nullcontext()
 
 
 def _seed(rng: np.random.Generator) -> int:
