@@ -52,7 +52,7 @@ NOT_CALLED = {
     "analyse",  # tests/test_cli_tables.py has hostile tables
     "load",  # files: tests/models/test_persistence.py has hostile ones
     "save",
-    "save_onnx",  # tests/models/test_onnx.py has what is refused
+    "save_onnx",  # tests/models/onnx/ has what is refused
     "to_onnx",
 }
 BOUNDS = ("accuracy", "f1", "precision", "recall", "roc_auc", "ranks")  # what may be asked of bounds

@@ -76,10 +76,11 @@ def _classes(model: Any) -> NDArray[Any]:
     return np.asarray(coding.classes)[[1 - coding.positive, coding.positive]]
 
 
-def add_answers(graph: Graph, X: str, model: Linear) -> None:
+def add_answers(graph: Graph, X: str, model: Linear, largest: float) -> None:
     """Add all that the model says of rows of prepared numbers, in double precision."""
-    # A number that ours refuses must not end as a probability: infinity becomes NaN, which every product keeps.
-    X = graph.add("Where", graph.add("IsInf", X), np.float64("nan"), X)
+    # A number that ours refuses must not end as a probability: it becomes NaN, which every product keeps.
+    refused = graph.add("Greater", graph.add("Abs", X), np.float64(largest))
+    X = graph.add("Where", refused, np.float64("nan"), X)
     f = _probability(graph, X, model.classifier)
     _add_label(graph, f, model.classes)
     positive = model.classes[1]

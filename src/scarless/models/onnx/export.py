@@ -3,8 +3,10 @@
 import os
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
+from scarless.checks.tables import LARGEST
 from scarless.models._model_file import check_target, refuse_unfitted
 from scarless.models.onnx.answers import add_answers, read_classifier
 from scarless.models.onnx.columns import add_table, flatten, reads_raw_tables
@@ -56,8 +58,8 @@ def to_onnx(estimator: Any, *, X: Any = None) -> Any:
 
     Notes
     -----
-    A row that the model would refuse, since a number is infinite, or missing where nobody fills gaps, has NaN for all
-    probabilities and the negative class for a label.
+    A row that the model would refuse, since a number is infinite or far too large, or missing where nobody fills gaps,
+    has NaN for a probability and the negative class for a label.
 
     Examples
     --------
@@ -75,17 +77,17 @@ def to_onnx(estimator: Any, *, X: Any = None) -> Any:
     steps, classifier = _parts(estimator)
     linear = read_classifier(classifier)
     graph = Graph()
-    foreign = bool(steps) and not reads_raw_tables(steps)
-    if foreign:
-        prepared = add_steps(graph, steps, X)
-    elif steps:
+    raw = reads_raw_tables(steps)
+    if raw:
         prepared = add_table(graph, steps)
+    elif steps:
+        prepared = add_steps(graph, steps, X)
     else:
         prepared = graph.input(whole_table(getattr(estimator, "feature_names_in_", None), linear.n_columns))
-    add_answers(graph, prepared, linear)
+    add_answers(graph, prepared, linear, LARGEST[np.dtype(np.float32 if raw else np.float64)])
     facts = {"model": linear.name, "classes": linear.classes.tolist(), "preparation": _names(steps)}
     model = graph.model(_described(linear.name, steps), facts)
-    if foreign and X is not None:
+    if steps and not raw and X is not None:
         some = X[:COMPARED]
         compare(model, some, estimator.predict_proba(some)[:, classifier._coding.positive])
     return model
