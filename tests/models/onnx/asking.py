@@ -44,7 +44,7 @@ def _as_wanted(value, wanted):
 
 
 def is_missing(value):
-    return value is None or str(value) in ("nan", "NaT", "<NA>")
+    return value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>"))
 
 
 def _number(value):

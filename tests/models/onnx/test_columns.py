@@ -37,6 +37,7 @@ def make_table(n=500, seed=0):
             "fit": pd.array(np.where(gaps[1], None, rng.random(n) < 0.5), dtype="boolean"),
             "children": pd.array(np.where(gaps[2], None, rng.integers(0, 4, n)), dtype="Int64"),
             "ward": pd.Categorical(rng.choice(["a", "none", "NA"], n)),  # categories are what they are called
+            "room": pd.Categorical(rng.choice(["(none)", "b", "c"], n)),
             "code": rng.choice(["1.5", "2", "?", "3e2"], n),
             "stay": pd.to_timedelta(rng.integers(0, 90, n), unit="h"),
             "since": pd.Timestamp("1900-01-01") + pd.to_timedelta(rng.integers(0, 45_000, n), "D"),
@@ -80,6 +81,8 @@ def test_rounding_is_the_models_too(graph, model):
 def test_every_word_means_what_it_means_to_the_model(graph, model):
     words = [*WORDS, "never seen", "none ", "(none)", "a\nb", "\n", "\u2028\x1f\x0b\x85", "Ünicode", "nan", "NULL"]
     new = make_table(len(words), 4).assign(insurance=pd.Series(words, dtype=object))
+    for column in ("ward", "room"):
+        new[column] = pd.Categorical([word or None for word in words])
     found, expected = ask(graph, feeds_of(graph, new)), ours(model, new)
     np.testing.assert_allclose(found["propensity"], expected["propensity"], rtol=0, atol=1e-13)
 
@@ -105,7 +108,7 @@ def test_extreme_rows_have_an_answer_and_refused_ones_none(graph, model):
     new = new.assign(age=sizes, income=sizes, savings=sizes)
     found = ask(graph, feeds_of(graph, new))
     assert np.isnan(found["probability"]).tolist() == [False] * 4 + [True] * 2
-    with pytest.raises(ValueError, match="Input X holds .* beyond 1e\\+15"):
+    with pytest.raises(ValueError, match=r"Input X holds .* beyond 1e\+15"):
         model.predict_proba(new[:5])
     assert_same({name: each[:4] for name, each in found.items()}, ours(model, new[:4]), 1e-6)
 
@@ -120,7 +123,7 @@ def test_the_stamp_says_how_each_column_is_given(graph):
     assert {kinds[name] for name in ("age", "visits", "smokes", "fit", "children", "code")} == {
         ("number", "double", "NaN")
     }
-    assert {kinds[name] for name in ("sex", "insurance", "ward")} == {("text", "string", "")}
+    assert {kinds[name] for name in ("sex", "insurance", "ward", "room")} == {("text", "string", "")}
     assert {kinds[name] for name in ("since", "seen")} == {("date", "int64", str(-(2**63)))}
     assert kinds["stay"] == ("duration", "double", "NaN")
     assert stamp_of(graph)["preparation"] == ["KeepNone", "TableVectorizer", "SimpleImputer", "StandardScaler"]
@@ -247,5 +250,7 @@ def test_a_step_of_skrub_that_is_not_known_is_refused():
     model = fit(make_table()[["sex", "age"]])
     columns = model.preparation_["columns"]
     columns.all_processing_steps_["age"].insert(0, SimpleNamespace(fit_transform=None))
-    with pytest.raises(ModelFileError, match="'age' .*: SimpleNamespace is a step that is not known here. Leave it out"):
+    with pytest.raises(
+        ModelFileError, match=r"'age' .*: SimpleNamespace is a step that is not known here. Leave it out"
+    ):
         scarless.to_onnx(model)

@@ -5,7 +5,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -32,14 +31,14 @@ PAIRS = {
     "newton": lambda: SAREMClassifier(**IN),
     "em": lambda: SAREMClassifier(**IN, solver="em"),
     "refit": lambda: SAREMClassifier(**IN, refit=True),
-    "constant propensity": lambda: SAREMClassifier(),
+    "constant propensity": SAREMClassifier,
     "search": lambda: SAREMClassifierCV(**IN, Cs=[0.1, 1.0], cv=2, random_state=0),
     "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=[1.0], cv=2, relax=False, random_state=0),
-    "scar": lambda: SCARClassifier(),
+    "scar": SCARClassifier,
     "scar, known": lambda: SCARClassifier(0.6),
     "scar, all labelled": lambda: SCARClassifier(1.0),
 }
-ONE = {"naive": lambda: NaiveClassifier(), "weighted": lambda: PropensityWeightedClassifier()}
+ONE = {"naive": NaiveClassifier, "weighted": PropensityWeightedClassifier}
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +103,15 @@ def test_extreme_rows_have_an_answer(pair, size):
     assert told.mean() > 0.95
     q = expected["posterior_unlabelled"]
     np.testing.assert_allclose(found["posterior_unlabelled"][told], q[told], rtol=0, atol=1e-6)
+
+
+def test_where_all_positives_are_labelled_an_unlabelled_row_is_negative():
+    pu = simulate()
+    model, X = SCARClassifier(1.0).fit(pu.X, pu.s), 1e6 * pu.X
+    found, expected = ask(scarless.to_onnx(model), {"X": X}), ours(model, X)
+    assert (expected["probability"] == 1).any()
+    assert not expected["posterior_unlabelled"].any()
+    assert_same(found, expected, 0)
 
 
 def test_small_probabilities_keep_their_digits(pair):
@@ -184,7 +192,7 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
         ),
         (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression is not"),
         (
-            lambda: LogisticRegression(),
+            LogisticRegression,
             "Only logistic classifiers are written as ONNX (SAREMClassifier, SAREMClassifierCV, SCARClassifier, "
             "PropensityWeightedClassifier, NaiveClassifier, alone, in a Pipeline or a TableClassifier); "
             "LogisticRegression is not one of these. Fit one of them, or keep",

@@ -112,12 +112,8 @@ def _logarithm(graph: Graph, x: str, tail: LongTail) -> str:
     x = graph.add("Max", x, np.float64(tail.least_))
     if tail.least_ > 0:
         return graph.add("Log", x)
-    x = graph.add("Div", x, np.float64(tail.unit_))
-    above = graph.add("Add", x, np.float64(1.0))
-    # There is no log1p: log(u) x/(u - 1) with u = 1 + x as rounded has all its digits (Kahan).
-    rounded = graph.add("Sub", above, np.float64(1.0))
-    logarithm = graph.add("Div", graph.add("Mul", graph.add("Log", above), x), rounded)
-    return graph.add("Where", graph.add("Equal", rounded, np.float64(0.0)), x, logarithm)
+    # There is no log1p. What is lost near 0 is lost to single precision too, beside a mean of the order of 1.
+    return graph.add("Log", graph.add("Add", graph.add("Div", x, np.float64(tail.unit_)), np.float64(1.0)))
 
 
 def _add_category(graph: Graph, column: Column) -> str:
