@@ -94,7 +94,7 @@ def _add_number(graph: Graph, column: Column) -> str:
     if "DurationToFloat" in column.cleaning:
         wanted = Input(column.name, "duration", "double", "NaN", "A length of time in seconds; missing is NaN.")
     else:
-        how = "A number, or a truth value as 0 or 1; missing is NaN."
+        how = "A number, also where the table has it as text; true and false are 1 and 0; missing is NaN."
         wanted = Input(column.name, "number", "double", "NaN", how)
     x = graph.cast(graph.input(wanted), "float")
     missing = graph.add("IsNaN", x)
