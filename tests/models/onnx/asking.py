@@ -59,6 +59,8 @@ def ours(model, X):
     model = TableClassifier.from_pipeline(model) if isinstance(model, Pipeline) else model
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Found unknown categories")
+        if isinstance(model, TableClassifier):
+            model, X = model.estimator_, model.prepare(X)  # once for all that is asked
         found = {"label": model.predict(X)}
         positive = 1 if model.classes_[1] in (1, True, "yes") else 0
         found["probability"] = model.predict_proba(X)[:, positive]
