@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -136,6 +137,23 @@ def test_steps_that_cannot_be_converted_are_refused(step, message):
     with pytest.raises(ModelFileError) as error:
         scarless.to_onnx(model, X=numbers())
     assert message in str(error.value)
+
+
+class Silent(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_a_step_that_does_not_say_what_it_reads_is_refused():
+    model = fitted(make_pipeline(Silent(), SAREMClassifier()), numbers())
+    with pytest.raises(ModelFileError, match="Silent does not say how many columns it reads"):
+        scarless.to_onnx(model)
 
 
 def test_columns_by_name_need_rows_to_say_what_they_hold():

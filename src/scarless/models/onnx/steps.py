@@ -29,7 +29,12 @@ def whole_table(names: Any, n_columns: int) -> Input:
 def add_steps(graph: Graph, steps: list[Any], X: Any) -> str:
     """Add steps of scikit-learn; their inputs are one table of numbers, or the columns of `X` where it has names."""
     pipeline = Pipeline([(f"step{i}", step) for i, step in enumerate(steps)])
-    n_columns, known = steps[0].n_features_in_, getattr(steps[0], "feature_names_in_", None)
+    n_columns, known = (getattr(steps[0], name, None) for name in ("n_features_in_", "feature_names_in_"))
+    if n_columns is None:
+        raise ModelFileError(
+            f"{type(steps[0]).__name__} does not say how many columns it reads (n_features_in_), so it cannot be "
+            "written as ONNX. Use a transformer of scikit-learn, or keep the model with scarless.save."
+        )
     if X is not None and not (hasattr(X, "shape") and len(X.shape) == 2 and X.shape[1] == n_columns):
         raise ModelFileError(
             f"X must be rows of the table that the model was fitted to, with its {n_columns} columns; got {shown(X)}."
