@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
@@ -160,7 +161,7 @@ def test_columns_by_name_need_rows_to_say_what_they_hold():
     model = fitted(make_pipeline(by_column(), SAREMClassifier()), mixed())
     with pytest.raises(ModelFileError, match=r"Unable to find column name 'a'.* need rows of the table too: to_onnx\("):
         scarless.to_onnx(model)
-    for wrong in (3, mixed()["a"], mixed().drop(columns="a"), [[1.0]]):
+    for wrong in (3, mixed()["a"], mixed().drop(columns="a"), [[1.0]], sparse.eye_array(4)):
         with pytest.raises(
             ModelFileError, match="X must be rows of the table that the model was fitted to, with its 4"
         ):

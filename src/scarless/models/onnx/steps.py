@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -35,9 +36,10 @@ def add_steps(graph: Graph, steps: list[Any], X: Any) -> str:
             f"{type(steps[0]).__name__} does not say how many columns it reads (n_features_in_), so it cannot be "
             "written as ONNX. Use a transformer of scikit-learn, or keep the model with scarless.save."
         )
-    if X is not None and not (hasattr(X, "shape") and len(X.shape) == 2 and X.shape[1] == n_columns):
+    if X is not None and (sparse.issparse(X) or len(getattr(X, "shape", ())) != 2 or X.shape[1] != n_columns):
         raise ModelFileError(
-            f"X must be rows of the table that the model was fitted to, with its {n_columns} columns; got {shown(X)}."
+            f"X must be rows of the table that the model was fitted to, with its {n_columns} columns, as a data frame "
+            f"or a dense array; got {shown(X)}."
         )
     names = names_of(X)
     if names is None:
