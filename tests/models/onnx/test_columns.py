@@ -73,7 +73,7 @@ def test_new_rows_of_a_raw_table_have_the_same_answers(model, graph, seed):
 
 
 def test_rounding_is_the_models_too(graph, model):
-    """All but logarithms is the same in every bit: double precision alone would be off by 1e-4 in a year."""
+    """All but logarithms is rounded where the model rounds it."""
     new = make_table(600, 3).assign(income=1.0, savings=0.0)
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-13)
 
@@ -151,8 +151,8 @@ def test_without_brackets_none_is_missing_as_skrub_has_it():
     assert_same(ask(graph, feeds_of(graph, table)), ours(pipeline, table), 1e-13)
 
 
-class OldScaler(StandardScaler):
-    """Scales as scikit-learn before 1.8 did: means of double precision, results of single."""
+class LateRounding(StandardScaler):
+    """Scales in the other order: means of double precision, results rounded to single."""
 
     def transform(self, X):
         X = np.array(X, dtype=np.float32)
@@ -161,7 +161,7 @@ class OldScaler(StandardScaler):
         return X
 
 
-@pytest.mark.parametrize("kind", [StandardScaler, OldScaler])
+@pytest.mark.parametrize("kind", [StandardScaler, LateRounding])
 def test_scaling_rounds_where_scikit_learn_does(kind):
     X = np.random.default_rng(0).normal(2020.3, 0.7, (200, 3)).astype(np.float32)
     scaler = kind().fit(X)
@@ -171,7 +171,7 @@ def test_scaling_rounds_where_scikit_learn_does(kind):
     graph.output(total, "probability", "double", "")
     found = ask(graph.model("", {}), {"X": X.astype(float)})["probability"]
     assert np.array_equal(found, scaler.transform(X).astype(float).sum(axis=1))
-    assert not (kind is OldScaler and _rounds_first(scaler))
+    assert not (kind is LateRounding and _rounds_first(scaler))
 
 
 def vectoriser(**options):
