@@ -207,7 +207,7 @@ def _add_scale(graph: Graph, X: str, scaler: StandardScaler) -> str:
 
 
 def _rounds_first(scaler: StandardScaler) -> bool:
-    """Whether the mean in single precision is at 0 of the scaled column: that differs between versions of scikit-learn."""
+    """Whether the mean in single precision is scaled to 0: versions of scikit-learn may differ in that."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the row has no names
         return not np.any(np.asarray(scaler.transform(scaler.mean_.astype(np.float32)[None])))
