@@ -110,7 +110,7 @@ COMMANDS = {
     "help": ["--help"],
     **{
         f"help-{command}": [command, "--help"]
-        for command in ("inspect", "fit", "predict", "reproduce", "compare", "report")
+        for command in ("inspect", "fit", "predict", "export", "reproduce", "compare", "report")
     },
 }
 

@@ -3,14 +3,17 @@
 import gzip
 import json
 import re
+import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 from tests.analysis.conftest import make_patients
 
+from scarless import NaiveClassifier, save
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
@@ -200,3 +203,38 @@ def test_the_help_says_how_it_ends(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "130 stopped" in capsys.readouterr().out
+
+
+def test_a_stored_model_is_exported_as_a_whole_or_not_at_all(fitted, tmp_path, capsys, monkeypatch):
+    onnx = pytest.importorskip("onnx", reason="onnx is an extra")
+    monkeypatch.chdir(tmp_path)
+    model = str(fitted / "run" / "model.skops")
+    assert main(["export", model, "--out", "model.onnx"]) == 0
+    assert capsys.readouterr().out.startswith("The graph: model.onnx. What to feed is said at each of its inputs")
+    asked = [each.name for each in onnx.load("model.onnx").graph.input]
+    assert asked == ["age", "visits", "insurance", "smoker", "last_visit"]
+    written = Path("model.onnx").read_bytes()
+    assert main(["export", model, "--out", "model.onnx"]) == 1
+    assert "model.onnx is there already. Choose another name (--out), or replace" in capsys.readouterr().err
+    assert main(["export", str(fitted / "run"), "--out", "model.onnx", "--force"]) == 0
+    assert Path("model.onnx").read_bytes() == written
+    assert main(["export", model, "--out", "model.bin"]) == 1
+    assert "The path of a model file must end in .onnx; got 'model.bin'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_model_that_is_no_graph_is_refused_in_a_sentence(tmp_path, capsys):
+    pytest.importorskip("onnx", reason="onnx is an extra")
+    rng = np.random.default_rng(0)
+    model = NaiveClassifier(GaussianNB()).fit(rng.normal(size=(50, 2)), rng.integers(0, 2, 50))
+    save(model, tmp_path / "model.skops")
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("scarless: NaiveClassifier with estimator=GaussianNB is not written as ONNX")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 2
+    assert capsys.readouterr().err == 'scarless: this needs onnx: pip install "scarless[tool,onnx]".\n'

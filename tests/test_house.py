@@ -28,7 +28,7 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {
     "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
-    "skrub", "skops", "pyarrow", "openpyxl",
+    "skrub", "skops", "pyarrow", "openpyxl", "onnx", "skl2onnx", "onnxruntime",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -17,6 +17,8 @@ from scarless.models import (
     TableClassifier,
     load,
     save,
+    save_onnx,
+    to_onnx,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ __all__ = [
     "analyse",
     "load",
     "save",
+    "save_onnx",
+    "to_onnx",
 ]
 
 _LATER = {"analyse": "scarless.analysis"}

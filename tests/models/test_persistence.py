@@ -772,7 +772,8 @@ def test_without_skops_the_extra_is_named(model, tmp_path, monkeypatch):
     assert persistence.SCHEMA_NUMBER == 1
 
 
-def test_skops_is_imported_when_it_is_needed():
-    code = "import sys, scarless; print(any(name.startswith(('skops', 'skrub')) for name in sys.modules))"
+def test_optional_packages_are_imported_when_they_are_needed():
+    optional = "('skops', 'skrub', 'onnx', 'skl2onnx')"
+    code = f"import sys, scarless; print(any(name.startswith({optional}) for name in sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

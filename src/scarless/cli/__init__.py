@@ -1,4 +1,4 @@
-"""The command line: from a file to a report (`fit`, `predict`, `inspect`), and experiments (`reproduce`, `report`)."""
+"""The command line: from a file to a report (`inspect`, `fit`, `predict`, `export`), and experiments (`compare`)."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`scarless inspect`, `fit` and `predict`: a thin shell over `scarless.analysis`."""
+"""`scarless inspect`, `fit`, `predict` and `export`: a thin shell over `scarless.analysis`."""
 
 import argparse
 import sys
@@ -66,17 +66,35 @@ def predict(options: argparse.Namespace) -> int:
     from scarless.models.persistence import load  # noqa: PLC0415 (an optional package)
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
-    if options.out.exists() and not options.force:
-        raise FileExistsError(
-            f"{options.out} is there already. Choose another name (--out), or replace it with --force."
-        )
-    path = options.model / MODEL if options.model.is_dir() else options.model
-    ranked, notes = predict_table(load(path), _read(options))
+    _refuse_existing(options)
+    ranked, notes = predict_table(load(_model_file(options.model)), _read(options))
     write_table(ranked, options.out)
     for note in notes:
         print(f"Note: {note}")
     print(f"{len(ranked):,} rows, ranked: {options.out}")
     return DONE
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write a stored model as an ONNX graph."""
+    from scarless.models import load, save_onnx  # noqa: PLC0415 (optional packages)
+
+    _refuse_existing(options)
+    save_onnx(load(_model_file(options.model)), options.out)
+    print(f"The graph: {options.out}. What to feed is said at each of its inputs, and in its metadata.")
+    return DONE
+
+
+def _refuse_existing(options: argparse.Namespace) -> None:
+    if options.out.exists() and not options.force:
+        raise FileExistsError(
+            f"{options.out} is there already. Choose another name (--out), or replace it with --force."
+        )
+
+
+def _model_file(path: Path) -> Path:
+    """Return the file of a model, which may be named by the folder it lies in."""
+    return path / MODEL if path.is_dir() else path
 
 
 class Stages:
@@ -159,7 +177,7 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Add `inspect`, `fit` and `predict` to the command line."""
+    """Add `inspect`, `fit`, `predict` and `export` to the command line."""
     look = commands.add_parser("inspect", help="look at a file: columns, gaps, leaks, what labels depend on")
     look.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
     look.add_argument("--label", required=True, metavar="COLUMN", help="column that says which rows are labelled")
@@ -176,6 +194,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
+    graph = commands.add_parser("export", help="write a stored model as an ONNX graph, preparation included")
+    graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
+    graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="where it goes, a name in .onnx")
+    graph.add_argument("--force", action="store_true", help="replace a file of that name")
+    graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
 
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 """Thin scikit-learn classes: check, compute, store."""
 
+from scarless.models.onnx import save_onnx, to_onnx
 from scarless.models.persistence import ModelFileError, load, save
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier
@@ -36,4 +37,6 @@ __all__ = [
     "TableClassifier",
     "load",
     "save",
+    "save_onnx",
+    "to_onnx",
 ]

@@ -4,8 +4,12 @@ import hashlib
 import io
 import re
 import zipfile
-from pathlib import PurePath
-from typing import NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 STAMP, SCHEMA = "scarless.json", "schema.json"
 LIMIT = 4 * 2**30  # bytes, unpacked: far more than a model, less than many a machine has
@@ -18,6 +22,40 @@ _NAME = re.compile(r"(scarless|schema)\.json|[0-9a-f]{64}\.(npy|bin)")
 
 class ModelFileError(ValueError):
     """A model cannot be stored, or a file is not one that can be loaded."""
+
+
+def check_target(path: Any, suffix: str) -> Path:
+    """Return the path of a file to be written, or say what is wrong with it."""
+    target = check_path(path)
+    if target.suffix != suffix:
+        raise ModelFileError(
+            f"The path of a model file must end in {suffix}; got {str(target)!r}. For example: "
+            f"{str(target.with_suffix(suffix)) if target.name else 'model' + suffix!r}."
+        )
+    if not target.parent.is_dir():
+        raise ModelFileError(f"There is no folder {str(target.parent)!r} to write {target.name} to. Make it first.")
+    return target
+
+
+def check_path(path: Any) -> Path:
+    """Return a path, or say that it is none."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ModelFileError(f"path must be the path of a file, as text or pathlib.Path; got {path!r}.") from None
+
+
+def refuse_unfitted(estimator: Any) -> None:
+    """Raise where there is nothing to save."""
+    if isinstance(estimator, type):
+        raise ModelFileError(f"estimator must be a fitted model; got the class {estimator.__name__}.")
+    if isinstance(estimator, BaseEstimator):
+        try:
+            check_is_fitted(estimator)
+        except NotFittedError:
+            raise NotFittedError(
+                f"This {type(estimator).__name__} is not fitted, so there is nothing to save. Call fit first."
+            ) from None
 
 
 class Contents(NamedTuple):

@@ -14,14 +14,23 @@ import re
 import warnings
 import zipfile
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import InconsistentVersionWarning
 
-from scarless.models._model_file import LIMIT, SCHEMA, STAMP, Contents, ModelFileError, content_name, pack, unpack
+from scarless.models._model_file import (
+    LIMIT,
+    SCHEMA,
+    STAMP,
+    Contents,
+    ModelFileError,
+    check_path,
+    check_target,
+    content_name,
+    pack,
+    refuse_unfitted,
+    unpack,
+)
 from scarless.models._model_schema import Audit, described_once, parts_of, shrink
 from scarless.models._tree_bounds import check_trees
 from scarless.models._trusted import TRUSTED
@@ -87,15 +96,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    target = _path(path)
-    if target.suffix != SUFFIX:
-        raise ModelFileError(
-            f"The path of a model file must end in {SUFFIX}; got {str(target)!r}. For example: "
-            f"{str(target.with_suffix(SUFFIX)) if target.name else 'model' + SUFFIX!r}."
-        )
-    if not target.parent.is_dir():
-        raise ModelFileError(f"There is no folder {str(target.parent)!r} to write {target.name} to. Make it first.")
-    _refuse_unfitted(estimator)
+    target = check_target(path, SUFFIX)
+    refuse_unfitted(estimator)
     write_whole(target, _packed(estimator))
 
 
@@ -129,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Write one, with an example.
     """
-    source = _path(path)
+    source = check_path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
     if not source.is_file() or source.stat().st_size > LIMIT:
@@ -152,25 +154,6 @@ def load(path: str | os.PathLike[str]) -> Any:
             UserWarning,
         )
     return model
-
-
-def _path(path: Any) -> Path:
-    try:
-        return Path(path)
-    except TypeError:
-        raise ModelFileError(f"path must be the path of a file, as text or pathlib.Path; got {path!r}.") from None
-
-
-def _refuse_unfitted(estimator: Any) -> None:
-    if isinstance(estimator, type):
-        raise ModelFileError(f"estimator must be a fitted model; got the class {estimator.__name__}.")
-    if isinstance(estimator, BaseEstimator):
-        try:
-            check_is_fitted(estimator)
-        except NotFittedError:
-            raise NotFittedError(
-                f"This {type(estimator).__name__} is not fitted, so there is nothing to save. Call fit first."
-            ) from None
 
 
 # --- writing

@@ -17,7 +17,7 @@ MOST_LEVELS = 40  # of text that is read as categories; with more it is read as 
 TEXT_COLUMNS = 10  # that text is made into
 LONG_TAIL = 2.0  # skewness; that of an exponential distribution
 LOG = "log"
-_WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
+WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
 
 
 class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -40,9 +40,9 @@ class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # 
     def transform(self, X: Any) -> Any:
         """Return the table with the word in brackets, in columns of text."""
         if "polars" in sys.modules and isinstance(X, sys.modules["polars"].DataFrame):
-            return X.with_columns(sys.modules["polars"].selectors.string().replace(_WORDS))
+            return X.with_columns(sys.modules["polars"].selectors.string().replace(WORDS))
         text = [name for name, kind in X.dtypes.items() if str(kind).startswith(("object", "str"))]
-        return X.assign(**{name: X[name].replace(_WORDS) for name in text}) if text else X
+        return X.assign(**{name: X[name].replace(WORDS) for name in text}) if text else X
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Do nothing: frames come out as they went in."""
