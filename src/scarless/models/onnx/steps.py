@@ -77,6 +77,8 @@ def _column(name: str, values: Any) -> Input:
 def _numbers(values: Any) -> Any:
     """Return values as numbers where they are some, such as whole ones with gaps; else as they are."""
     try:
+        if hasattr(values, "isna"):  # of pandas, which marks gaps in its own way
+            return values.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         return np.asarray(values)
