@@ -77,7 +77,7 @@ def _column(name: str, values: Any) -> Input:
 def _numbers(values: Any) -> Any:
     """Return values as numbers where they are some, such as whole ones with gaps; else as they are."""
     try:
-        if hasattr(values, "isna"):  # of pandas, which marks gaps in its own way
+        if hasattr(values, "isna") and hasattr(values, "dtype"):  # of pandas, which marks gaps in its own way
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -175,7 +175,7 @@ def compare(model: Any, X: Any, expected: Vector) -> None:
 
 def _values(values: Any, kind: int) -> Any:
     double = kind == need("onnx", USER, EXTRA).TensorProto.DOUBLE
-    array = np.asarray(values, dtype=np.float64 if double else object)
+    array = np.asarray(_numbers(values) if double else values, dtype=np.float64 if double else object)
     return array if array.ndim == 2 else array[:, None]
 
 
