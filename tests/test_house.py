@@ -14,6 +14,7 @@ FLOORS = [
     {"numerics"},
     {"engines"},
     {"outside"},
+    {"scale"},
     {"checks"},
     {"datasets", "labelling"},
     {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
@@ -28,7 +29,7 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {
     "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
-    "skrub", "skops", "pyarrow", "openpyxl", "onnx", "skl2onnx", "onnxruntime",
+    "skrub", "skops", "pyarrow", "openpyxl", "dask", "distributed", "ray", "duckdb", "onnx", "skl2onnx", "onnxruntime",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -60,7 +60,7 @@ def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> Labe
     """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
     coding: LabelCoding = estimator._coding
     if has_own_engine(X):
-        engine = open_rows(X, s, sample_weight)
+        engine = open_rows(_with_columns(estimator, X), s, sample_weight)
         _compare_columns(estimator, engine)
     else:
         table = check_table(estimator, X, reset=False, values=False)
@@ -97,7 +97,7 @@ def check_rows(estimator: Any, X: Any) -> Engine:
     check_is_fitted(estimator)
     if not has_own_engine(X):
         return open_rows(check_table(estimator, X, reset=False))
-    engine = open_rows(X)
+    engine = open_rows(_with_columns(estimator, X))
     _compare_columns(estimator, engine)
     facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
     _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
@@ -134,6 +134,12 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
         weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
         warn_of_row_order(X, sample_weight=sample_weight)
     return open_rows(table, labels, weight)
+
+
+def _with_columns(estimator: Any, X: Any) -> Any:
+    """Return a table of files with the columns of the fit, in its order, where the table can be asked for columns."""
+    known = getattr(estimator, "feature_names_in_", None)
+    return X.select(list(known)) if known is not None and hasattr(X, "select") else X
 
 
 def _compare_columns(estimator: Any, engine: Engine) -> None:

@@ -1,0 +1,206 @@
+"""Rows in partitions are the rows in memory: the same sums, parts and kept values, the same bits whoever walks them."""
+
+import gc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scale.files import NAMES, make_rows, write_files
+
+from scarless.engines import InMemoryEngine, attach, open_rows
+from scarless.engines.units import Reading, Units
+from scarless.scale import ParquetRows
+from scarless.scale import engine as module
+from scarless.scale.chains import token_of
+from scarless.scale.engine import PartitionedEngine
+from scarless.scale.executors import Threads
+from scarless.scale.plan import LANES, Plan
+from scarless.scale.store import STORE, Cache, Store
+
+MUCH = Cache(2**30)
+
+
+class Piece:
+    """Rows that are made of their numbers."""
+
+    def __init__(self, start, n_rows):
+        self.start, self.n_rows = start, n_rows
+
+    def __repr__(self):
+        return f"Piece({self.start}, {self.n_rows})"
+
+    def load(self):
+        number = np.arange(self.start, self.start + self.n_rows, dtype=float)
+        return {"X": np.stack([number, np.sin(number), number % 7]).T, "y": (number % 3 == 0).astype(int)}
+
+
+def pieces(sizes):
+    starts = np.cumsum([0, *sizes[:-1]])
+    return [Piece(int(start), int(size)) for start, size in zip(starts, sizes, strict=True)]
+
+
+def partitioned(sizes, executor=None, cache=MUCH):
+    plan = Plan.of(pieces(sizes), ["n", "sine", "rest"], np.dtype(float))
+    return PartitionedEngine(plan, executor or Threads(1), cache)
+
+
+def in_memory(n):
+    whole = Piece(0, n).load()
+    return InMemoryEngine(whole.pop("X"), whole)
+
+
+def sums(X, rows, factor=1.0):
+    return factor * X.sum(axis=0), float(rows["y"] @ X[:, 1]), float(rows.number.sum())
+
+
+def doubled(X, rows, factor):
+    return {"z": factor * X[:, 0] + rows["y"]}
+
+
+def kept_sums(X, rows):
+    return X.sum(axis=0), rows["z"].sum(), (rows["z"] * rows.number).sum()
+
+
+def assert_close(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-9)
+
+
+SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=9)
+
+
+@given(sizes=SIZES, step=st.integers(1, 9), first=st.integers(0, 5), again=st.integers(1, 4), home=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_parts_of_parts_with_values_kept_between_are_those_in_memory(sizes, step, first, again, home):
+    n = sum(sizes)
+    first = min(first, n - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_HOME", 2**27 if home else 0)
+        found = []
+        for engine in (partitioned(sizes), in_memory(n)):
+            part = engine.derive(doubled, 2.0, keep=True).every(step, first)
+            smaller = part.derive(doubled, 3.0, keep=True).every(again)
+            found.append((part, smaller))
+    for ours, plain in zip(*found, strict=True):
+        assert (ours.n_rows, ours.n_columns) == (plain.n_rows, plain.n_columns)
+        assert_close(ours.total(kept_sums), plain.total(kept_sums))
+        np.testing.assert_array_equal(
+            ours.collect(lambda X, rows: rows.number), plain.collect(lambda X, rows: rows.number)
+        )
+
+
+def test_units_and_precision_are_those_in_memory():
+    units = Units(np.array([3.0, 0.0, 1.0]), np.array([0.5, 1.0, 2.0]))
+    found = []
+    for engine in (partitioned([30, 1, 20]), in_memory(51)):
+        read = engine.read_as(Reading(np.dtype(np.float64), units))
+        assert read.units is units
+        found.append((read.total(sums), read.in_units().derive(doubled, 1.0).total(kept_sums)))
+    assert_close(found[0][0], found[1][0])
+    assert_close(found[0][1], found[1][1])
+    single = partitioned([30, 1, 20]).read_as(Reading(np.dtype(np.float32), None))
+    assert single.dtype == np.float32
+    assert single.collect(lambda X, rows: X[:, 1]).dtype == np.float32
+
+
+def test_values_that_someone_has_are_attached():
+    engine = attach(partitioned([10, 15]), p=np.arange(25.0))
+    assert engine.total(lambda X, rows: (float(rows["p"] @ X[:, 0]),)) == (float(np.arange(25.0) @ np.arange(25.0)),)
+
+
+def test_values_are_collected_into_an_array():
+    into = np.empty(25)
+    assert partitioned([10, 15]).collect(lambda X, rows: X[:, 0], into=into) is into
+    np.testing.assert_array_equal(into, np.arange(25.0))
+
+
+def test_bits_depend_on_the_plan_alone(tmp_path):
+    sizes = [1000] * (2 * LANES + 5)
+    plain = partitioned(sizes).total(sums, 0.1)
+    for executor in (Threads(1), Threads(3)):
+        for cache in (MUCH, Cache(0, ""), Cache(0, str(tmp_path)), Cache(10**6, str(tmp_path))):
+            found = partitioned(sizes, executor, cache).derive(doubled, 0.3, keep=True).total(sums, 0.1)
+            for a, b in zip(found, plain, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@given(sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=300))
+def test_lanes_are_few_whole_and_even(sizes):
+    plan = Plan.of(pieces(sizes), ["n", "sine", "rest"], np.dtype(float))
+    lanes = plan.lanes
+    assert [part for lane in lanes for part in lane] == list(plan.parts)
+    assert len(lanes) <= LANES
+    assert all(lanes)
+    heaviest = max(sum(part.source.n_rows for part in lane) for lane in lanes)
+    assert heaviest <= sum(sizes) / LANES + 2 * max(sizes)
+
+
+# --- what is decoded stays
+
+
+def test_each_partition_is_loaded_once_in_memory_or_as_a_file(tmp_path):
+    engine = partitioned([40, 50], cache=Cache(1500, str(tmp_path)))
+    before = STORE.loads
+    first = engine.total(sums)
+    assert STORE.loads - before == 2
+    assert len(list(tmp_path.rglob("X.npy"))) == 1  # the first fits, the second does not
+    for _ in range(3):
+        assert engine.total(sums)[1] == first[1]
+    assert STORE.loads - before == 2
+    again = partitioned([40, 50], cache=Cache(0, ""))
+    again.total(sums)
+    again.total(sums)
+    assert STORE.loads - before == 2  # the same rows, whoever asks
+
+
+def test_nothing_is_kept_where_that_is_asked_for():
+    engine = partitioned([41, 51], cache=Cache(0, ""))
+    before = STORE.loads
+    for _ in range(3):
+        engine.total(sums)
+    assert STORE.loads - before == 6
+
+
+def test_what_nobody_needs_is_let_go_of(tmp_path):
+    engine = partitioned([43, 53], cache=Cache(0, str(tmp_path)))
+    kept = engine.derive(doubled, 2.0, keep=True)
+    kept.total(kept_sums)
+    assert len(list(tmp_path.rglob("z.npy"))) == 2
+    twin = partitioned([43, 53], cache=Cache(0, str(tmp_path))).derive(doubled, 2.0, keep=True)
+    del kept
+    gc.collect()
+    assert len(list(tmp_path.rglob("z.npy"))) == 2  # of the twin
+    del twin
+    gc.collect()
+    assert not list(tmp_path.rglob("z.npy"))
+    assert len(list(tmp_path.rglob("X.npy"))) == 2
+    del engine
+    gc.collect()
+    assert not list(tmp_path.rglob("X.npy"))
+
+
+def test_text_stays_in_memory(tmp_path):
+    store = Store()
+    made = {"y": np.array(["a", "b"], dtype=object), "x": np.ones((2, 3)).T}
+    found = store.get("k/1", Cache(0, str(tmp_path)), lambda: made)
+    assert found["y"] is made["y"]
+    assert isinstance(found["x"].base, np.memmap)
+    np.testing.assert_array_equal(found["x"], made["x"])
+    store.forget("k/")
+    assert not list(tmp_path.rglob("*.npy"))
+
+
+def test_the_same_step_has_the_same_name_and_another_has_another():
+    assert token_of("a", doubled, 1.0) == token_of("a", doubled, 1.0)
+    assert len({token_of("a", doubled, 1.0), token_of("b", doubled, 1.0), token_of("a", doubled, 2.0)}) == 3
+    closed = [lambda: 0]
+    assert token_of("a", closed) != token_of("a", closed)
+
+
+def test_rows_of_files_are_those_of_the_table(tmp_path):
+    X, s = make_rows(1000)
+    engine = open_rows(ParquetRows(write_files(tmp_path, X, [100, 700], s=s)), "s")
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: X), X)
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["y"]), s)
+    assert engine.names == NAMES
