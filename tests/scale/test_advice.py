@@ -1,0 +1,53 @@
+"""Files that are slow to walk are told of, each by its sentence; good ones are not."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scarless.scale import advice
+from scarless.scale.advice import file_advice
+
+
+def written(folder, columns, name="a.parquet", **options):
+    given = {"use_dictionary": False, "compression": "none", "row_group_size": 50_000} | options
+    pq.write_table(pa.table(columns), folder / name, **given)
+    return str(folder / name)
+
+
+def floats(n=50_000, dtype=np.float32):
+    return np.random.default_rng(0).normal(size=n).astype(dtype)
+
+
+def test_good_files_need_no_word(tmp_path):
+    paths = [written(tmp_path, {"x": floats(), "s": np.ones(50_000, np.int8)}, f"{i}.parquet") for i in range(3)]
+    assert file_advice(paths) == []
+    assert file_advice([]) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "told"),
+    [
+        ({"x": floats()}, {"row_group_size": 500}, "100 row groups hold 500 rows each"),
+        ({"x": floats()}, {"use_dictionary": True}, "'x': floats with a dictionary"),
+        ({"x": floats(dtype=np.float64)}, {}, "'x': double precision"),
+        ({"x": floats()}, {"compression": "gzip"}, "Compressed by GZIP, which takes long to undo"),
+        ({f"x{j}": floats() for j in range(7)}, {"use_dictionary": True}, "'x4' and 2 more columns: floats with"),
+    ],
+)
+def test_what_slows_files_down_is_told(tmp_path, columns, options, told):
+    (said,) = file_advice([written(tmp_path, columns, **options)])
+    assert told in said
+
+
+def test_large_row_groups_and_many_files_are_told_of(tmp_path, monkeypatch):
+    path = written(tmp_path, {"x": floats()})
+    monkeypatch.setattr(advice, "_MANY_BYTES", 100_000)
+    monkeypatch.setattr(advice, "_MANY_FILES", 2)
+    said = file_advice([path, path, path])
+    assert said[0].startswith("A row group takes 0 MB once it is decoded")
+    assert said[1].startswith("3 files: opening them takes long.")
+
+
+def test_a_file_without_rows_is_no_trouble(tmp_path):
+    assert file_advice([written(tmp_path, {"x": floats(0)})]) == []
