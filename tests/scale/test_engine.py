@@ -15,7 +15,7 @@ from scarless.scale import engine as module
 from scarless.scale.chains import token_of
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import Threads
-from scarless.scale.plan import LANES, Plan
+from scarless.scale.plan import FEWEST_LANES, MOST_LANES, Plan
 from scarless.scale.store import STORE, Cache, Store
 
 MUCH = Cache(2**30)
@@ -116,7 +116,7 @@ def test_values_are_collected_into_an_array():
 
 
 def test_bits_depend_on_the_plan_alone(tmp_path):
-    sizes = [1000] * (2 * LANES + 5)
+    sizes = [1000] * (2 * FEWEST_LANES + 5)
     plain = partitioned(sizes).total(sums, 0.1)
     for executor in (Threads(1), Threads(3)):
         for cache in (MUCH, Cache(0, ""), Cache(0, str(tmp_path)), Cache(10**6, str(tmp_path))):
@@ -130,10 +130,16 @@ def test_lanes_are_few_whole_and_even(sizes):
     plan = Plan.of(pieces(sizes), ["n", "sine", "rest"], np.dtype(float))
     lanes = plan.lanes
     assert [part for lane in lanes for part in lane] == list(plan.parts)
-    assert len(lanes) <= LANES
+    assert len(lanes) <= FEWEST_LANES
     assert all(lanes)
     heaviest = max(sum(part.source.n_rows for part in lane) for lane in lanes)
-    assert heaviest <= sum(sizes) / LANES + 2 * max(sizes)
+    assert heaviest <= sum(sizes) / FEWEST_LANES + 2 * max(sizes)
+
+
+def test_many_partitions_have_more_lanes_for_more_workers():
+    for n, expected in ((1000, 125), (100_000, MOST_LANES)):
+        plan = Plan.of(pieces([1] * n), ["n", "sine", "rest"], np.dtype(float))
+        assert len(plan.lanes) == expected
 
 
 # --- what is decoded stays

@@ -10,7 +10,8 @@ import numpy as np
 
 from scarless.scale.chains import Part
 
-LANES = 64  # runs of partitions, at most: about four for each of sixteen workers
+# Runs of partitions: each is one task of a pass. Few, since a task costs a millisecond; enough for four a worker.
+FEWEST_LANES, MOST_LANES, LANE_PARTS = 64, 1024, 8
 
 
 class Plan(NamedTuple):
@@ -44,8 +45,9 @@ class Plan(NamedTuple):
 
 def _even_cuts(ends: Any) -> tuple[int, ...]:
     """Return where runs of about as many rows each begin, and where the last ends."""
-    if ends.size <= LANES:
+    n_lanes = int(np.clip(ends.size // LANE_PARTS, FEWEST_LANES, MOST_LANES))
+    if ends.size <= n_lanes:
         return tuple(range(ends.size + 1))
-    aims = ends[-1] * np.arange(1, LANES) / LANES
+    aims = ends[-1] * np.arange(1, n_lanes) / n_lanes
     inner = np.searchsorted(ends, aims) + 1
     return tuple(int(cut) for cut in np.unique([0, *inner, ends.size]))
