@@ -68,9 +68,17 @@ def simulate(n=400, seed=0, low=0.3, high=0.9):
 
 @pytest.fixture(autouse=True)
 def one_thread(request):
-    """Keep OpenMP and BLAS of several test processes from fighting over few cores."""
-    with threadpool_limits(1 if {"models", "pair"} & set(request.path.parts) else None):
+    """Keep OpenMP and BLAS of several test processes from fighting over few cores.
+
+    Under ``make test`` they have one thread from the start; looking up the libraries before each test would take longer
+    than most tests.
+    """
+    started_with_one = all(os.environ.get(name) == "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"))
+    if started_with_one or not {"models", "pair"} & set(request.path.parts):
         yield
+    else:
+        with threadpool_limits(1):
+            yield
 
 
 @pytest.fixture
