@@ -10,6 +10,7 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 from zlib import crc32
@@ -89,6 +90,23 @@ def pu():
 @pytest.fixture
 def simulated():
     return simulate
+
+
+def make_reports_quick(patch):
+    """Let the SCAR test of a report use the columns of the class as they are.
+
+    The forests that it learns from by default take nine tenths of a report's time; the tests of this check, and most
+    fixtures that are shared between tests, have them.
+    """
+    from scarless.report.fit import checks
+
+    patch.setattr(checks, "scar_test", partial(checks.scar_test, estimator="logistic"))
+
+
+@pytest.fixture
+def quick_reports(monkeypatch):
+    """Make reports without forests."""
+    make_reports_quick(monkeypatch)
 
 
 @pytest.fixture

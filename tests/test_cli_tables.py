@@ -14,6 +14,8 @@ from tests.analysis.conftest import make_patients
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 FIT = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic"]
 FIT += ["--exclude", "known", "weight", "--id", "patient"]
 

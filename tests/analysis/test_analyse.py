@@ -14,6 +14,8 @@ from scarless.analysis import analyse, predict_table
 from scarless.analysis.answer import EITHER_WAY, make_estimator
 from scarless.analysis.settings import Settings, read_run
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 ASIDE = ["patient", "weight", "known"]
 
 
