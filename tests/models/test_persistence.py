@@ -36,7 +36,7 @@ IN = {"propensity_attributes": [2]}
 
 
 def boosted(**options):
-    return HistGradientBoostingClassifier(max_iter=6, max_leaf_nodes=5, **options)
+    return HistGradientBoostingClassifier(max_iter=6, max_leaf_nodes=5, max_bins=16, **options)
 
 
 MODELS = {

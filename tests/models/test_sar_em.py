@@ -30,8 +30,7 @@ def parameters(model):
     return np.concatenate([part.ravel() for part in parts])
 
 
-@pytest.mark.parametrize("attributes", [None, [2], [2, 3]])
-@pytest.mark.parametrize("C", [0.5, 5.0])
+@pytest.mark.parametrize(("attributes", "C"), [(None, 5.0), ([2], 0.5), ([2, 3], 5.0)])
 def test_newton_reaches_what_em_crawls_to(pu, attributes, C):
     options = {"propensity_attributes": attributes, "C": C}
     newton = SAREMClassifier(**options).fit(pu.X, pu.s)

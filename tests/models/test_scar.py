@@ -268,7 +268,7 @@ def test_grid_search_reaches_the_estimator_of_the_label_frequency(pu):
 
 
 def test_tables_must_suit_both_the_classifier_and_the_estimator(pu):
-    boosting = HistGradientBoostingClassifier()
+    boosting = HistGradientBoostingClassifier(max_bins=16)
     tags = [
         get_tags(SCARClassifier(label_frequency, estimator=estimator)).input_tags
         for label_frequency in (0.5, RootShare(), Constant(0.5), "elkan-noto", "no name", RootShare)

@@ -310,10 +310,10 @@ def test_five_starts_find_what_twenty_from_anywhere_find():
     assert missed_by_one  # there was something to find
 
 
-@pytest.mark.parametrize("n_starts", [1, 3])
+@pytest.mark.parametrize(("n_starts", "seeds"), [(1, range(4)), (3, range(4, 8))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_swapping_the_penalties_of_exchangeable_models_finds_the_same_best_optimum(n_starts):
-    for seed in range(8):
+def test_swapping_the_penalties_of_exchangeable_models_finds_the_same_best_optimum(n_starts, seeds):
+    for seed in seeds:
         X, s, options = small_problem(seed, same=True)
         swapped = {**options, "C": options["propensity_C"], "propensity_C": options["C"]}
         one, other = (

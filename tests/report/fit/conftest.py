@@ -59,7 +59,7 @@ KINDS = {
     "PropensityWeightedClassifier": PropensityWeightedClassifier,
     "StratifiedSCARClassifier": lambda: StratifiedSCARClassifier("visits"),
     "boosted": lambda: SAREMClassifier(
-        HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4),
+        HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16),
         propensity_attributes=LABELLING,
         cross_fit=2,
         random_state=0,
