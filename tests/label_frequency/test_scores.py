@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -157,9 +157,10 @@ def test_default_boosting_of_few_rows_takes_one_thread(monkeypatch):
 
 @ALL
 def test_frame_float32_and_labels_of_another_coding(kind):
-    plain = kind(random_state=0).fit(X.astype(np.float32), S)
+    model = kind(LogisticRegression(), random_state=0)
+    plain = clone(model).fit(X.astype(np.float32), S)
     frame = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
-    named = kind(random_state=0).fit(frame, np.where(S == 1, 1, -1))
+    named = model.fit(frame, np.where(S == 1, 1, -1))
     assert named.class_prior_ == plain.class_prior_
     assert named.feature_names_in_.tolist() == ["a", "b", "c"]
     assert 0 < named.label_frequency_ <= 1

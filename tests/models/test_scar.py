@@ -164,7 +164,7 @@ def test_anything_with_a_fit_will_do(pu):
 def test_a_name_is_the_estimator_with_seed_0(simulated):
     from scarless.label_frequency.elkan_noto import ElkanNoto
 
-    data = simulated(n=600, low=0.5, high=0.5)
+    data = simulated(n=200, low=0.5, high=0.5)
     named = SCARClassifier("elkan-noto").fit(data.X, data.s)
     given = SCARClassifier(ElkanNoto(random_state=0)).fit(data.X, data.s)
     assert isinstance(named.label_frequency_estimator_, ElkanNoto)

@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scarless.label_frequency import BestBinEstimator
+from scarless.label_frequency import BestBinEstimator, ElkanNoto
 from scarless.models import PropensityWeightedClassifier, SCARClassifier, StratifiedSCARClassifier
 from scarless.models._strata import combine
 from scarless.models.stratified_scar import Stratum
@@ -690,7 +690,7 @@ def test_gaps_are_named_by_row_and_column(sar):
 )
 def test_columns_called_by_other_numbers_are_told_of_once(pu, estimator):
     X = pd.DataFrame(pu.X > 0, dtype=float)[[3, 0, 1, 2]]
-    model = StratifiedSCARClassifier([3], label_frequency="elkan-noto", estimator=estimator)
+    model = StratifiedSCARClassifier([3], label_frequency=ElkanNoto(LogisticRegression()), estimator=estimator)
     with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position") as record:
         model.fit(X, pu.s)
     assert len(record) == 1
