@@ -10,6 +10,7 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 from zlib import crc32
@@ -68,9 +69,17 @@ def simulate(n=400, seed=0, low=0.3, high=0.9):
 
 @pytest.fixture(autouse=True)
 def one_thread(request):
-    """Keep OpenMP and BLAS of several test processes from fighting over few cores."""
-    with threadpool_limits(1 if {"models", "pair"} & set(request.path.parts) else None):
+    """Keep OpenMP and BLAS of several test processes from fighting over few cores.
+
+    Under ``make test`` they have one thread from the start; looking up the libraries before each test would take longer
+    than most tests.
+    """
+    started_with_one = all(os.environ.get(name) == "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"))
+    if started_with_one or not {"models", "pair"} & set(request.path.parts):
         yield
+    else:
+        with threadpool_limits(1):
+            yield
 
 
 @pytest.fixture
@@ -81,6 +90,23 @@ def pu():
 @pytest.fixture
 def simulated():
     return simulate
+
+
+def make_reports_quick(patch):
+    """Let the SCAR test of a report use the columns of the class as they are.
+
+    The forests that it learns from by default take nine tenths of a report's time; the tests of this check, and most
+    fixtures that are shared between tests, have them.
+    """
+    from scarless.report.fit import checks
+
+    patch.setattr(checks, "scar_test", partial(checks.scar_test, estimator="logistic"))
+
+
+@pytest.fixture
+def quick_reports(monkeypatch):
+    """Make reports without forests."""
+    make_reports_quick(monkeypatch)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import scarless
@@ -83,6 +84,7 @@ def has_interval(value):
 
 WITH_INTERVAL = [name for name, value in public_classes().items() if has_interval(value)]
 ESTIMATORS = [name for name in WITH_INTERVAL if issubclass(public_classes()[name], BaseEstimator)]
+LEARNER = {name: {"estimator": LogisticRegression()} for name in ("ElkanNoto", "DEDPUL", "BestBinEstimator")}
 FITS = {
     "SAREMClassifier": lambda: scarless.SAREMClassifier(propensity_attributes=[2]),
     "SAREMClassifierCV": lambda: scarless.SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, random_state=0),
@@ -92,7 +94,7 @@ FITS = {
     "SCARClassifier": scarless.SCARClassifier,
     "TableClassifier": lambda: scarless.TableClassifier(scarless.SCARClassifier(), preparation="passthrough"),
     **{
-        name: lambda name=name: getattr(label_frequency, name)(n_resamples=20, random_state=0)
+        name: lambda name=name: getattr(label_frequency, name)(**LEARNER.get(name, {}), n_resamples=20, random_state=0)
         for name in label_frequency.__all__
     },
 }

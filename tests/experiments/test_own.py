@@ -219,7 +219,14 @@ def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
         "n_labellings = 1\nadded_attributes = 2\nseed = 4"
     )
     (tmp_path / "spec.toml").write_text(text)
-    records = run_experiment(read_spec(tmp_path / "spec.toml"), tmp_path / "found").records()
+    spec = read_spec(tmp_path / "spec.toml")
+    assert list(spec.methods) == [name]
+    if name in ("boosted", "SARStackingClassifier", "SAREMClassifierCV"):  # two folds will do
+        quick = f'[methods]\nuse = []\n[methods.quick]\nestimator = "{name}"\nparameters = {{cv = 2}}\n'
+        (tmp_path / "spec.toml").write_text(text.replace(f'methods = ["{name}"]\n', "") + "\n" + quick)
+        spec = read_spec(tmp_path / "spec.toml")
+    records = run_experiment(spec, tmp_path / "found").records()
+    assert len(records) == 2
     if name == "StratifiedSCARClassifier":  # it cannot be told what to classify by
         assert "takes propensity_attributes and no classification_attributes" in records.pop()["error"]
     assert [record["error"] for record in records if "error" in record] == []

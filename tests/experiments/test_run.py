@@ -330,16 +330,16 @@ class Murderer(Told):
 
 
 def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
-    spec = replace(SPEC, n_labellings=5)
+    spec = replace(SPEC, n_labellings=5, methods=("naive", "known-e", "scar-km2", "sar-em"))
     with pytest.raises(
         RuntimeError, match=r"A worker process was killed, perhaps .* stored: run the same command again"
     ):
         run_experiment(spec, tmp_path, jobs=2, progress=Murderer())
     stored = Store(tmp_path).records()
-    assert len(METHODS) <= len(stored) < len(METHODS) * 20
+    assert 4 <= len(stored) < 4 * 20
     assert active_children() == []
     complete = lines(run_experiment(spec, tmp_path))
-    assert len(complete) == len(METHODS) * 20
+    assert len(complete) == 4 * 20
     assert len(set(complete)) == len(complete)
     assert {json.dumps(record, sort_keys=True).encode() for record in stored} <= set(complete)
 

@@ -33,9 +33,10 @@ def clusters(n, prior, c, seed=0, apart=6.0):
     return X, s, y
 
 
-@pytest.mark.parametrize("variant", ["km1", "km2"])
-@pytest.mark.parametrize("prior", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("c", [0.2, 0.6])
+@pytest.mark.parametrize(
+    ("variant", "prior", "c"),
+    [("km1", 0.2, 0.2), ("km1", 0.5, 0.6), ("km1", 0.8, 0.2), ("km2", 0.2, 0.6), ("km2", 0.5, 0.2), ("km2", 0.8, 0.6)],
+)
 def test_separate_clusters_give_the_class_prior(variant, prior, c):
     X, s, y = clusters(1200, prior, c)
     found = KernelMean(variant, random_state=0).fit(X, s)

@@ -1,6 +1,7 @@
 """Intervals for scores of decisions: Wilson's where all is seen, the usual with many labels, never of no length."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -40,6 +41,15 @@ def draw(rng, n, decided, precision, missed, low, high):
     y = rng.random(n) < np.where(d, precision, missed)
     e = np.where(rng.random(n) < 0.5, low, high)
     return d.astype(float), (y & (rng.random(n) < e)).astype(float), e
+
+
+@cache
+def many_rows():
+    """Return decisions, labels, propensities and weights, which nobody changes."""
+    rng = np.random.default_rng(0)
+    d, s, e = draw(rng, 400_000, 0.3, 0.7, 0.13, 0.2, 0.8)
+    e = np.where(d == 1, e, np.sqrt(e))  # sides that differ
+    return d, s, e, rng.uniform(0.2, 3.0, size=d.size) * (1 + s)
 
 
 def truth(decided, precision, missed):
@@ -85,11 +95,8 @@ def test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error(na
     """The variance at the estimate is the infinitesimal jackknife's, so both ends agree to first order."""
     if name == "recall":
         options = {key: value for key, value in options.items() if key == "max_weight"}
-    rng = np.random.default_rng(0)
-    d, s, e = draw(rng, 400_000, 0.3, 0.7, 0.13, 0.2, 0.8)
-    e = np.where(d == 1, e, np.sqrt(e))  # sides that differ
-    w = rng.uniform(0.2, 3.0, size=d.size) * (1 + s) if weighted else None
-    found = SCORES[name](s, d, propensity=e, sample_weight=w, **options)
+    d, s, e, w = many_rows()
+    found = SCORES[name](s, d, propensity=e, sample_weight=w if weighted else None, **options)
     half = Z * found.standard_error
     assert found.interval == pytest.approx((found.value - half, found.value + half), abs=0.02 * half)
 

@@ -299,7 +299,7 @@ def test_the_standard_error_is_made_of_derivatives_in_the_weights(name, variant,
 
 @EVERY
 def test_the_standard_error_is_near_the_jackknifes(name):
-    f, _, e, s = simulate(1000, seed=10)
+    f, _, e, s = simulate(500, seed=10)
     rows = np.arange(f.size)
     without = np.array([SCORES[name](s[rows != i], f[rows != i], propensity=e[rows != i]).value for i in rows])
     jackknife = math.sqrt((f.size - 1) / f.size * np.square(without - without.mean()).sum())

@@ -508,7 +508,7 @@ def test_weights_at_the_ends_of_the_range_give_numbers(pu, model, scale):
 
 
 def small_stack(**options):
-    members = [("logistic", None), ("boosting", HistGradientBoostingClassifier(max_iter=2))]
+    members = [("logistic", None), ("boosting", HistGradientBoostingClassifier(max_iter=2, max_bins=16))]
     return SARStackingClassifier(members, cv=2, random_state=0, **options)
 
 
@@ -585,7 +585,7 @@ def test_a_series_in_another_order_than_the_rows_is_told_of(pu, parameter):
         SCARClassifier("elkan-noto"),
         StratifiedSCARClassifier(["g"], label_frequency="elkan-noto"),
         NaiveClassifier(),
-        SARStackingClassifier(propensity_attributes=["c"], random_state=0),
+        SARStackingClassifier([("logistic", None)], propensity_attributes=["c"], cv=2, random_state=0),
         ElkanNoto(random_state=0),
     ],
     ids=str,

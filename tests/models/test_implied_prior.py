@@ -96,9 +96,15 @@ def test_a_cross_fit_that_disagrees_puts_the_propensities_in_question(simulated)
 LOW = r"imply a class prior of \d+\.\d{3}, the mean of s/e.*: more positives than rows.* SAREMClassifier to estimate"
 
 
-@pytest.mark.parametrize("propensity", [0.02, 0.1])
 @pytest.mark.parametrize(
-    "estimator", [None, LogisticRegression(), DecisionTreeClassifier(max_depth=3, random_state=0)], ids=str
+    ("estimator", "propensity"),
+    [
+        (None, 0.02),
+        (None, 0.1),
+        (LogisticRegression(), 0.02),
+        (DecisionTreeClassifier(max_depth=3, random_state=0), 0.1),
+    ],
+    ids=str,
 )
 def test_propensities_that_are_too_low_are_told_of_by_both_methods(data, estimator, propensity):
     X = 0.1 * data.X

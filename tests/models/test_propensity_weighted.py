@@ -220,7 +220,7 @@ def test_a_cross_fit_boosts_and_pickles(pu):
 
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    boosting = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+    boosting = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
     model = PropensityWeightedClassifier(boosting, method="likelihood", cross_fit=3, random_state=0)
     model.fit(pu.X, pu.s, propensity=pu.e)
     stored = pickle.dumps(model)

@@ -124,9 +124,17 @@ def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("kind", [SAREMClassifier, SAREMClassifierCV, SARStackingClassifier])
-def test_a_handful_of_labels_is_told_of(pu, kind):
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (SAREMClassifier, {}),
+        (SAREMClassifierCV, {"Cs": [1.0], "cv": 2}),
+        (SARStackingClassifier, {"estimators": [("logistic", None)], "cv": 2}),
+    ],
+)
+def test_a_handful_of_labels_is_told_of(pu, kind, options):
     rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
     told = "Only 6 labelled rows: from so few"
-    assert told in " ".join(str(kind(propensity_attributes=[2]).fit(pu.X[rows], pu.s[rows]).summary()).split())
+    model = kind(propensity_attributes=[2], **options).fit(pu.X[rows], pu.s[rows])
+    assert told in " ".join(str(model.summary()).split())
     assert "from so few" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())

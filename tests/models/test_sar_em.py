@@ -30,8 +30,7 @@ def parameters(model):
     return np.concatenate([part.ravel() for part in parts])
 
 
-@pytest.mark.parametrize("attributes", [None, [2], [2, 3]])
-@pytest.mark.parametrize("C", [0.5, 5.0])
+@pytest.mark.parametrize(("attributes", "C"), [(None, 5.0), ([2], 0.5), ([2, 3], 5.0)])
 def test_newton_reaches_what_em_crawls_to(pu, attributes, C):
     options = {"propensity_attributes": attributes, "C": C}
     newton = SAREMClassifier(**options).fit(pu.X, pu.s)
@@ -136,19 +135,30 @@ def test_without_penalty_units_do_not_matter(pu):
 # --- tables
 
 
-@pytest.mark.parametrize("solver", ["newton", "em"])
 @pytest.mark.parametrize(
-    ("convert", "tolerance"),
+    ("convert", "tolerance", "solver"),
     [
-        (np.asfortranarray, 1e-7),
-        (sparse.csr_matrix, 1e-7),
-        (sparse.csr_array, 1e-7),
-        (sparse.csc_array, 1e-7),
-        (lambda X: X.astype(np.float32), 2e-2),
-        (lambda X: X.tolist(), 1e-7),
-        (lambda X: np.repeat(X, 2, axis=1)[:, ::2], 1e-7),
+        (np.asfortranarray, 1e-7, "newton"),
+        (sparse.csr_matrix, 1e-7, "newton"),
+        (sparse.csr_array, 1e-7, "newton"),
+        (sparse.csr_array, 1e-7, "em"),
+        (sparse.csc_array, 1e-7, "newton"),
+        (lambda X: X.astype(np.float32), 2e-2, "newton"),
+        (lambda X: X.astype(np.float32), 2e-2, "em"),
+        (lambda X: X.tolist(), 1e-7, "newton"),
+        (lambda X: np.repeat(X, 2, axis=1)[:, ::2], 1e-7, "newton"),
     ],
-    ids=["fortran", "csr_matrix", "csr_array", "csc_array", "float32", "list", "strided"],
+    ids=[
+        "fortran",
+        "csr_matrix",
+        "csr_array",
+        "csr_array, em",
+        "csc_array",
+        "float32",
+        "float32, em",
+        "list",
+        "strided",
+    ],
 )
 def test_kinds_of_tables_give_the_same_model(pu, convert, tolerance, solver):
     X = convert(pu.X)

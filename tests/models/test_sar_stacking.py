@@ -23,7 +23,7 @@ from scarless.models._attribute_sets import WITHOUT
 from scarless.models._base import warn_if_all_positive
 from scarless.pair.members import needs_dense
 
-BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
+BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16)
 PAIR = [("logistic", None), ("boosting", BOOSTING)]
 pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
 

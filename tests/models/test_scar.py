@@ -164,7 +164,7 @@ def test_anything_with_a_fit_will_do(pu):
 def test_a_name_is_the_estimator_with_seed_0(simulated):
     from scarless.label_frequency.elkan_noto import ElkanNoto
 
-    data = simulated(n=600, low=0.5, high=0.5)
+    data = simulated(n=200, low=0.5, high=0.5)
     named = SCARClassifier("elkan-noto").fit(data.X, data.s)
     given = SCARClassifier(ElkanNoto(random_state=0)).fit(data.X, data.s)
     assert isinstance(named.label_frequency_estimator_, ElkanNoto)
@@ -268,7 +268,7 @@ def test_grid_search_reaches_the_estimator_of_the_label_frequency(pu):
 
 
 def test_tables_must_suit_both_the_classifier_and_the_estimator(pu):
-    boosting = HistGradientBoostingClassifier()
+    boosting = HistGradientBoostingClassifier(max_bins=16)
     tags = [
         get_tags(SCARClassifier(label_frequency, estimator=estimator)).input_tags
         for label_frequency in (0.5, RootShare(), Constant(0.5), "elkan-noto", "no name", RootShare)

@@ -20,7 +20,7 @@ from scarless.pair.propensities import judged
 from scarless.pair.relaxed import Levels, Relaxation
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
-BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
 LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
 quietly = pytest.mark.filterwarnings("ignore:.* finds that", "ignore:.* began to memorise labels")
 # Twelve steps do not settle a fully grown tree, and need not.

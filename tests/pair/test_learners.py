@@ -45,8 +45,8 @@ HONEST = [
     RandomForestClassifier(10, bootstrap=False, random_state=0),
     ExtraTreesClassifier(10, random_state=0),
     GradientBoostingClassifier(n_estimators=20),
-    HistGradientBoostingClassifier(max_iter=20),
-    HistGradientBoostingClassifier(max_iter=20, monotonic_cst=[1, 0, 0, -1]),
+    HistGradientBoostingClassifier(max_iter=20, max_bins=16),
+    HistGradientBoostingClassifier(max_iter=20, monotonic_cst=[1, 0, 0, -1], max_bins=16),
     GaussianNB(),
     BernoulliNB(),
     MultinomialNB(),
@@ -156,7 +156,7 @@ def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
 
 @pytest.mark.parametrize(
     "estimator",
-    [RandomForestClassifier(5, max_depth=2, random_state=0), HistGradientBoostingClassifier(max_iter=5)],
+    [RandomForestClassifier(5, max_depth=2, random_state=0), HistGradientBoostingClassifier(max_iter=5, max_bins=16)],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -273,7 +273,7 @@ def test_pipelines_get_their_weights(pu, estimator, method):
         LogisticRegression(),
         DecisionTreeClassifier(max_depth=2, random_state=0),
         RandomForestClassifier(5, max_depth=2, random_state=0),
-        HistGradientBoostingClassifier(max_iter=5),
+        HistGradientBoostingClassifier(max_iter=5, max_bins=16),
         GaussianNB(),
         make_pipeline(StandardScaler(), LogisticRegression(solver="liblinear")),
     ],
@@ -291,7 +291,7 @@ def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, cr
     # NaN used to reach Newton's method, which never ended.
     X = pu.X.copy()
     X[3, 2] = np.nan
-    boosting = HistGradientBoostingClassifier(max_iter=3)
+    boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
     message = "The logistic model reads columns that hold NaN or infinity"
     for model in (
         SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit),

@@ -125,8 +125,8 @@ class SARStackingClassifier(PairClassifier):
     >>> from scarless import SARStackingClassifier
     >>> from scarless.labelling import LogisticSAR, simulate_labels
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(2000, 3))
-    >>> y = rng.random(2000) < 1 / (1 + np.exp(-6 * X[:, 0] * X[:, 1]))  # not linear
+    >>> X = rng.normal(size=(1000, 3))
+    >>> y = rng.random(1000) < 1 / (1 + np.exp(-6 * X[:, 0] * X[:, 1]))  # not linear
     >>> s = simulate_labels(y, LogisticSAR([2], [1.5]).propensity(X), random_state=1)
     >>> model = SARStackingClassifier(propensity_attributes=[2], random_state=0).fit(X, s)
     >>> print(f"positives: {y.mean():.1f} true, {model.class_prior_:.1f} estimated, {s.mean():.2f} labelled")

@@ -32,10 +32,14 @@ def run(X, s, **options):
     return scar_test(X, s, **{"propensity_attributes": [2, 3], "random_state": 0, "n_folds": 3, **options})
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_labels_at_random_pass_and_biased_ones_do_not(method):
-    assert run(*make_rows(), method=method).p_value > 0.1
-    assert run(*make_rows(slope=1.5), method=method).p_value < 0.005
+@pytest.mark.parametrize(
+    ("method", "estimator"),
+    # What is learned of the class does not depend on the method: the default learners for two of them will do.
+    [(method, None if method in ("score", "kolmogorov-smirnov") else "logistic") for method in METHODS],
+)
+def test_labels_at_random_pass_and_biased_ones_do_not(method, estimator):
+    assert run(*make_rows(), method=method, estimator=estimator).p_value > 0.1
+    assert run(*make_rows(slope=1.5), method=method, estimator=estimator).p_value < 0.005
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -147,8 +151,8 @@ class TestInvariance:
         assert other_units.statistic == pytest.approx(first.statistic, rel=1e-3)
 
     def test_seeds_repeat_and_differ(self):
-        X, s = make_rows(500)
-        one, same, other = (run(X, s, random_state=seed).statistic for seed in (1, 1, 2))
+        X, s = make_rows(250)
+        one, same, other = (run(X, s, n_folds=2, random_state=seed).statistic for seed in (1, 1, 2))
         assert one == same != other
 
     @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -177,7 +181,8 @@ class TestInvariance:
         dense = run(X, s, **options)
         assert run(sparse.csr_array(X), s, **options).statistic == pytest.approx(dense.statistic, rel=0.02)
         assert run(X.astype(np.float32), s, **options).statistic == pytest.approx(dense.statistic, rel=1e-3)
-        learned = run(sparse.csr_array(X), s, method=method, n_simulations=99)
+        few = slice(300)
+        learned = run(sparse.csr_array(X[few]), s[few], method=method, n_folds=2, n_simulations=99)
         assert 0 <= learned.p_value <= 1
 
     def test_labels_of_any_coding(self):
@@ -369,4 +374,4 @@ def test_an_effect_on_the_class_passes_for_one_on_the_labelling_until_it_is_name
 def test_no_warning_on_plain_data(attributes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(*make_rows(300), propensity_attributes=attributes)
+        run(*make_rows(300), n_folds=2, propensity_attributes=attributes)

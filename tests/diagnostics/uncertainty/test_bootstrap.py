@@ -62,9 +62,9 @@ class ShareOfLabels(BaseEstimator):
 def test_resamples_of_a_share_are_those_of_poisson_counts():
     s = np.repeat([1, 0], [30, 70])
     model = ShareOfLabels().fit(np.zeros((100, 1)), s)
-    found = bootstrap_intervals(model, np.zeros((100, 1)), s, n_resamples=4000, random_state=0)
+    found = bootstrap_intervals(model, np.zeros((100, 1)), s, n_resamples=2000, random_state=0)
     draws = found.samples["class_prior_"]
-    counts = [poisson_counts(np.arange(100), np.ones(100), int(seed)) for seed in _seeds(4000)]
+    counts = [poisson_counts(np.arange(100), np.ones(100), int(seed)) for seed in _seeds(2000)]
     np.testing.assert_allclose(draws, [each[:30].sum() / each.sum() for each in counts], rtol=1e-12)
     assert draws.mean() == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / 100 / 4000))
     assert draws.std() == pytest.approx(np.sqrt(0.21 / 100), rel=0.05)
@@ -128,7 +128,7 @@ def test_tables_of_other_kinds(data, naive, make):
     [
         (SCARClassifier(0.5), {}),
         (PropensityWeightedClassifier(), {"propensity": 0.5}),
-        (SAREMClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), tol=1e-2, max_iter=30), {}),
+        (SAREMClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), cross_fit=2, tol=1e-2, max_iter=5), {}),
     ],
     ids=["scar", "known propensity", "tree"],
 )

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from tests.conftest import make_reports_quick
 
 from scarless import (
     NaiveClassifier,
@@ -58,7 +59,7 @@ KINDS = {
     "PropensityWeightedClassifier": PropensityWeightedClassifier,
     "StratifiedSCARClassifier": lambda: StratifiedSCARClassifier("visits"),
     "boosted": lambda: SAREMClassifier(
-        HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4),
+        HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16),
         propensity_attributes=LABELLING,
         cross_fit=2,
         random_state=0,
@@ -95,7 +96,10 @@ def reported(patients, fitted):
 
     def report(kind):
         if kind not in made:
-            made[kind] = model_report(fitted(kind), *patients, n_ranked=30)
+            with pytest.MonkeyPatch.context() as patch:
+                if kind != "SAREMClassifier":  # one as users have it
+                    make_reports_quick(patch)
+                made[kind] = model_report(fitted(kind), *patients, n_ranked=30)
         return made[kind]
 
     return report

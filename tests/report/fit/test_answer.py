@@ -12,6 +12,8 @@ from scarless import SAREMClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 
 def test_numbers_are_those_of_the_model(small):
     model, X, s = small

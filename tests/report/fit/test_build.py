@@ -84,6 +84,7 @@ def test_saved_as_a_whole_by_its_suffix(reported, tmp_path):
         report.save(tmp_path / "nowhere" / "report.html")
 
 
+@pytest.mark.usefixtures("quick_reports")
 def test_facts_of_the_run(small):
     run = {"file": "patients.csv", "sha256": "ab12", "seed": 3, "command": "scarless fit patients.csv", "title": "Ward"}
     report = model_report(*small, n_ranked=0, run=run, random_state=8)
@@ -96,6 +97,7 @@ def test_facts_of_the_run(small):
     assert "propensity_attributes=['z']" in facts["model"]
 
 
+@pytest.mark.usefixtures("quick_reports")
 def test_progress_is_told(small):
     told = []
     model_report(*small, n_ranked=0, progress=told.append)
@@ -184,6 +186,7 @@ def test_options_are_checked(small):
         model_report(model, X, s[:-1])
 
 
+@pytest.mark.usefixtures("quick_reports")
 def test_labels_in_another_order_are_told_of(small):
     model, X, s = small
     turned = pd.Series(s, index=X.index[::-1])

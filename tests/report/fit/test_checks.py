@@ -97,6 +97,7 @@ def test_what_is_not_named_is_not_tested(reported):
     assert (check.status, check.verdict[:11]) == ("open", "Not tested:")
 
 
+@pytest.mark.usefixtures("quick_reports")
 def test_what_else_would_have_done(reported, fitted, small):
     model = fitted("SAREMClassifierCV").estimator_
     check = find(reported("SAREMClassifierCV").checks, "selection")
@@ -175,6 +176,7 @@ def test_the_test_of_scar_looks_at_as_many_rows_as_hold_enough_labels(small, mon
     assert seen == [350]
 
 
+@pytest.mark.usefixtures("quick_reports")
 def test_warnings_are_shown_and_not_printed(small, monkeypatch):
     def noisy(*given, **options):
         warnings.warn("the wind is high", UserWarning, stacklevel=1)

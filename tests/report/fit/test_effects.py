@@ -11,6 +11,8 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransform
 from scarless import SAREMClassifier, SCARClassifier
 from scarless.report import model_report
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 Z = norm.ppf(0.95)
 
 
@@ -117,7 +119,7 @@ def test_a_model_without_coefficients_shows_what_moves_it(small):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     _, X, s = small
-    trees = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4)
+    trees = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=4, max_bins=16)
     options = {"propensity_attributes": ["z"], "classification_attributes": ["a", "b"]}
     model = SAREMClassifier(trees, cross_fit=2, random_state=0, **options).fit(X, s)
     part = model_report(model, X, s, n_ranked=0).effects[0]

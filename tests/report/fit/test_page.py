@@ -14,6 +14,8 @@ from scarless.report import model_report
 from scarless.report.fit.data import Answer, Effect, Effects, Estimate, Picture
 from scarless.report.fit.figures import NAMES, RIGHT, answer_bar, draw, forest, short
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 HOSTILE = (
     '"><script>alert(1)</script>',
     "'onmouseover='alert(1)",

@@ -14,6 +14,8 @@ from scarless.report import model_report
 from scarless.report.fit import ranked
 from scarless.report.fit.subject import Subject
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 
 def subject_of(model, X, s):
     return Subject.of(model, X, s, sample_weight=None, propensity=None, level=0.95)

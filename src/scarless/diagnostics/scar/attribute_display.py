@@ -32,8 +32,8 @@ class LabellingAttributesDisplay(Display):
     >>> import numpy as np
     >>> from scarless.diagnostics import LabellingAttributesDisplay
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(1000, 3))
-    >>> s = (X[:, 0] > 0) & (rng.random(1000) < 0.5)
+    >>> X = rng.normal(size=(300, 3))
+    >>> s = (X[:, 0] > 0) & (rng.random(300) < 0.5)
     >>> display = LabellingAttributesDisplay.from_data(X, s, propensity_attributes=[1, 2], random_state=0)
     >>> display.ax_.get_xlabel()
     'log odds of being labelled, per standard deviation of the attribute'

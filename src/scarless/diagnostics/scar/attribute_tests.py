@@ -223,8 +223,8 @@ def labelling_attributes(
     >>> from scarless.diagnostics import labelling_attributes
     >>> from scarless.labelling import LogisticSAR, simulate_labels
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(4000, 4))
-    >>> y = rng.random(4000) < 1 / (1 + np.exp(-3 * X[:, 0] - X[:, 1]))
+    >>> X = rng.normal(size=(2000, 4))
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-3 * X[:, 0] - X[:, 1]))
     >>> e = LogisticSAR(attributes=[2], coefficients=[1.0]).propensity(X)  # column 3 plays no part
     >>> s = simulate_labels(y, e, random_state=1)
     >>> found = labelling_attributes(X, s, propensity_attributes=[2, 3], random_state=0)

@@ -211,8 +211,8 @@ def scar_test(
     >>> from scarless.diagnostics import scar_test
     >>> from scarless.labelling import LogisticSAR, simulate_labels
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(3000, 3))
-    >>> y = rng.random(3000) < 1 / (1 + np.exp(-3 * X[:, 0] - X[:, 1]))
+    >>> X = rng.normal(size=(1000, 3))
+    >>> y = rng.random(1000) < 1 / (1 + np.exp(-3 * X[:, 0] - X[:, 1]))
     >>> at_random = simulate_labels(y, 0.4, random_state=1)
     >>> scar_test(X, at_random, propensity_attributes=[2], random_state=0).p_value > 0.05
     True
