@@ -409,3 +409,16 @@ def test_intervals_hold_levels_that_are_not_believed():
     assert levels.doubtful_weight[levels.exchanged].sum() > 0.0
     low, high = levels_interval([levels], "class_prior", 0.95)
     assert low < y.mean() < high
+
+
+def test_row_errors_are_finite_where_a_level_has_all_positives_labelled_or_none():
+    frequency = np.array([0.0, 0.2, 0.5, 1.0])
+    n = frequency.size
+    levels = Levels(
+        np.linspace(0.1, 0.4, n), frequency, np.zeros(n), np.zeros(n), np.zeros(n), np.ones(n), np.zeros(n, bool)
+    )
+    found = Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.2, 1.0, -1.0, levels, True)
+    for of in ("class", "propensity", "posterior"):
+        errors = found.level_errors(np.array([-2.0, 3.0]), np.array([0.0, 1.0]), of)
+        assert np.isfinite(errors).all(), of
+    np.testing.assert_allclose(found.propensity_at_levels(np.zeros(1))[0, 1:3], np.log([0.25, 1.0]) - 30.0)

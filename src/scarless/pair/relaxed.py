@@ -39,6 +39,7 @@ _STUCK = 1e-6  # in class prior, where more of a level changes nothing
 _CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
 _MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
 _FAR = 10.0  # logits beyond which all are as good as sure
+_SURE = 30.0  # that of a label frequency of 1, to rounding
 
 
 class Levels(NamedTuple):
@@ -126,7 +127,8 @@ class Relaxation:
 
     def propensity_at_levels(self, v: Vector) -> Vector:
         """Return the propensity's logits at every level, one column each: moved as that of the label frequency is."""
-        return v[:, None] + logit(self.levels.label_frequency) - logit(self.label_frequency)
+        at = np.clip(logit(np.append(self.levels.label_frequency, self.label_frequency)), -_SURE, _SURE)
+        return v[:, None] + at[:-1] - at[-1]
 
     def level_errors(self, u: Vector, v: Vector, of: str) -> Vector:
         """Return how far each row's logit spreads over the levels that the labels leave possible.
