@@ -261,6 +261,13 @@ def test_scikit_learns_column_selector():
     np.testing.assert_array_equal(_columns(make_column_selector(dtype_include=np.number), X=frame), [0, 1, 2])
 
 
+def test_scikit_learns_selector_needs_a_data_frame():
+    with pytest.raises(
+        ValueError, match=r"reads data frames of pandas, and X is none but of type ndarray. Give a data"
+    ):
+        _columns(make_column_selector("i.*e"), X=np.ones((3, 3)))
+
+
 def test_a_callable_is_called_once_and_returns_no_other():
     with pytest.raises(ValueError, match="propensity_attributes is a callable that returns another"):
         _columns(lambda X: len)

@@ -197,3 +197,8 @@ def test_rows_of_unequal_length_are_no_labels():
 def test_labels_beyond_whole_numbers_are_refused_without_a_warning(kind):
     with pytest.raises(ValueError, match=r"y holds 1e\+38, too large a number for a label\. Code labelled pos"):
         check_labels(np.array([0.0, 1e38], dtype=kind))
+
+
+def test_labels_without_an_order_are_refused():
+    with pytest.raises(ValueError, match=r"all of one kind; these are of the kinds dict, int. Code labelled"):
+        check_labels(np.array([{}, 1, 0], dtype=object))

@@ -232,6 +232,7 @@ def test_no_rows():
         ({"signs": [1, 0]}, r"signs must be \+1 or -1; signs\[1\] is 0"),
         ({"signs": [1, 0.5]}, r"signs must be \+1 or -1; signs\[1\] is 0.5"),
         ({"signs": [True, True]}, r"signs must be \+1 or -1; signs\[0\] is True"),
+        ({"signs": [1, None]}, r"signs must be \+1 or -1; signs\[1\] is None"),
         ({"ranges": [(0, 1)]}, "ranges has 1 values for 2 attributes"),
         ({"ranges": [(0, 1), (1, 1)]}, r"ranges\[1\] must run from a minimum up .* \(1, 1\)"),
         ({"ranges": [(0, 1), 7]}, r"ranges\[1\] must be a pair \(minimum, maximum\); it is 7"),

@@ -225,6 +225,8 @@ def test_refusals(data, model):
         TableClassifier(PCA()).fit(table, s)
     with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
         model.predict_posterior(table, s, propensity=np.full(len(s), 0.5))
+    with pytest.raises(ValueError, match="Every column must have a name; column 1 has none"):
+        TableClassifier().fit(table.set_axis([table.columns[0], None, *table.columns[2:]], axis=1), s)
     with pytest.raises(ValueError, match="more than one is called 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
     with pytest.raises(ValueError, match=r"nothing is left of 'same' after the preparation: the column is constant"):

@@ -202,3 +202,10 @@ def test_a_constant_column_has_no_information_about_centred_columns():
     matrix = np.array([[9.0, 3.0], [3.0, 1.0]]) * 7.0 + np.array([[1e-14, 0.0], [0.0, 0.0]])
     found, _ = uncertainty.centred(matrix, uncertainty.centring([np.array([21.0, 7.0])]), noise=1e-13)
     np.testing.assert_array_equal(found, [[0.0, 0.0], [0.0, 7.0]])
+
+
+@pytest.mark.parametrize("z", [0.0, 5e-324, 1.0])
+def test_an_infinite_error_is_the_whole_interval_whatever_the_level(z):
+    lower, upper = uncertainty.logit_interval(np.array([3.0, 3.0]), np.array([np.inf, 0.0]), z)
+    np.testing.assert_array_equal([lower[0], upper[0]], [0.0, 1.0])
+    assert lower[1] == upper[1] == expit(3.0)

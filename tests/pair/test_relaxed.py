@@ -10,7 +10,7 @@ from scipy.stats import norm
 from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.numerics.relaxed import centre_sums
-from scarless.pair.relaxed import Levels, _Fits, levels_interval, mixed_interval, relax, relax_roughly
+from scarless.pair.relaxed import Levels, Relaxation, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 from scarless.pair.rows import engine_of
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.compose import make_column_selector
 
 from scarless.checks.options import shown
 from scarless.checks.raw_names import SeveralAttributes, find_family, nearest_name, quoted, tell_doubtful
@@ -76,12 +77,22 @@ def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, param
     table = _Table(X, n_columns, known, parameter, {name: j for j, name in enumerate(known or ())})
     given = check_selector(attributes, parameter)
     if callable(given):
-        given = check_selector(given(X), parameter)
+        given = check_selector(_asked(given, X, parameter), parameter)
     columns = _columns_of(given, table)
     if not columns:
         raise ValueError(_nothing(parameter))
     _refuse_twice(columns, parameter, names=known)
     return np.array(sorted(columns) if isinstance(given, Set) else columns, dtype=np.intp)
+
+
+def _asked(selector: Any, X: Any, parameter: str) -> Any:
+    """Return what a function chooses of a table; scikit-learn's selector can choose of data frames alone."""
+    if isinstance(selector, make_column_selector) and not hasattr(X, "iloc"):
+        raise ValueError(
+            f"{parameter} is scikit-learn's make_column_selector, which reads data frames of pandas, and X is none but "
+            f"of type {type(X).__name__}. Give a data frame, or name the columns."
+        )
+    return selector(X)
 
 
 def check_selector(attributes: Any, parameter: str) -> Any:

@@ -123,7 +123,7 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
     0
     """
     _refuse_huge(y)
-    classes = np.unique(np.asarray(y))
+    classes = distinct_labels(np.asarray(y))
     check_classification_targets(classes[:_LOOKED_AT])
     if classes.size > 2:
         kind = type_of_target(classes[:_LOOKED_AT], input_name="y")
@@ -141,6 +141,18 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
             "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
         )
     return LabelCoding(classes, int(np.flatnonzero(classes == positive)[0]))
+
+
+def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values that there are, in their order; where they have none, say so."""
+    try:
+        return np.unique(values)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.ravel()[:1000].tolist()})
+        raise ValueError(
+            f"Labels must be numbers, texts or truth values, all of one kind; these are of the kinds "
+            f"{', '.join(kinds)}. Code labelled positives as 1, unlabelled rows as 0."
+        ) from None
 
 
 def _same(value: Any, pos_label: Any) -> bool:

@@ -6,7 +6,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.labels import LabelCoding, check_labels, check_observed, is_missing, need_labels, refuse_missing
+from scarless.checks.labels import (
+    LabelCoding,
+    check_labels,
+    check_observed,
+    distinct_labels,
+    is_missing,
+    need_labels,
+    refuse_missing,
+)
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
@@ -172,7 +180,7 @@ def _block_facts(X: Any, rows: Rows, largest: float) -> _Facts:
     bad = ~((w >= 0) & (w < np.inf))
     return _Facts(
         float(has_bad_value(X, largest)),
-        Distinct(np.unique(y[~missing] if missing.any() else y)[: Distinct.most]),
+        Distinct(distinct_labels(y[~missing] if missing.any() else y)[: Distinct.most]),
         float(np.count_nonzero(missing)),
         float(np.count_nonzero(bad)),
         Largest(np.asarray(w[~bad].max(initial=0.0))),

@@ -320,7 +320,7 @@ def _check_signs(signs: Sequence[int], attributes: Any) -> tuple[int, ...]:
     given = np.ravel(signs).tolist()
     check_known_count(len(given), "signs", attributes)
     for place, sign in enumerate(given):
-        if sign not in (-1, 1) or isinstance(sign, bool):
+        if not isinstance(sign, int | float) or isinstance(sign, bool) or sign not in (-1, 1):
             raise ValueError(f"signs must be +1 or -1; signs[{place}] is {sign!r}.")
     return tuple(int(sign) for sign in given)
 

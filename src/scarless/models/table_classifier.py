@@ -125,6 +125,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if self.preparation is None:
             X = _as_frame(X)
+            _refuse_twins(list(X.columns))
         names = names_of(X)
         if names is not None:
             _refuse_twins(names)
@@ -362,6 +363,9 @@ def _as_frame(X: Any) -> Any:
 
 
 def _refuse_twins(names: list[Any]) -> None:
+    nameless = [number for number, name in enumerate(names) if name is None or name != name]  # noqa: PLR0124 (NaN)
+    if nameless:
+        raise ValueError(f"Every column must have a name; column {nameless[0]} has none.")
     twins = sorted({str(name) for name in names if names.count(name) > 1})
     if twins:
         raise ValueError(f"Columns must have different names; more than one is called {', '.join(map(repr, twins))}.")

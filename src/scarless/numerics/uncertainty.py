@@ -219,6 +219,9 @@ def _eigenvalue_noise(matrix: Matrix, noise: float) -> float:
     return noise * float(np.sqrt(len(matrix)))
 
 
+_LEAST_Z = 1e-300
+
+
 def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vector]:
     r"""Return the ends of :math:`\sigma(\mathrm{logit} \pm z\,\mathrm{error})`, which stay inside 0 and 1.
 
@@ -231,7 +234,8 @@ def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vect
     """
     xp = namespace_of(logit)
     centre = xp.where(xp.isfinite(error), logit, 0.0)
-    lower, upper = centre - z * error, centre + z * error
+    reach = xp.where(xp.isfinite(error), max(z, _LEAST_Z) * error, xp.inf)  # also where z is 0 to rounding
+    lower, upper = centre - reach, centre + reach
     return (expit(lower), expit(upper)) if xp is np else (sigmoid_pair(lower)[0], sigmoid_pair(upper)[0])
 
 
