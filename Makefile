@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 # Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# What one process compiles the others need not: tests start many.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: demo docs test test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
