@@ -12,6 +12,7 @@ from scarless.checks.options import check_choice
 from scarless.checks.tables import LARGEST
 from scarless.checks.vectors import check_propensity
 from scarless.engines import has_own_engine
+from scarless.scale.plan import Plan
 from scarless.scale.predictions import Asked, Written, write_predictions
 from scarless.scale.scorers import FrameScorer, LogisticScorer, Scorer
 
@@ -101,22 +102,9 @@ class PredictToMixin:
 
     def _table_and_scorer(self, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
         """Return the table with the columns of the fit, and what predicts them."""
-        known = getattr(self, "feature_names_in_", None)
-        table = X.select(list(known)) if known is not None and hasattr(X, "select") else X
-        plan = table.plan(label)
-        if len(plan.names) != self.n_features_in_ or (known is not None and list(known) != list(plan.names)):  # type: ignore[attr-defined]
-            raise ValueError(
-                f"X has the columns {_few(plan.names)}, and {type(self).__name__} was fitted to "
-                f"{self.n_features_in_} columns{'' if known is None else f', {_few(known)}'}. "  # type: ignore[attr-defined]
-                "Say which: ParquetRows(folder, columns=[...])."
-            )
+        table, plan = with_columns(self, X, label)
         linear = self._linear_scorer(np.dtype(plan.dtype), getattr(X, "token", ""), has_own=has_own)
-        if linear is not None:
-            return table, linear
-        coding = self._coding  # type: ignore[attr-defined]
-        return table, FrameScorer(
-            self, tuple(plan.names), coding.positive, joblib.hash(self), has_own, as_array=known is None
-        )
+        return frame_scorer(self, X, label, has_own=has_own) if linear is None else (table, linear)
 
     def _linear_scorer(self, dtype: Any, token: str, *, has_own: bool) -> Scorer | None:
         """Return both logistic models in one; None where the model is of another kind."""
@@ -130,12 +118,34 @@ class PredictToMixin:
         if not all(hasattr(self, f"{prefix}coef_") for prefix in prefixes):
             return None
         coef, intercept = (
-            np.concatenate([getattr(self, f"{prefix}{name}") for prefix in prefixes]) for name in ("coef_", "intercept_")
+            np.concatenate([getattr(self, f"{prefix}{name}") for prefix in prefixes])
+            for name in ("coef_", "intercept_")
         )
         names = getattr(self, "feature_names_in_", ())
         classes = self.classes_.tolist(), self._coding.positive  # type: ignore[attr-defined]
         told = repr((type(self).__name__, list(names), classes, token))
         return LogisticScorer(coef, intercept, LARGEST[dtype], constant, told)
+
+
+def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:
+    """Return a table in files with the columns of a fit, and its plan, or raise."""
+    known = getattr(model, "feature_names_in_", None)
+    table = X.select(list(known)) if known is not None and hasattr(X, "select") else X
+    plan = table.plan(label)
+    if len(plan.names) != model.n_features_in_ or (known is not None and list(known) != list(plan.names)):
+        raise ValueError(
+            f"X has the columns {_few(plan.names)}, and {type(model).__name__} was fitted to {model.n_features_in_} "
+            f"columns{'' if known is None else f', {_few(known)}'}. Say which: ParquetRows(folder, columns=[...])."
+        )
+    return table, plan
+
+
+def frame_scorer(model: Any, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
+    """Return a table in files with the columns of a fit, and the model itself to be asked about parts of it."""
+    table, plan = with_columns(model, X, label)
+    nameless = not hasattr(model, "feature_names_in_")
+    positive = model._coding.positive
+    return table, FrameScorer(model, tuple(plan.names), positive, joblib.hash(model), has_own, as_array=nameless)
 
 
 def _few(names: Any) -> str:

@@ -16,6 +16,7 @@ from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
 from scarless.models._base import PUClassifier
+from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models.preparation import table_preparation
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -25,6 +26,7 @@ from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
+from scarless.scale.scorers import Scorer
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -39,7 +41,7 @@ def _has(method: str) -> Any:
     return available_if(check)
 
 
-class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
@@ -227,6 +229,19 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         place = dict(zip(names, [*self.origins_, Origin("intercept")], strict=True))
         one, other = found.blocks
         return replace(found, blocks=(_in_raw_units(one, place), _in_raw_units(other, place)))
+
+    def _table_and_scorer(self, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_._table_and_scorer(X, label, has_own=has_own)
+        return frame_scorer(self, X, label, has_own=has_own)
+
+    @property
+    def _coding(self) -> Any:
+        return self.estimator_._coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return bool(self.estimator_._propensity_is_fact)
 
     @property
     def estimator_fitted(self) -> Any:

@@ -247,7 +247,7 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
 
 
 def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) -> str:
-    """Return how predictions differ from those that are asked for, other than by their rows; empty where they do not."""
+    """Return how predictions differ from those asked for, other than by their rows; empty where they do not."""
     if there["model"] != job.asked.scorer.fingerprint:
         return "of another model"
     if there["options"] != job.asked.options:
@@ -256,7 +256,7 @@ def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) ->
 
 
 def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
-    """Return a file's stamp, empty for a damaged one where such a one may be replaced; raise if it is somebody else's."""
+    """Return a file's stamp, empty for a damaged one where that may be replaced; raise if it is somebody else's."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
     try:
         found = (parquet.read_metadata(path).metadata or {}).get(_KEY)
@@ -300,7 +300,9 @@ def _alone(folder: Path) -> Iterator[None]:
     holding = lock(folder / _LOCK)
     try:
         holding.__enter__()
-    except BlockingIOError as error:
+    except OSError as error:
+        if error.filename is not None:  # the folder cannot be written to
+            raise
         raise RuntimeError(f"Another process is writing predictions into {folder}; wait for its end.") from error
     try:
         yield
