@@ -2,5 +2,7 @@
 
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.parquet import ParquetRows, PartitionError
+from scarless.scale.predictions import Written
+from scarless.scale.preparing import FilePreparation, PreparedRows
 
-__all__ = ["ParquetRows", "PartitionError", "PartitionedEngine"]
+__all__ = ["FilePreparation", "ParquetRows", "PartitionError", "PartitionedEngine", "PreparedRows", "Written"]

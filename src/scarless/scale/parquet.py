@@ -42,13 +42,15 @@ class RowGroups:
         """Decode attributes, labels and weights."""
         return self.decode(self.read())
 
-    def read(self, others: Sequence[str] = (), *, dictionaries: Sequence[str] = ()) -> Any:
-        """Return attributes, labels, weights and other columns as an Arrow table; text as a dictionary where asked."""
+    def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
+        """Return attributes, labels, weights and other columns as an Arrow table; attributes of text as dictionaries."""
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
         try:
-            with parquet.ParquetFile(self.path, read_dictionary=list(dictionaries)) as file:
+            footer = parquet.read_metadata(self.path)
+            texts = self._texts(footer) if dictionaries else None
+            with parquet.ParquetFile(self.path, metadata=footer, read_dictionary=texts) as file:
                 self._check_columns(file.schema_arrow.names, wanted)
                 table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
@@ -72,6 +74,11 @@ class RowGroups:
         if self.weight is not None:
             rows["w"] = self.numbers(table, self.weight).astype(np.float64)
         return rows
+
+    def _texts(self, footer: Any) -> list[str]:
+        types = need("pyarrow", "ParquetRows", SCALE).types
+        schema = footer.schema.to_arrow_schema()
+        return [each.name for each in schema if each.name in self.names and types.is_string(each.type)]
 
     def _check_stamp(self) -> None:
         try:
