@@ -43,7 +43,7 @@ class RowGroups:
         return self.decode(self.read())
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
-        """Return attributes, labels, weights and other columns as an Arrow table; attributes of text as dictionaries."""
+        """Return attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
