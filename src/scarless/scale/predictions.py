@@ -125,8 +125,8 @@ def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bo
     targets = {job.target(source): source for source in sources}
     with _alone(folder):
         missing = _missing(job, targets, force=force)
-        with progress_bar("writing predictions", len(missing)) as advance, _watched(list(missing), advance):
-            if missing:
+        if missing:
+            with progress_bar("writing predictions", len(missing)) as advance, _watched(list(missing), advance):
                 _run(table, plan, list(missing.values()), job)
     return Written(folder, [folder / path.relative_to(job.folder) for path in targets], plan.n_rows, len(missing))
 

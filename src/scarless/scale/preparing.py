@@ -165,6 +165,7 @@ class PreparedRows:
     Examples
     --------
     >>> import pyarrow, pyarrow.parquet
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> table = pyarrow.table({"age": [30.0, None, 50.0], "sex": ["f", "m", "f"], "ill": [0, 1, 0]})
     >>> with TemporaryDirectory() as folder:
