@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tests.scale.files import NAMES, make_rows, write_files
+from tests.scale.files import NAMES, Sent, make_rows, write_files
 
 from scarless import (
     NaiveClassifier,
@@ -196,6 +196,19 @@ def test_labels_of_other_values(tmp_path, rows):
     same(column(found, "probability"), model.predict_proba(_frame(X))[:, 0])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_that_a_worker_needs_can_be_sent(tmp_path, claims, rows, model, monkeypatch):
+    own = StratifiedSCARClassifier([0]).fit(np.c_[rows[0][:, 0] > 0, rows[0][:, 1:]], rows[1])
+    for number, each in enumerate((model, own)):
+        table = ParquetRows(claims, columns=NAMES)
+        here = each.predict_to(table, tmp_path / f"here{number}", keep=["id"])
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "find_executor", lambda _: Sent())
+            there = each.predict_to(table, tmp_path / f"there{number}", keep=["id"])
+        assert there.n_new == 7
+        assert [file.read_bytes() for file in there.files] == [file.read_bytes() for file in here.files]
+
+
 # --- whole or not there
 
 
@@ -316,12 +329,21 @@ def test_other_columns_and_other_tables_are_not_mixed(tmp_path, claims, rows, mo
     assert model.predict_to(ParquetRows(elsewhere), scored, force=True).n_new == 7
 
 
-def test_files_of_others_are_never_touched(tmp_path, claims, model):
-    before = {path: path.read_bytes() for path in claims.iterdir()}
-    for force in (False, True):
-        with pytest.raises(ValueError, match=r"part-000.parquet was not written by predict_to"):
-            model.predict_to(ParquetRows(claims), claims, force=force)
-    assert {path: path.read_bytes() for path in claims.glob("*.parquet")} == before
+def test_files_of_others_are_never_touched(tmp_path, claims, rows, model):
+    others = write_files(tmp_path / "scored", rows[0], [700])
+    for folder, said in ((claims, "is a file of the input, and lies in"), (others, "was not written by predict_to")):
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        for force in (False, True):
+            with pytest.raises(ValueError, match=rf"part-000.parquet {said}"):
+                model.predict_to(ParquetRows(claims), folder, force=force)
+        assert {path: path.read_bytes() for path in folder.glob("*.parquet")} == before
+
+
+def test_predictions_below_the_input_are_not_taken_for_input(claims, model):
+    model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored")
+    with pytest.raises(ValueError, match=r"00000-00000.parquet is a file of the input, and lies in .*scored, where"):
+        model.predict_to(ParquetRows(claims), claims / "scored")
+    assert model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored").n_new == 0
 
 
 def test_a_damaged_file_is_done_again(tmp_path, claims, model):

@@ -15,6 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.scale.files import Sent
 
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
@@ -76,8 +77,12 @@ def claims(tmp_path, table):
     return write(tmp_path / "claims", table)
 
 
+def all_of(X, rows):
+    return X
+
+
 def matrix(rows):
-    return open_rows(rows).collect(lambda X, rows: X)
+    return open_rows(rows).collect(all_of)
 
 
 def prepared(folder, **options):
@@ -122,10 +127,14 @@ def test_every_partition_is_read_once_to_fit(claims, monkeypatch):
 
 def test_bits_do_not_depend_on_who_adds_up(claims, monkeypatch):
     found = []
-    for n_threads in (1, 3):
-        monkeypatch.setattr("scarless.scale.preparing.find_executor", lambda _, n=n_threads: Threads(n))
-        found.append(FilePreparation().fit(ParquetRows(claims), "diagnosed").token)
-    assert found[0] == found[1]
+    for executor in (Threads(1), Threads(3), Sent()):
+        monkeypatch.setattr("scarless.scale.preparing.find_executor", lambda _, found=executor: found)
+        found.append(FilePreparation().fit(ParquetRows(claims), "diagnosed"))
+    assert len({each.token for each in found}) == 1
+    rows = ParquetRows(claims, dtype="float64", scratch=False, memory=0)
+    sent = matrix(PreparedRows(rows, found[0]))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(sent, matrix(prepared(claims)))
 
 
 @given(

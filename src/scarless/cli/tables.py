@@ -122,7 +122,7 @@ def _to_go_on(options: argparse.Namespace, folder: Path) -> str:
 
 def _is_many(options: argparse.Namespace) -> bool:
     """Whether rows are to stay in their files: those of a folder, or those that a scheduler walks."""
-    return options.file.is_dir() or options.scheduler is not None
+    return options.scheduler is not None or (options.file.is_dir() and any(options.file.rglob("*.parquet")))
 
 
 def _rows(options: argparse.Namespace) -> Any:

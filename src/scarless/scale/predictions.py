@@ -120,6 +120,7 @@ def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bo
     sources = [part.source for part in plan.parts]
     _check_columns(sources[0], asked)
     folder = Path(folder)
+    _refuse_inputs(folder, sources)
     folder.mkdir(parents=True, exist_ok=True)
     job = _Job(asked, os.path.abspath(folder), _root([source.path for source in sources]))
     targets = {job.target(source): source for source in sources}
@@ -281,6 +282,15 @@ def _check_columns(source: Any, asked: Asked) -> None:
     taken = [name for name in asked.keep if name in OUTPUTS]
     if taken:
         raise ValueError(f"keep has {taken[0]!r}, which is the name of a prediction; rename that column of the input.")
+
+
+def _refuse_inputs(folder: Path, sources: list[Any]) -> None:
+    inside = [source.path for source in sources if Path(source.path).resolve().is_relative_to(folder.resolve())]
+    if inside:
+        raise ValueError(
+            f"{inside[0]} is a file of the input, and lies in {folder}, where predictions are to go. Give a folder of "
+            "its own, outside of what the input reads."
+        )
 
 
 def _root(paths: Sequence[str]) -> str:
