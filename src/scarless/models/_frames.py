@@ -1,11 +1,17 @@
-"""Tables in memory as data frames with the columns that are wanted."""
+"""Tables as they are given: in files or not, and as data frames with the columns that are wanted."""
 
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from scarless.engines import has_own_engine
 from scarless.outside.extras import need
+
+
+def in_files(X: Any) -> bool:
+    """Whether a table stays in its files, and says how it is walked."""
+    return has_own_engine(X) and hasattr(X, "plan")
 
 
 def as_frame(X: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_choice
 from scarless.checks.tables import LARGEST
 from scarless.checks.vectors import check_propensity
-from scarless.engines import has_own_engine
+from scarless.models._frames import in_files
 from scarless.scale.plan import Plan
 from scarless.scale.predictions import Asked, Written, write_predictions
 from scarless.scale.scorers import FrameScorer, LogisticScorer, Scorer
@@ -69,7 +69,7 @@ class PredictToMixin:
         """
         check_is_fitted(self)
         check_choice(dtype, "dtype", ("float64", "float32"))
-        if not has_own_engine(X) or not hasattr(X, "plan"):
+        if not in_files(X):
             raise TypeError(
                 f"predict_to takes a table in files, scarless.scale.ParquetRows(folder), got {type(X).__name__}. For "
                 "one in memory: predict_proba, predict_propensity, predict_posterior."

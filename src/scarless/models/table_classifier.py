@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
-from scarless.engines import has_own_engine
 from scarless.models._base import PUClassifier
-from scarless.models._frames import arranged, as_frame, refuse_twins
+from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
 from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models.preparation import table_preparation
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
@@ -127,7 +126,7 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         -------
         TableClassifier
         """
-        if has_own_engine(X):
+        if in_files(X):
             names, prepared, n_out = self._prepare_files(X, y, sample_weight)
         else:
             X = as_frame(X) if self.preparation is None else X
@@ -182,7 +181,7 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         check_is_fitted(self)
         if isinstance(self.preparation_, str):
             return X
-        if has_own_engine(X):
+        if in_files(X):
             if not isinstance(self.preparation_, FilePreparation):
                 raise TypeError(
                     f"This model prepares tables in memory, and X is {type(X).__name__}. predict_to(X, folder) asks it "

@@ -205,8 +205,11 @@ def _parts(column: Any, kind: str) -> list[Vector]:
 
 
 def _floats(column: Any) -> Vector:
+    """Return a column in float64, NaN where there is nothing."""
     arrow = need("pyarrow", "Preparing a table", SCALE)
-    return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if not arrow.types.is_floating(column.type):
+        column = column.cast(arrow.float64(), safe=False)
+    return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
 def _level_codes(column: Any) -> tuple[Any, Integers]:
