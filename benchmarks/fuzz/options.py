@@ -267,6 +267,7 @@ CHOICES: dict[str, Choice] = {
     "sensitivity": Choice(_sensitivity, MODELS),
     "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),
     "data_home": Choice(lambda b: folder(), PLACES),
+    "folder": Choice(lambda b: folder(), PLACES),
     "download": Choice(lambda b: False, pool([False])),  # no call may reach the network
     "n_jobs": Choice(None, pool(["a", 0, 1.5, np.nan, None, 1, [], True])),  # more would start processes
     "verbose": Choice(None, pool([False, 0, None, "", []])),

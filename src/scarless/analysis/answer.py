@@ -105,13 +105,13 @@ class Analysis:
         return model_report(
             self.model,
             self.table[list(self.model.feature_names_in_)],
-            self.s,
+            self._observed(),
             sample_weight=self._column("weights"),
             propensity=self._column("known_propensity"),
             row_names=self._column("id"),
             level=self.settings.level,
             random_state=self.settings.seed,
-            run={"warnings": self.notes, **self.source, **self.settings.to_dict()},
+            run={**self._title(), "warnings": self.notes, **self.source, **self.settings.to_dict()},
             progress=progress,
         )
 
@@ -137,7 +137,6 @@ class Analysis:
             The folder.
         """
         from scarless.models.persistence import save  # noqa: PLC0415 (an optional package)
-        from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
         tell = progress or (lambda what: None)
         folder = check_folder(folder, force=force)
@@ -147,7 +146,7 @@ class Analysis:
             tell("writing the model")
             save(self.model, aside / MODEL)
             tell("ranking the rows")
-            write_table(self.ranked(), aside / ranked)
+            self._ranked_into(aside, ranked)
             (aside / SUMMARY).write_text(json.dumps(self.summary(), indent=2) + "\n", encoding="utf-8")
             (aside / RUN).write_text(write_toml(self._run(ranked)), encoding="utf-8")
             self.report(progress=tell).save(aside / REPORT)
@@ -155,6 +154,19 @@ class Analysis:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         return folder
+
+    def _observed(self) -> Any:
+        """Return the labels as the model was given them."""
+        return self.s
+
+    def _title(self) -> dict[str, str]:
+        """Return what heads the report, where that is not as always."""
+        return {}
+
+    def _ranked_into(self, folder: Path, ranked: str) -> None:
+        from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
+
+        write_table(self.ranked(), folder / ranked)
 
     def _run(self, ranked: str) -> dict[str, Any]:
         """Return what repeats this analysis."""

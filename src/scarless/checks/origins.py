@@ -19,6 +19,8 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from scarless.scale.preparing import FilePreparation
+
 MISSING, LOG = "missing", "log"
 
 
@@ -191,7 +193,12 @@ def _of_unknown(step: Any, before: list[Origin]) -> list[Origin] | None:
     return [each._replace(unit=np.nan) for each in before] if same else None
 
 
+def _of_files(preparation: Any, before: list[Origin]) -> list[Origin] | None:
+    return [Origin(*each) for each in preparation.pieces()]
+
+
 _STEPS: tuple[tuple[Any, Any], ...] = (
+    (FilePreparation, _of_files),
     (Pipeline, _of_pipeline),
     (ColumnTransformer, _of_columns),
     (FeatureUnion, _of_union),

@@ -9,7 +9,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from scarless.analysis import Analysis, analyse, inspect_table, predict_table
+from scarless.analysis import (
+    Analysis,
+    Settings,
+    analyse,
+    analyse_files,
+    inspect_table,
+    predict_files,
+    predict_table,
+)
+from scarless.analysis.files import SCORED
 from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
@@ -23,6 +32,32 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "positive": "positive", "seed": "seed", "level": "level",
 }  # fmt: skip
 _SHOWN = 5  # rows on the screen
+
+
+class Stages:
+    """Lines on the screen that say what is being done, and how long it took."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+        self.what, self.since = "", time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        """Begin another stage."""
+        self.end()
+        self.what, self.since = what, time.monotonic()
+
+    def end(self) -> None:
+        """Say how long the stage took."""
+        if self.what and not self.quiet:
+            print(f"{self.what}: {duration(time.monotonic() - self.since)}", file=sys.stderr, flush=True)
+        self.what = ""
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        """Name a stage that ends with the block."""
+        self(what)
+        yield
+        self.end()
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -45,6 +80,8 @@ def fit(options: argparse.Namespace) -> int:
     values.pop("ranked", None)
     check_folder(folder, force=options.force)
     screen = Stages(quiet=options.quiet)
+    if _is_many(options):
+        return _fit_files(options, values, folder, screen)
     try:
         with screen.stage(f"reading {options.file.name}"):
             table = _read(options)
@@ -61,11 +98,48 @@ def fit(options: argparse.Namespace) -> int:
     return DONE
 
 
+def _fit_files(options: argparse.Namespace, values: dict[str, Any], folder: Path, screen: Stages) -> int:
+    """Fit both models to all rows of a folder of Parquet files; report on a sample, and write predictions."""
+    rows = _rows(options)
+    settings = Settings.from_dict(values, source="the command line")
+    try:
+        plan = rows.plan()
+        facts = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
+        found = analyse_files(rows, settings, source=facts, progress=screen)
+        found.save(folder, force=options.force, progress=screen)
+        screen("writing predictions of all rows")
+        found.score(folder / SCORED)
+    except KeyboardInterrupt:
+        return stopped(f"Stopped. Once {folder / MODEL} is there, the rest: {_to_go_on(options, folder)}")
+    screen.end()
+    _say(found, folder, SCORED)
+    return DONE
+
+
+def _to_go_on(options: argparse.Namespace, folder: Path) -> str:
+    return f"scarless predict {folder} {options.file} --out {folder / SCORED}"
+
+
+def _is_many(options: argparse.Namespace) -> bool:
+    """Whether rows are to stay in their files: those of a folder, or those that a scheduler walks."""
+    return options.scheduler is not None or (options.file.is_dir() and any(options.file.rglob("*.parquet")))
+
+
+def _rows(options: argparse.Namespace) -> Any:
+    from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
+
+    return ParquetRows(options.file, scheduler=options.scheduler)
+
+
 def predict(options: argparse.Namespace) -> int:
     """Rank the rows of another file by a stored model."""
     from scarless.models.persistence import load  # noqa: PLC0415 (an optional package)
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
+    if _is_many(options):
+        done = predict_files(load(_model_file(options.model)), _rows(options), options.out, force=options.force)
+        print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
+        return DONE
     _refuse_existing(options)
     ranked, notes = predict_table(load(_model_file(options.model)), _read(options))
     write_table(ranked, options.out)
@@ -95,32 +169,6 @@ def _refuse_existing(options: argparse.Namespace) -> None:
 def _model_file(path: Path) -> Path:
     """Return the file of a model, which may be named by the folder it lies in."""
     return path / MODEL if path.is_dir() else path
-
-
-class Stages:
-    """Lines on the screen that say what is being done, and how long it took."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
-        self.what, self.since = "", time.monotonic()
-
-    def __call__(self, what: str) -> None:
-        """Begin another stage."""
-        self.end()
-        self.what, self.since = what, time.monotonic()
-
-    def end(self) -> None:
-        """Say how long the stage took."""
-        if self.what and not self.quiet:
-            print(f"{self.what}: {duration(time.monotonic() - self.since)}", file=sys.stderr, flush=True)
-        self.what = ""
-
-    @contextmanager
-    def stage(self, what: str) -> Iterator[None]:
-        """Name a stage that ends with the block."""
-        self(what)
-        yield
-        self.end()
 
 
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
@@ -186,10 +234,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     _add_fit(commands.add_parser("fit", help="learn from a file who is positive and who gets labelled; write a report"))
     again = commands.add_parser("predict", help="rank the rows of another file by a stored model")
     again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a fit, or the folder it lies in")
-    again.add_argument("file", type=Path, metavar="FILE", help="rows to rank")
+    again.add_argument("file", type=Path, metavar="FILE", help="rows to rank; or a folder of Parquet files")
     again.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="where they go: CSV or Parquet by suffix"
+        "--out", type=Path, required=True, metavar="FILE", help="where they go: CSV or Parquet by suffix; or a folder"
     )
+    again.add_argument("--scheduler", metavar="ADDRESS", help="who walks a folder's files: as for `fit`")
     again.add_argument("--force", action="store_true", help="replace a file of that name")
     again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
@@ -203,8 +252,13 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
+    add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet")
     add("--label", metavar="COLUMN", help="column that says which rows are labelled")
+    add(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="for a folder: `threads` (default), `ray`, or a Dask scheduler, tcp://...",
+    )
     add("--propensity", nargs="+", metavar="COLUMN", help="what the labelling depends on; `all` if you cannot name any")
     add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
     add("--known-propensity", metavar="COLUMN", help="column with known propensities")

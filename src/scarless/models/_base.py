@@ -19,6 +19,7 @@ from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
+from scarless.models._predict_to import PredictToMixin
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design
@@ -27,7 +28,7 @@ from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training, all_labelled
 
 
-class PUClassifier(ClassifierMixin, BaseEstimator):
+class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
     """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
 
     pos_label: Any

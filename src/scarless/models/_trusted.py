@@ -69,6 +69,7 @@ _OURS = {
         "scarless.pair.propensities.LogisticPropensity",
         "scarless.pair.relaxed.Relaxation",
         "scarless.pair.selection.Selection",
+        "scarless.scale.preparing.FilePreparation",
     ),
     TUPLE: (
         "scarless.checks.origins.Origin",
@@ -82,6 +83,8 @@ _OURS = {
         "scarless.pair.cross_fit.CrossFit",
         "scarless.pair.cross_fit.Learned",
         "scarless.pair.relaxed.Levels",
+        "scarless.scale.columns.Column",
+        "scarless.scale.columns.Output",
     ),
     METHOD: ("scarless.pair.crossed.Crossed.plain_logits",),
 }

@@ -45,6 +45,8 @@ class CrossedLearner:
 class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     """The fit that all classifiers with a given propensity share."""
 
+    _propensity_is_fact = True
+
     def _read(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
         """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
         if self.estimator is None:

@@ -111,6 +111,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
     """
 
     _none_is_scar = False  # it always is
+    _one_propensity = True
     _known_where = "label_frequency=None, estimator=None"
 
     def __init__(

@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -16,6 +15,8 @@ from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
 from scarless.models._base import PUClassifier
+from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
+from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models.preparation import table_preparation
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -23,8 +24,9 @@ from scarless.models.summary import Block, Summary
 from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
-from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
+from scarless.scale.preparing import FilePreparation
+from scarless.scale.scorers import Scorer
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -39,7 +41,7 @@ def _has(method: str) -> Any:
     return available_if(check)
 
 
-class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
@@ -50,7 +52,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator : classifier of this package, optional
         Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table.
     preparation : transformer or "passthrough", optional
-        What makes numbers of the table, without labels. Default: `table_preparation`, by skrub.
+        What makes numbers of the table, without labels. Default: `table_preparation`, by skrub; for a table in files,
+        `scarless.scale.FilePreparation`.
 
     Attributes
     ----------
@@ -112,9 +115,9 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame or array of shape (n_rows, n_columns)
+        X : data frame, array of shape (n_rows, n_columns), or ParquetRows
         y : array of shape (n_rows,)
-            Observed labels.
+            Observed labels; with ParquetRows the name of their column, as for `sample_weight`.
         sample_weight : array of shape (n_rows,), optional
         **fit_params
             Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`.
@@ -123,17 +126,14 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         TableClassifier
         """
-        if self.preparation is None:
-            X = _as_frame(X)
-            _refuse_twins(list(X.columns))
-        names = names_of(X)
-        if names is not None:
-            _refuse_twins(names)
-        given = table_preparation() if self.preparation is None else self.preparation
-        as_it_is = isinstance(given, str) and given == "passthrough"
-        self.preparation_: Any = given if as_it_is else clone(given)
-        prepared = X if as_it_is else self.preparation_.fit_transform(X)
-        self._note_columns(names, prepared.shape[1], X)
+        if in_files(X):
+            names, prepared, n_out = self._prepare_files(X, y, sample_weight)
+        else:
+            if self.preparation is None:
+                X = as_frame(X)
+                refuse_twins(list(X.columns))
+            names, prepared, n_out = self._prepare_table(X)
+        self._note_columns(names, n_out, X)
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         self._translate(estimator, X, names)
         if sample_weight is not None:
@@ -141,6 +141,31 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
         return self
+
+    def _prepare_table(self, X: Any) -> tuple[Any, Any, int]:
+        """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns."""
+        names = names_of(X)
+        if names is not None:
+            refuse_twins(names)
+        given = table_preparation() if self.preparation is None else self.preparation
+        as_it_is = isinstance(given, str) and given == "passthrough"
+        self.preparation_: Any = given if as_it_is else clone(given)
+        prepared = X if as_it_is else self.preparation_.fit_transform(X)
+        return names, prepared, int(prepared.shape[1])
+
+    def _prepare_files(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, int]:
+        """Fit the preparation to a table in files, in one pass."""
+        given = FilePreparation() if self.preparation is None else self.preparation
+        if isinstance(given, str) and given == "passthrough":
+            self.preparation_, names = given, list(X.plan(y, sample_weight).names)
+            return names, X, len(names)
+        if not isinstance(given, FilePreparation):
+            raise TypeError(
+                f"A table in files is prepared by scarless.scale.FilePreparation(), and not by {type(given).__name__}, "
+                "which needs all rows in memory. Leave preparation out, or say preparation='passthrough'."
+            )
+        self.preparation_ = clone(given).fit(X, y, sample_weight)
+        return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
 
     def prepare(self, X: Any) -> Any:
         """Return a table as the classifier sees it.
@@ -158,8 +183,15 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(self.preparation_, str):
             return X
+        if in_files(X):
+            if not isinstance(self.preparation_, FilePreparation):
+                raise TypeError(
+                    f"This model prepares tables in memory, and X is {type(X).__name__}. predict_to(X, folder) asks it "
+                    "about one part of the rows after the other; fitted to rows in files, it takes these."
+                )
+            return self.preparation_.transform(X)
         if self.preparation is None:
-            X = _as_frame(X)
+            X = as_frame(X)
         return self.preparation_.transform(self._with_all_columns(X))
 
     def predict_proba(self, X: Any) -> Vector:
@@ -228,6 +260,20 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         place = dict(zip(names, [*self.origins_, Origin("intercept")], strict=True))
         one, other = found.blocks
         return replace(found, blocks=(_in_raw_units(one, place), _in_raw_units(other, place)))
+
+    def _table_and_scorer(self, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
+        if isinstance(self.preparation_, str | FilePreparation):
+            X = X if isinstance(self.preparation_, str) else self.preparation_.transform(X)
+            return self.estimator_._table_and_scorer(X, label, has_own=has_own)
+        return frame_scorer(self, X, label, has_own=has_own)
+
+    @property
+    def _coding(self) -> Any:
+        return self.estimator_._coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return bool(self.estimator_._propensity_is_fact)
 
     @property
     def estimator_fitted(self) -> Any:
@@ -310,7 +356,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"{'are' if len(missing) > 1 else 'is'} not in this table: taken for missing in every row.",
                 UserWarning,
             )
-        return _arranged(X, list(known), missing)
+        return arranged(X, list(known), missing)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -343,38 +389,3 @@ def check_own(estimator: Any) -> Any:
             f"got {shown(estimator)}."
         )
     return estimator
-
-
-def _as_frame(X: Any) -> Any:
-    """Return a data frame, which skrub needs; the columns of an array are called x0, x1, ..."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        return X
-    if sparse.issparse(X):
-        raise TypeError(
-            "The preparation of raw tables needs a data frame or a dense array, got a sparse matrix. Use "
-            "preparation='passthrough', or a transformer that takes one."
-        )
-    pandas = need("pandas", "TableClassifier", "tool")
-    values = np.asarray(X)
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if values.ndim != 2:
-        raise ValueError(f"X must be a table with rows and columns, got an array of shape {values.shape}.")
-    return pandas.DataFrame(values, columns=[f"x{j}" for j in range(values.shape[1])]).infer_objects()
-
-
-def _refuse_twins(names: list[Any]) -> None:
-    nameless = [number for number, name in enumerate(names) if name is None or name != name]  # noqa: PLR0124 (NaN)
-    if nameless:
-        raise ValueError(f"Every column must have a name; column {nameless[0]} has none.")
-    twins = sorted({str(name) for name in names if names.count(name) > 1})
-    if twins:
-        raise ValueError(f"Columns must have different names; more than one is called {', '.join(map(repr, twins))}.")
-
-
-def _arranged(X: Any, known: list[str], missing: list[str]) -> Any:
-    """Return a data frame with the known columns in order, the missing ones empty."""
-    if hasattr(X, "reindex"):
-        return X.reindex(columns=known)
-    import polars as pl  # noqa: PLC0415 (the table is one of its frames)
-
-    return X.with_columns([pl.lit(None).alias(name) for name in missing]).select(known)

@@ -3,5 +3,15 @@
 from scarless.scale.advice import file_advice
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.parquet import ParquetRows, PartitionError
+from scarless.scale.predictions import Written
+from scarless.scale.preparing import FilePreparation, PreparedRows
 
-__all__ = ["ParquetRows", "PartitionError", "PartitionedEngine", "file_advice"]
+__all__ = [
+    "FilePreparation",
+    "ParquetRows",
+    "PartitionError",
+    "PartitionedEngine",
+    "PreparedRows",
+    "Written",
+    "file_advice",
+]

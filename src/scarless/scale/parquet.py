@@ -39,52 +39,73 @@ class RowGroups:
     dtype: str
 
     def load(self) -> Arrays:
-        """Decode the columns, one below the other: turning them costs as much as decoding."""
+        """Decode attributes, labels and weights."""
+        return self.decode(self.read())
+
+    def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
+        """Return attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
-        wanted = [*self.names, *(name for name in (self.label, self.weight) if name is not None)]
+        wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
         try:
-            with parquet.ParquetFile(self.path) as file:
+            footer = parquet.read_metadata(self.path)
+            texts = self._texts(footer) if dictionaries else None
+            with parquet.ParquetFile(self.path, metadata=footer, read_dictionary=texts) as file:
                 self._check_columns(file.schema_arrow.names, wanted)
                 table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.path}, {self._where()}: cannot be read ({_line(error)}).") from error
+            raise PartitionError(f"{self.path}, {self.place}: cannot be read ({_line(error)}).") from error
         if table.num_rows != self.n_rows:
-            raise PartitionError(f"{self.path}, {self._where()}: has {table.num_rows} rows, and had {self.n_rows}.")
+            raise PartitionError(f"{self.path}, {self.place}: has {table.num_rows} rows, and had {self.n_rows}.")
+        return table
+
+    def decode(self, table: Any) -> Arrays:
+        """Put the columns one below the other: turning them costs as much as decoding."""
         below = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
         for row, name in zip(below, self.names, strict=True):
-            row[:] = self._numbers(table.column(name), name)
-        rows = {"X": below.T}
+            row[:] = self.numbers(table, name)
+        return {"X": below.T, **self.beside(table)}
+
+    def beside(self, table: Any) -> Arrays:
+        """Return labels and weights, where there are any."""
+        rows: Arrays = {}
         if self.label is not None:
             rows["y"] = self._labels(table.column(self.label))
         if self.weight is not None:
-            rows["w"] = self._numbers(table.column(self.weight), self.weight).astype(np.float64)
+            rows["w"] = self.numbers(table, self.weight).astype(np.float64)
         return rows
+
+    def _texts(self, footer: Any) -> list[str]:
+        types = need("pyarrow", "ParquetRows", SCALE).types
+        schema = footer.schema.to_arrow_schema()
+        return [each.name for each in schema if each.name in self.names and types.is_string(each.type)]
 
     def _check_stamp(self) -> None:
         try:
             there = _stamp(self.path)
         except OSError as error:
-            raise PartitionError(f"{self.path}, {self._where()}: is no longer there ({_line(error)}).") from error
+            raise PartitionError(f"{self.path}, {self.place}: is no longer there ({_line(error)}).") from error
         if there != self.stamp:
             raise PartitionError(
-                f"{self.path}, {self._where()}: was replaced or changed while it was read; start again when nobody "
+                f"{self.path}, {self.place}: was replaced or changed while it was read; start again when nobody "
                 "writes to it."
             )
 
     def _check_columns(self, there: list[str], wanted: list[str]) -> None:
         lost = [name for name in wanted if name not in there]
         if lost:
-            raise PartitionError(f"{self.path}, {self._where()}: has no column {lost[0]!r}, which other files have.")
+            raise PartitionError(f"{self.path}, {self.place}: has no column {lost[0]!r}, which other files have.")
 
-    def _numbers(self, column: Any, name: str) -> Any:
+    def numbers(self, table: Any, name: str) -> Any:
+        """Return a column of numbers without gaps."""
         types = need("pyarrow", "ParquetRows", SCALE).types
+        column = table.column(name)
         kind = column.type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)):
-            raise PartitionError(f"{self.path}, {self._where()}: the column {name!r} holds {kind}, not numbers.")
+            raise PartitionError(f"{self.path}, {self.place}: the column {name!r} holds {kind}, not numbers.")
         if column.null_count:
             raise PartitionError(
-                f"{self.path}, {self._where()}: the column {name!r} is missing in {column.null_count} rows. Fill the "
+                f"{self.path}, {self.place}: the column {name!r} is missing in {column.null_count} rows. Fill the "
                 "gaps, leave the column out, or have the table prepared: scarless.analyse does."
             )
         return np.asarray(column.to_numpy(), dtype=np.float64 if types.is_decimal(kind) else None)
@@ -92,13 +113,15 @@ class RowGroups:
     def _labels(self, column: Any) -> Any:
         if column.null_count:
             raise PartitionError(
-                f"{self.path}, {self._where()}: the label {self.label!r} is missing in {column.null_count} rows; an "
+                f"{self.path}, {self.place}: the label {self.label!r} is missing in {column.null_count} rows; an "
                 "unlabelled row has a label too, such as 0."
             )
         values = np.asarray(column.to_numpy())
         return values.astype(str) if values.dtype.hasobject else values
 
-    def _where(self) -> str:
+    @property
+    def place(self) -> str:
+        """Where in the file, in words."""
         first, last = self.groups[0], self.groups[-1]
         return f"row group {first}" if first == last else f"row groups {first} to {last}"
 
@@ -164,13 +187,13 @@ class ParquetRows:
         vars(other).update({**vars(self), "_wanted": tuple(columns)})
         return other
 
-    def plan(self, label: str | None = None, weight: str | None = None) -> Plan:
-        """Return the pieces in which the rows are walked."""
+    def plan(self, label: str | None = None, weight: str | None = None, *, row_bytes: int | None = None) -> Plan:
+        """Return the pieces in which the rows are walked; `row_bytes` is the size of a row that will be kept."""
         footers = [_footer(path) for path in self.files]
         names = self._names(footers[0], label, weight)
         dtype = np.dtype(self.dtype or _common_type(footers[0], names))
         model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype))
-        row_bytes = max(1, len(names)) * dtype.itemsize
+        row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
         sources = [source for footer in footers for source in _partitions(footer, model, row_bytes)]
         if not sources:
             raise ValueError(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no file has a row.")

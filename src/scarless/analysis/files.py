@@ -1,0 +1,196 @@
+"""A folder of Parquet files in, an answer out: models of all rows, a report on a sample, predictions as files."""
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scarless.analysis.answer import (
+    EITHER_WAY,
+    MANY_ROWS,
+    SAMPLE,
+    Analysis,
+    Tell,
+    make_estimator,
+    narrowed,
+    seen_levels,
+)
+from scarless.analysis.kinds import row_names
+from scarless.analysis.labels import ANY, LabelColumn, read_labels
+from scarless.analysis.leaks import refuse_leaks
+from scarless.analysis.settings import ALL, Settings
+from scarless.models import SAREMClassifierCV, TableClassifier
+from scarless.scale import ParquetRows, Written
+from scarless.scale.samples import draw_rows
+
+SCORED = "scored"  # folder of predictions
+
+
+@dataclass(frozen=True)
+class FileAnalysis(Analysis):
+    """What `analyse_files` found; `table` is the sample that the report is about.
+
+    Attributes
+    ----------
+    rows : ParquetRows
+        All rows.
+    n_rows, n_labelled : int
+        How many there are, and how many are labelled.
+    """
+
+    rows: Any = field(default=None, repr=False)
+    n_rows: int = 0
+    n_labelled: int = 0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the answer in plain values, for machines: of all rows."""
+        found = super().summary()
+        positives = None if found["class_prior"] is None else found["class_prior"] * self.n_rows
+        missing = None if positives is None else max(positives - self.n_labelled, 0.0)
+        counted = {"rows": self.n_rows, "labelled": self.n_labelled, "positives": positives}
+        return found | counted | {"missing_positives": missing, "rows_of_the_report": len(self.table)}
+
+    def score(self, folder: str | Path, *, force: bool = False) -> Written:
+        """Write predictions of all rows into a folder; what is there already is not done again."""
+        return predict_files(self.model, self.rows, folder, force=force)
+
+    def _observed(self) -> Any:
+        return self.table[self.settings.label].to_numpy()
+
+    def _title(self) -> dict[str, str]:
+        if len(self.table) == self.n_rows:
+            return {}
+        return {"title": f"Report of a fit to {self.n_rows:,} rows, by {len(self.table):,} of them drawn at random"}
+
+    def _ranked_into(self, folder: Path, ranked: str) -> None:
+        """Leave ranked rows to `score`: there may be too many for one file."""
+
+
+def analyse_files(
+    rows: ParquetRows,
+    settings: Settings,
+    *,
+    source: dict[str, Any] | None = None,
+    progress: Tell | None = None,
+) -> FileAnalysis:
+    """Learn from a raw table in files who is positive, and who gets labelled.
+
+    Models are fitted to all rows. Which columns are left out, how labels are read, which penalties are tried (of more
+    than 200,000 rows), and the report, go by 50,000 rows drawn at random.
+
+    Parameters
+    ----------
+    rows : ParquetRows
+        With all columns of the files.
+    settings : Settings
+        As of `analyse`; logistic models only.
+    source : dict, optional
+        Facts of where the table comes from, kept with the result.
+    progress : callable, optional
+        Told what is being done.
+
+    Returns
+    -------
+    FileAnalysis
+    """
+    tell = progress or (lambda what: None)
+    _refuse_in_memory(settings)
+    columns = list(rows.plan().names)
+    settings.check_columns(columns)
+    tell("drawing a sample")
+    drawn = draw_rows(rows, settings.label, SAMPLE, settings.seed)
+    sample = drawn.table.to_pandas()[columns]
+    label = read_labels(sample[settings.label], settings.label, positive=settings.positive or None)
+    pos_label = _value_of(drawn.labels, label, settings)
+    features, notes = _features(sample, settings, columns)
+    refuse_leaks(sample[features], label.s)
+    if drawn.n_rows > SAMPLE:
+        notes.append(
+            f"The models are fitted to all {drawn.n_rows:,} rows. This report, its counts of rows and its checks are "
+            f"about {SAMPLE:,} of them, drawn at random with seed {settings.seed}."
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = make_estimator(settings)
+        if isinstance(estimator, SAREMClassifierCV) and drawn.n_rows > MANY_ROWS:
+            tell("choosing penalties")
+            estimator = narrowed(estimator, sample[features], label.s, settings.seed)
+            notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
+        tell("fitting both models")
+        given = {"sample_weight": settings.weights} if settings.weights else {}
+        classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
+        classifier.fit(rows.select(features), settings.label, **given)
+    notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    classifier.settings_ = {**settings.to_dict(), "positive": label.positive}
+    classifier.levels_ = seen_levels(sample[features])
+    facts = dict(source or {})
+    return FileAnalysis(
+        classifier, settings, notes, sample, label, facts, rows, drawn.n_rows, drawn.labels.get(pos_label, 0)
+    )
+
+
+def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
+    """Write a stored model's predictions of a table in files, with id and label as of its fit.
+
+    Parameters
+    ----------
+    model : TableClassifier
+        With the settings of its fit.
+    rows : ParquetRows
+    folder : path
+    force : bool, default=False
+        Replace predictions of another model.
+
+    Returns
+    -------
+    Written
+    """
+    settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
+    there = rows.plan().names
+    if settings.id and settings.id not in there:
+        raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
+    keep = [name for name in (settings.id, settings.label) if name in there]
+    label = settings.label if settings.label in there else None
+    found: Written = model.predict_to(rows, folder, label=label, keep=keep, force=force)
+    return found
+
+
+def _refuse_in_memory(settings: Settings) -> None:
+    if settings.model not in ("search", "logistic"):
+        raise ValueError(
+            f"--model {settings.model} needs all rows in memory; a folder of files is fitted by --model search or "
+            "logistic."
+        )
+    if settings.known_propensity:
+        raise ValueError(
+            "--known-propensity needs all rows in memory; a folder of files is fitted by --propensity or --scar."
+        )
+
+
+def _features(sample: Any, settings: Settings, columns: list[str]) -> tuple[list[str], list[str]]:
+    """Return the columns that models see, and what to say of those left out."""
+    features, notes = settings.features(columns), []
+    named = {*settings.propensity, *settings.class_attributes}
+    for name in row_names(sample[[name for name in features if name not in named]]):
+        features.remove(name)
+        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
+    if settings.propensity == (ALL,):
+        notes.append(EITHER_WAY)
+    return features, notes
+
+
+def _value_of(labels: dict[Any, int], label: LabelColumn, settings: Settings) -> Any:
+    """Return the value that marks a labelled row, as it is in the files; raise where there are not two of them."""
+    if len(labels) != 2 or None in labels or label.positive == ANY:
+        found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
+        raise ValueError(
+            f"In files the label column {settings.label!r} must have two values, one of them for unlabelled rows, and "
+            f"no gaps; it has {found}. Write 1 and 0."
+        )
+    return next(value for value in labels if label.positive in _as_read(value))
+
+
+def _as_read(value: Any) -> tuple[str, ...]:
+    """Return a label as `read_labels` writes it."""
+    text = str(value).strip()
+    return (text, f"{value:g}") if isinstance(value, int | float) and not isinstance(value, bool) else (text,)

@@ -1,0 +1,174 @@
+"""A folder of Parquet files: models of all rows, a report that says which rows it is about, predictions as files."""
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.analysis.conftest import make_patients
+
+from scarless import SAREMClassifierCV, load
+from scarless.analysis import Settings, analyse_files, answer, files
+from scarless.cli import main
+from scarless.scale import ParquetRows
+from scarless.scale.samples import draw_rows
+
+FIT = ["fit", "claims", "--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic"]
+FIT += ["--exclude", "known", "weight", "--id", "patient", "--quiet"]
+N = 1200
+
+
+def patients(**changes):
+    table = make_patients(N)
+    return table.assign(diagnosed=(table["diagnosed"] == "yes").astype(int), **changes)
+
+
+def write(folder, table, n_files=3):
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(table)), n_files)):
+        part = pa.Table.from_pandas(table.iloc[rows], preserve_index=False)
+        pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=100)
+    return folder
+
+
+class Page:
+    def save(self, path):
+        path.write_text("")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with files and the results of a fit to them."""
+    place = tmp_path_factory.mktemp("place")
+    write(place / "claims", patients())
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
+        patch.chdir(place)
+        assert main(FIT) == 0
+    (place / "said.txt").write_text(said.getvalue())
+    return place
+
+
+@pytest.fixture
+def claims(place, monkeypatch):
+    monkeypatch.chdir(place)
+    return place / "claims"
+
+
+def settings(**options):
+    values = {"label": "diagnosed", "propensity": ["visits"], "model": "logistic", "exclude": ["known", "weight"]}
+    return Settings.from_dict({**values, "id": "patient", **options}, source="a test")
+
+
+def test_rows_are_drawn_without_replacement_and_all_alike(tmp_path):
+    table = patients(number=np.arange(N))
+    rows = ParquetRows(write(tmp_path / "claims", table))
+    drawn = draw_rows(rows, "diagnosed", 300, 0)
+    numbers = np.array(drawn.table.column("number"))
+    assert (drawn.n_rows, len(numbers), len(set(numbers.tolist()))) == (N, 300, 300)
+    assert (np.diff(numbers) > 0).all()
+    np.testing.assert_array_equal(np.array(drawn.table.column("visits")), table["visits"][numbers])
+    assert drawn.labels == table["diagnosed"].value_counts().to_dict()
+    times = np.zeros(N)
+    for seed in range(100):
+        times[np.array(draw_rows(rows, "diagnosed", 300, seed).table.column("number"))] += 1
+    assert abs(times - 25).max() < 5 * np.sqrt(100 * 0.25 * 0.75)  # 5 standard deviations of a binomial count
+    assert draw_rows(rows, "diagnosed", 5000, 0).table.num_rows == N
+
+
+def test_the_command_fits_all_rows_and_writes_predictions_of_all(place):
+    said, folder = (place / "said.txt").read_text(), place / "claims-run"
+    n_labelled = int(patients()["diagnosed"].sum())
+    assert f"{n_labelled:,} of 1,200 rows are labelled." in said
+    assert {path.name for path in folder.iterdir()} == {
+        "model.skops", "report.html", "summary.json", "run.toml", "scored"
+    }  # fmt: skip
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["rows"], summary["labelled"], summary["rows_of_the_report"]) == (N, n_labelled, N)
+    scored = pq.read_table(folder / "scored").to_pandas()
+    table = patients()
+    assert scored["patient"].tolist() == table["patient"].tolist()
+    model = load(folder / "model.skops")
+    np.testing.assert_allclose(scored["posterior"], model.predict_posterior(table, table["diagnosed"]), rtol=1e-5)
+    assert (scored["posterior"][scored["diagnosed"] == 1] == 1).all()
+
+
+def test_a_stored_model_does_what_is_missing_of_a_folder(claims, capsys):
+    scored = claims.parent / "claims-run" / "scored"
+    before = {path.name: path.read_bytes() for path in scored.glob("*.parquet")}
+    (scored / next(iter(before))).unlink()
+    assert main(["predict", "claims-run", "claims", "--out", str(scored)]) == 0
+    assert f"1,200 rows in {len(before)} files, 1 of them new" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in scored.glob("*.parquet")} == before
+
+
+def test_a_run_can_be_repeated_from_its_file(claims, monkeypatch):
+    monkeypatch.setattr(answer.Analysis, "report", lambda self, progress: Page())  # of the same model
+    assert main(["fit", "--config", "claims-run/run.toml", "--out", "again", "--quiet", "--scheduler", "threads"]) == 0
+    one, other = (load(claims.parent / name / "model.skops") for name in ("claims-run", "again"))
+    np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
+    table = patients()
+    claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
+    monkeypatch.setattr(files, "SAMPLE", 600)
+    monkeypatch.setattr(answer, "SAMPLE", 600)
+    monkeypatch.setattr(files, "MANY_ROWS", 700)
+    small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
+    monkeypatch.setattr(files, "make_estimator", lambda _: small)
+    found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
+    assert (len(found.table), found.n_rows) == (600, N)
+    page = found.report().to_html()
+    assert "Report of a fit to 1,200 rows, by 600 of them drawn at random" in page
+    assert "about 600 of them, drawn at random with seed 4" in page
+    assert any("Penalties were chosen with 600 rows" in note for note in found.notes)
+    n_labelled = int(patients()["diagnosed"].sum())
+    summary = found.summary()
+    assert (summary["rows"], summary["labelled"]) == (N, n_labelled)
+    np.testing.assert_allclose(summary["positives"], found.model.class_prior_ * N)
+    np.testing.assert_allclose(summary["missing_positives"], found.model.class_prior_ * N - n_labelled)
+
+
+def test_labels_may_be_words(tmp_path):
+    table = patients()
+    words = table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no"))
+    found = [
+        analyse_files(ParquetRows(write(tmp_path / name, each)), settings(id="", exclude=["patient", "known"]))
+        for name, each in (("numbers", table), ("words", words))
+    ]
+    np.testing.assert_allclose(found[0].model.estimator_.coef_, found[1].model.estimator_.coef_, rtol=1e-9)
+    assert found[0].n_labelled == found[1].n_labelled == table["diagnosed"].sum()
+
+
+def test_ids_are_left_out_and_weights_are_taken(claims):
+    found = analyse_files(ParquetRows(claims), settings(id="", exclude=["known"], weights="weight"))
+    assert "patient" not in found.model.feature_names_in_
+    assert "weight" not in found.model.feature_names_in_
+    assert any("Column 'patient' is another one in every row" in note for note in found.notes)
+    assert found.model.summary().weight == patients()["weight"].sum()
+
+
+def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
+    with pytest.raises(ValueError, match="--model stack needs all rows in memory; a folder of files is fitted by"):
+        analyse_files(ParquetRows(claims), settings(model="stack"))
+    with pytest.raises(ValueError, match="--known-propensity needs all rows in memory"):
+        analyse_files(ParquetRows(claims), settings(propensity=[], known_propensity="known", exclude=["weight"]))
+    with pytest.raises(ValueError, match="There is no column 'visit'"):
+        analyse_files(ParquetRows(claims), settings(propensity=["visit"]))
+    gaps = write(tmp_path / "gaps", make_patients(N))
+    with pytest.raises(ValueError, match=r"In files the label column 'diagnosed' must have two values, .* no gaps"):
+        analyse_files(ParquetRows(gaps), settings())
+
+
+def test_the_id_of_the_fit_must_be_there(claims, tmp_path):
+    found = analyse_files(ParquetRows(claims), settings())
+    other = write(tmp_path / "other", patients().drop(columns="patient"))
+    with pytest.raises(ValueError, match=r"There is no column 'patient' \(the id of the fit\)"):
+        files.predict_files(found.model, ParquetRows(other), tmp_path / "scored")
+    unlabelled = write(tmp_path / "unlabelled", patients().drop(columns="diagnosed"))
+    done = files.predict_files(found.model, ParquetRows(unlabelled), tmp_path / "scored")
+    assert pq.read_schema(done.files[0]).names == ["patient", "probability", "propensity", "posterior"]

@@ -1,0 +1,448 @@
+"""Raw tables in files: prepared by one pass as scikit-learn and skrub prepare them in memory, named as in the table."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.scale.files import Sent
+
+import scarless
+from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
+from scarless.checks.origins import MISSING, trace_origins
+from scarless.engines import open_rows
+from scarless.scale import FilePreparation, ParquetRows, PartitionError, PreparedRows, parquet
+from scarless.scale import columns as module
+from scarless.scale.columns import Moments
+from scarless.scale.executors import Threads
+
+N = 1200
+RAW = ["age", "income", "smoker", "insurance", "region", "since", "always"]
+
+
+def raw_table(n=N, seed=0, gaps=True):
+    rng = np.random.default_rng(seed)
+    age = rng.normal(50, 10, n)
+    insurance = rng.choice(["full", "half", "none"], n).astype(object)
+    visits = rng.normal(0, 1, n)
+    ill = rng.random(n) < expit((age - 50) / 5)
+    seen = rng.random(n) < np.where(insurance == "full", 0.8, 0.3)
+    if gaps:
+        insurance[rng.random(n) < 0.1] = None
+    days = pd.to_timedelta(rng.integers(0, 900, n), "D")
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(rng.random(n) < (0.2 if gaps else 0.0), np.nan, 1000.0 + 300.0 * visits),
+            "smoker": rng.random(n) < 0.3,
+            "insurance": insurance,
+            "region": pd.Categorical(rng.choice(["north", "south"], n), categories=["west", "north", "south"]),
+            "since": pd.Timestamp("2020-01-01") + days,
+            "always": 7,
+            "diagnosed": (ill & seen).astype(int),
+        }
+    )
+
+
+def write(folder, table, cuts=(500, 800), row_group_size=200):
+    folder.mkdir(exist_ok=True)
+    for number, (start, stop) in enumerate(zip((0, *cuts), (*cuts, len(table)), strict=True)):
+        part = pa.Table.from_pandas(table.iloc[start:stop], preserve_index=False)
+        pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=row_group_size)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_partitions(monkeypatch):
+    monkeypatch.setattr(parquet, "_PARTITION_BYTES", 200 * 8)  # one row group
+
+
+@pytest.fixture(scope="module")
+def table():
+    return raw_table()
+
+
+@pytest.fixture
+def claims(tmp_path, table):
+    return write(tmp_path / "claims", table)
+
+
+def all_of(X, rows):
+    return X
+
+
+def matrix(rows):
+    return open_rows(rows).collect(all_of)
+
+
+def prepared(folder, **options):
+    rows = ParquetRows(folder, dtype="float64", **options)
+    return PreparedRows(rows, FilePreparation().fit(rows, "diagnosed"))
+
+
+# --- the numbers
+
+
+def in_memory(table):
+    """Prepare by scikit-learn: gaps filled by the mean, one column for each level, all standardised."""
+    filled = SimpleImputer(strategy="mean", add_indicator=True)
+    levels = OneHotEncoder(drop="if_binary", sparse_output=False)
+    steps = [
+        ("numbers", filled, ["age", "income", "smoker"]),
+        ("levels", levels, ["insurance", "region"]),
+        ("dates", "passthrough", ["year", "month", "day"]),
+    ]
+    dates = {part: getattr(table["since"].dt, part) for part in ("year", "month", "day")}
+    seen = table.assign(**dates, smoker=table["smoker"].astype(float), region=table["region"].astype(object))
+    return make_pipeline(ColumnTransformer(steps), StandardScaler()).fit_transform(seen)
+
+
+def test_one_pass_prepares_as_scikit_learn_does_in_memory(claims, table):
+    rows = prepared(claims)
+    assert rows.preparation.names == [
+        "age", "income", "missingindicator_income", "smoker",
+        "insurance_full", "insurance_half", "insurance_none", "insurance_missing",
+        "region_south", "since_year", "since_month", "since_day",
+    ]  # fmt: skip
+    expected = in_memory(table)[:, [0, 1, 3, 2, *range(4, 12)]]
+    np.testing.assert_allclose(matrix(rows), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_every_partition_is_read_once_to_fit(claims, monkeypatch):
+    read, count = parquet.RowGroups.read, []
+    monkeypatch.setattr(parquet.RowGroups, "read", lambda self, *a, **k: count.append(self) or read(self, *a, **k))
+    FilePreparation().fit(ParquetRows(claims), "diagnosed")
+    assert len(count) == len(set(count)) == 3 + 2 + 2
+
+
+def test_bits_do_not_depend_on_who_adds_up(claims, monkeypatch):
+    plain = matrix(prepared(claims))
+    for executor in (Threads(1), Threads(3), Sent()):
+        monkeypatch.setattr("scarless.scale.preparing.find_executor", lambda _, found=executor: found)
+        np.testing.assert_array_equal(matrix(prepared(claims, scratch=False, memory=0)), plain)
+
+
+@given(
+    values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
+    cut=st.integers(0, 60),
+    shift=st.sampled_from([0.0, 1e9]),
+)
+@settings(max_examples=100)
+def test_moments_of_parts_are_those_of_the_whole(values, cut, shift):
+    x = np.array(values) + shift
+    joined = Moments.of(x[:cut]).and_those(Moments.of(x[cut:]))
+    assert (joined.n, joined.least, joined.most) == (x.size, x.min(), x.max())
+    np.testing.assert_allclose(joined.mean, x.mean(), rtol=1e-14, atol=1e-9)
+    np.testing.assert_allclose(joined.squares, ((x - x.mean()) ** 2).sum(), rtol=1e-9, atol=1e-9 + shift * 1e-12)
+
+
+def test_moments_far_from_zero_do_not_cancel():
+    x = 1e9 + np.tile([0.0, 1.0], 500)
+    parts = [Moments.of(part) for part in np.split(x, 10)]
+    joined = parts[0]
+    for each in parts[1:]:
+        joined = joined.and_those(each)
+    np.testing.assert_allclose(joined.squares, 250.0, rtol=1e-9)
+
+
+def test_single_precision_by_default(claims):
+    rows = ParquetRows(claims)
+    single = matrix(PreparedRows(rows, FilePreparation().fit(rows, "diagnosed")))
+    assert single.dtype == np.float32
+    np.testing.assert_array_equal(single, matrix(prepared(claims)).astype(np.float32))
+
+
+def test_a_frame_in_memory_is_prepared_alike(claims, table):
+    rows = prepared(claims)
+    frame = rows.preparation.transform(table)
+    assert list(frame.columns) == rows.preparation.names
+    np.testing.assert_array_equal(frame.to_numpy(), matrix(rows))
+
+
+# --- kinds of columns
+
+
+def prepare_one(folder, values, then=None, **options):
+    """Return names and numbers of one column `x`, in two files; of other values where `then` is given."""
+
+    def put(folder, values):
+        folder.mkdir()
+        half = len(values) // 2
+        for number, part in enumerate((values[:half], values[half:])):
+            pq.write_table(
+                pa.table({"x": pa.array(part) if isinstance(part, list) else part}), folder / f"{number}.parquet"
+            )
+        return ParquetRows(folder, dtype="float64")
+
+    fitted = FilePreparation(**options).fit(put(folder / "fit", values))
+    rows = put(folder / "then", values if then is None else then)
+    return fitted.names, matrix(PreparedRows(rows, fitted))
+
+
+def coded(share, indicator):
+    return (np.asarray(indicator, dtype=float) - share) / np.sqrt(share * (1 - share))
+
+
+def test_a_level_never_seen_is_none_of_them_and_a_gap_never_seen_neither(tmp_path):
+    names, X = prepare_one(tmp_path, ["a", "b", "c", "c"], then=["d", "c", None, "a"])
+    assert names == ["x_a", "x_b", "x_c"]
+    np.testing.assert_allclose(X[:, 0], coded(0.25, [0, 0, 0, 1]))
+    np.testing.assert_allclose(X[:, 2], coded(0.5, [0, 1, 0, 0]))
+
+
+def test_a_number_missing_where_none_was_is_the_mean(tmp_path):
+    names, X = prepare_one(tmp_path, [1.0, 2.0, 3.0, 6.0], then=[None, 3.0, float("nan"), 3.0])
+    assert names == ["x"]
+    np.testing.assert_array_equal(X, np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], []),
+        ([0.1] * 7, []),
+        (["a", "a", "a", "a"], []),
+        ([None, None, None, None], []),
+        ([1.0, 1.0, None, 1.0], ["missingindicator_x"]),
+        (["a", "a", None, "a"], ["x_missing"]),
+        ([None, None, "a", "b"], ["x_a", "x_b", "x_missing"]),
+        (["a", "b", "a", "b"], ["x_b"]),
+        ([True, False, True, True], ["x"]),
+        ([True, None, False, True], ["x", "missingindicator_x"]),
+        ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)] * 2, ["x_day"]),
+        ([datetime.date(2020, 1, 1), None, datetime.date(2021, 1, 1), None], ["x_year", "missingindicator_x"]),
+    ],
+    ids=str,
+)
+def test_what_is_the_same_in_every_row_is_left_out(tmp_path, values, names):
+    if names:
+        found, X = prepare_one(tmp_path, values)
+        assert found == names
+        np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(X.std(axis=0), 1)
+    else:
+        with pytest.raises(ValueError, match="every column is the same in all rows, so there is nothing to learn from"):
+            prepare_one(tmp_path, values)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(6, 2), pa.int8(), pa.float32(), pa.uint64()], ids=str)
+def test_numbers_of_any_type(tmp_path, kind):
+    values = np.array([1.0, 2.0, 3.0, 6.0])
+    _, X = prepare_one(tmp_path, pa.array([1, 2, 3, 6]).cast(pa.int8()).cast(kind))
+    np.testing.assert_allclose(X[:, 0], (values - 3) / np.sqrt(3.5))
+
+
+def test_halves_and_gaps_among_floats(tmp_path):
+    for kind in (np.float16, np.float32):
+        values = pa.array(np.array([1, 2, 0, 3], dtype=kind), mask=np.array([False, False, True, False]))
+        names, X = prepare_one(tmp_path / "ab"[kind is np.float32], values)
+        assert names == ["x", "missingindicator_x"]
+        np.testing.assert_allclose(X[:, 0], np.array([-1, 0, 0, 1]) / np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+def test_text_of_any_type_is_one_thing(tmp_path, kind):
+    values = pa.array(["b", None, "a", "c"])
+    assert prepare_one(tmp_path, values.cast(kind))[0] == ["x_a", "x_b", "x_c", "x_missing"]
+
+
+def test_dictionaries_differ_from_file_to_file(tmp_path):
+    for number, (levels, codes) in enumerate(((["b", "a"], [0, 1, 0]), (["c", "unused", "a"], [2, 0, None]))):
+        column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), levels)
+        pq.write_table(pa.table({"x": column}), tmp_path / f"{number}.parquet")
+    rows = ParquetRows(tmp_path, dtype="float64")
+    fitted = FilePreparation().fit(rows)
+    assert fitted.names == ["x_a", "x_b", "x_c", "x_missing"]
+    np.testing.assert_array_equal(
+        matrix(PreparedRows(rows, fitted)) > 0,
+        np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=bool),
+    )
+
+
+def test_two_columns_with_one_prepared_name_keep_apart(tmp_path):
+    pq.write_table(pa.table({"a_b": [1.0, 2.0, 4.0], "a": ["b", "c", "d"]}), tmp_path / "x.parquet")
+    fitted = FilePreparation().fit(ParquetRows(tmp_path))
+    assert fitted.names == ["a_b", "a_b_", "a_c", "a_d"]
+    assert [each.column for each in trace_origins(fitted, ["a_b", "a"])] == ["a_b", "a", "a", "a"]
+
+
+def test_a_row_is_as_wide_as_what_is_kept_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_PARTITION_BYTES", 100 * 8)
+    pq.write_table(pa.table({"x": ["a", "b", "c", "d"] * 100}), tmp_path / "x.parquet", row_group_size=25)
+    rows = ParquetRows(tmp_path, dtype="float64")
+    assert [part.source.n_rows for part in PreparedRows(rows, FilePreparation().fit(rows)).plan().parts] == [25] * 16
+    assert [part.source.n_rows for part in rows.plan().parts] == [100] * 4
+
+
+# --- what cannot be
+
+
+def test_text_with_many_values_is_refused_by_name(tmp_path):
+    few, many = [f"v{i % 40}" for i in range(82)], [f"v{i % 41}" for i in range(82)]
+    halves = [f"v{i}" for i in range(21)] * 2 + [f"w{i}" for i in range(20)] * 2
+    pq.write_table(pa.table({"few": few, "town": many, "code": halves}), tmp_path / "x.parquet", row_group_size=42)
+    with pytest.raises(ValueError, match=r"'town', 'code': text with more than 40 different values, .* columns="):
+        FilePreparation().fit(ParquetRows(tmp_path))
+    assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40
+    assert len(FilePreparation(most_levels=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
+
+
+def test_columns_that_cannot_be_are_named(tmp_path):
+    with pytest.raises(PartitionError, match=r"0.parquet, row group 0: the column 'x' holds list.*, of which"):
+        prepare_one(tmp_path / "a", [[1], [2], [3], [4]])
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path):
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+
+
+def test_a_column_of_two_kinds_is_named(tmp_path):
+    pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "1.parquet")
+    expected = (
+        r"1.parquet, row group 0: the column 'x' holds text or categories, and numbers in .*0.parquet, row group 0"
+    )
+    with pytest.raises(PartitionError, match=expected):
+        FilePreparation().fit(ParquetRows(tmp_path))
+    with pytest.raises(PartitionError, match=r"the column 'x' holds numbers, and text or categories when"):
+        prepare_one(tmp_path / "a", ["a", "b", "c", "d"], then=[1.0, 2.0, 3.0, 4.0])
+
+
+def test_infinite_numbers_are_named(tmp_path):
+    with pytest.raises(PartitionError, match=r"1.parquet, row group 0: the column 'x' holds infinity, or numbers"):
+        prepare_one(tmp_path / "a", [1.0, 2.0, float("inf"), 4.0])
+
+
+def test_a_preparation_of_files_takes_files(table, claims):
+    with pytest.raises(TypeError, match="FilePreparation is fitted to ParquetRows, got DataFrame"):
+        FilePreparation().fit(table)
+    fitted = prepared(claims).preparation
+    with pytest.raises(
+        TypeError, match="A table with named columns is needed, ParquetRows or a data frame; got ndarray"
+    ):
+        fitted.transform(np.ones((2, 2)))
+    with pytest.raises(ValueError, match="X has no column 'age', which it had when the preparation was fitted"):
+        fitted.transform(table.drop(columns="age"))
+    with pytest.raises(TypeError, match="With PreparedRows the labels are a column of the files, given by its name"):
+        open_rows(prepared(claims), np.ones(N))
+
+
+# --- with a model
+
+
+def fit_files(claims, estimator=None, **options):
+    inner = SAREMClassifier(propensity_attributes=["insurance"]) if estimator is None else estimator
+    return TableClassifier(inner, **options).fit(ParquetRows(claims, dtype="float64"), "diagnosed")
+
+
+def test_a_fit_to_files_is_that_to_the_prepared_table_in_memory(claims, table):
+    model = fit_files(claims)
+    X = model.preparation_.transform(table)
+    columns = [j for j, name in enumerate(X.columns) if name.startswith("insurance_")]
+    plain = SAREMClassifier(propensity_attributes=columns).fit(X, table["diagnosed"])
+    np.testing.assert_allclose(model.estimator_.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.estimator_.propensity_coef_, plain.propensity_coef_, rtol=1e-6, atol=1e-8)
+    assert list(np.flatnonzero(model.estimator_.propensity_coef_[0])) == columns
+    assert list(model.feature_names_in_) == RAW
+
+
+def test_a_fit_to_files_is_that_of_the_tool_in_memory(tmp_path):
+    pytest.importorskip("skrub")
+    table = raw_table(seed=3, gaps=False).drop(columns="always").replace({"insurance": {"none": "nothing"}})
+    inner = SAREMClassifier(propensity_attributes=["insurance"])
+    files = fit_files(write(tmp_path / "claims", table), inner)
+    memory = TableClassifier(inner).fit(table.drop(columns="diagnosed"), table["diagnosed"])
+    assert [each.label for each in files.origins_] == [each.label for each in memory.origins_]
+    np.testing.assert_allclose(files.estimator_.coef_, memory.estimator_.coef_, rtol=1e-4, atol=1e-5)
+    one, other = (model.summary().to_frame() for model in (files, memory))
+    assert list(one.index) == list(other.index)
+    np.testing.assert_allclose(one["coef"], other["coef"], rtol=1e-4, atol=1e-5)
+
+
+def test_the_default_needs_no_words(claims):
+    search = SAREMClassifierCV(propensity_attributes=["insurance"], Cs=[1.0], cv=2, random_state=0)
+    model = TableClassifier(search).fit(ParquetRows(claims), "diagnosed")
+    assert isinstance(model.preparation_, FilePreparation)
+    assert 0.2 < model.class_prior_ < 0.8
+
+
+def test_summary_has_raw_names_and_units(claims):
+    model = fit_files(claims)
+    labels = [each.label for each in model.origins_]
+    assert labels[:4] == ["age", "income", "income = missing", "smoker"]
+    assert labels[4:9] == [*(f"insurance = {x}" for x in ("full", "half", "none", MISSING)), "region = south"]
+    assert module.MISSING == MISSING
+    frame = model.summary().to_frame()
+    scale = model.preparation_.pieces()[0][2]
+    np.testing.assert_allclose(frame.loc[("classifier", "age"), "coef"], model.estimator_.coef_[0, 0] / scale)
+    np.testing.assert_array_equal(model.columns_of("insurance"), [4, 5, 6, 7])
+
+
+def test_files_and_frames_are_asked_alike(tmp_path, claims, table):
+    model = fit_files(claims)
+    rows = ParquetRows(claims, dtype="float64")
+    p = model.predict_proba(table)
+    np.testing.assert_allclose(model.predict_proba(rows), p, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_propensity(rows), model.predict_propensity(table), rtol=1e-12)
+    found = model.predict_to(rows, tmp_path / "scored", label="diagnosed", keep=["insurance", "age"])
+    written = pa.concat_tables([pq.read_table(path) for path in found.files]).to_pandas()
+    assert list(written.columns) == ["insurance", "age", "probability", "propensity", "posterior"]
+    np.testing.assert_array_equal(written["age"], table["age"])
+    np.testing.assert_allclose(written["probability"], p[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(written["posterior"], model.predict_posterior(table, table["diagnosed"]), rtol=1e-12)
+    with pytest.warns(UserWarning, match="'insurance' of the fit is not in this table: taken for missing in every row"):
+        lost = model.predict_proba(table.drop(columns="insurance"))
+    np.testing.assert_array_equal(lost, model.predict_proba(table.assign(insurance=None)))
+
+
+def test_another_preparation_is_another_model(tmp_path, claims):
+    model = fit_files(claims)
+    model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
+    first = model.preparation_.columns_[0]
+    output = first.outputs[0]._replace(mean=0.0)
+    model.preparation_.columns_[0] = first._replace(outputs=(output,))
+    with pytest.raises(ValueError, match="holds predictions of another model"):
+        model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
+
+
+def test_the_preparation_is_stored_with_the_model(tmp_path, claims, table):
+    pytest.importorskip("skops")
+    model = fit_files(claims)
+    scarless.save(model, tmp_path / "model.skops")
+    again = scarless.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+    assert again.preparation_.token == model.preparation_.token
+    model.predict_to(ParquetRows(claims), tmp_path / "scored")
+    assert again.predict_to(ParquetRows(claims), tmp_path / "scored").n_new == 0
+
+
+def test_tables_in_files_need_their_own_preparation(claims, table):
+    with pytest.raises(TypeError, match=r"prepared by scarless.scale.FilePreparation\(\), and not by StandardScaler"):
+        fit_files(claims, preparation=StandardScaler())
+    numbers = table[["age", "smoker"]].astype(float)
+    memory = TableClassifier(SAREMClassifier(), preparation=StandardScaler()).fit(numbers, table["diagnosed"])
+    with pytest.raises(TypeError, match=r"This model prepares tables in memory, and X is ParquetRows. predict_to\(X"):
+        memory.predict_proba(ParquetRows(claims))
+
+
+def test_numbers_pass_as_they_are_where_that_is_asked_for(tmp_path, table):
+    numbers = table[["age", "smoker", "diagnosed"]].astype(float)
+    claims = write(tmp_path / "claims", numbers)
+    model = fit_files(claims, SAREMClassifier(propensity_attributes=["smoker"]), preparation="passthrough")
+    plain = clone(model.estimator).fit(numbers[["age", "smoker"]], numbers["diagnosed"])
+    np.testing.assert_allclose(model.estimator_.coef_, plain.coef_, rtol=1e-6)
+    found = model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
+    written = pa.concat_tables([pq.read_table(path) for path in found.files])
+    np.testing.assert_allclose(written["probability"], model.predict_proba(numbers[["age", "smoker"]])[:, 1])
