@@ -172,3 +172,16 @@ def test_the_id_of_the_fit_must_be_there(claims, tmp_path):
     unlabelled = write(tmp_path / "unlabelled", patients().drop(columns="diagnosed"))
     done = files.predict_files(found.model, ParquetRows(unlabelled), tmp_path / "scored")
     assert pq.read_schema(done.files[0]).names == ["patient", "probability", "propensity", "posterior"]
+
+
+def test_a_folder_is_inspected_by_a_sample_and_slow_files_are_told_of(claims, monkeypatch, capsys):
+    monkeypatch.setattr(files, "SAMPLE", 900)
+    assert main(["inspect", str(claims), "--label", "diagnosed"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("900 rows, ")
+    assert "These are drawn at random, of 1,200 in 3 files." in said
+    assert "The files: 12 row groups hold 100 rows each" in said
+    assert main(["inspect", str(claims / "part-0.parquet"), "--label", "diagnosed"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("400 rows, ")
+    assert "The files: 4 row groups hold 100 rows each" in said

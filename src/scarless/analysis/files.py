@@ -1,7 +1,7 @@
 """A folder of Parquet files in, an answer out: models of all rows, a report on a sample, predictions as files."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from scarless.analysis.answer import (
     narrowed,
     seen_levels,
 )
+from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.kinds import row_names
 from scarless.analysis.labels import ANY, LabelColumn, read_labels
 from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
-from scarless.scale import ParquetRows, Written
+from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
 SCORED = "scored"  # folder of predictions
@@ -64,6 +65,39 @@ class FileAnalysis(Analysis):
 
     def _ranked_into(self, folder: Path, ranked: str) -> None:
         """Leave ranked rows to `score`: there may be too many for one file."""
+
+
+def inspect_files(
+    rows: ParquetRows, label: str, *, positive: Any = None, exclude: Any = (), seed: int = 0
+) -> Inspection:
+    """Look at files as `inspect_table` looks at a table, by 50,000 rows at most; and at the files themselves.
+
+    Parameters
+    ----------
+    rows : ParquetRows
+    label : str
+        Column that says which rows are labelled.
+    positive : object, optional
+        The value that marks a labelled row.
+    exclude : list of str, default=()
+        Columns that are left out.
+    seed : int, default=0
+
+    Returns
+    -------
+    Inspection
+    """
+    drawn = draw_rows(rows, label, SAMPLE, seed)
+    found = inspect_table(drawn.table.to_pandas(), label, positive=positive, exclude=exclude, seed=seed)
+    if drawn.n_rows > found.n_rows:
+        among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
+        found = replace(found, notes=(among, *found.notes))
+    return with_advice(found, rows.files)
+
+
+def with_advice(found: Inspection, files: list[str]) -> Inspection:
+    """Return what an inspection found, and what makes the Parquet files slow to walk."""
+    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in file_advice(files))))
 
 
 def analyse_files(

@@ -18,7 +18,7 @@ from scarless.analysis import (
     predict_files,
     predict_table,
 )
-from scarless.analysis.files import SCORED
+from scarless.analysis.files import SCORED, inspect_files, with_advice
 from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
@@ -62,8 +62,14 @@ class Stages:
 
 def inspect(options: argparse.Namespace) -> int:
     """Show columns, gaps, leaks, and what labels depend on."""
-    table = _read(options)
-    print(inspect_table(table, options.label, positive=options.positive, exclude=options.exclude or ()))
+    chosen = {"positive": options.positive, "exclude": options.exclude or ()}
+    if options.file.is_dir():
+        from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
+
+        print(inspect_files(ParquetRows(options.file), options.label, **chosen))
+    else:
+        found = inspect_table(_read(options), options.label, **chosen)
+        print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
 
 
@@ -227,7 +233,9 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit`, `predict` and `export` to the command line."""
     look = commands.add_parser("inspect", help="look at a file: columns, gaps, leaks, what labels depend on")
-    look.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel")
+    look.add_argument(
+        "file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet"
+    )
     look.add_argument("--label", required=True, metavar="COLUMN", help="column that says which rows are labelled")
     _add_reading(look)
     look.set_defaults(command=inspect, packages=PACKAGES, extra=EXTRA)

@@ -39,9 +39,10 @@ def draw_rows(rows: ParquetRows, label: str, n: int, seed: int) -> Drawn:
     Drawn
     """
     plan = rows.plan(label)
-    numbers = np.arange(plan.n_rows)
     if plan.n_rows > n:
         numbers = np.sort(np.random.default_rng(seed).choice(plan.n_rows, n, replace=False, shuffle=False))
+    else:
+        numbers = np.arange(plan.n_rows)
     program = Program((), Preparation(Reading(plan.dtype, None)), rows.cache)
     found = find_executor(rows.scheduler).map(draw_from_lane, program, plan.lanes, (numbers,))
     labels: Counter[Any] = Counter()
