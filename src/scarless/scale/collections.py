@@ -1,0 +1,259 @@
+"""Tables of Dask: dask.dataframe and dask.array, each partition computed where it is walked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.engines.base import Engine, open_rows
+from scarless.outside.extras import need
+from scarless.scale.columns import PartitionError, choose_names
+from scarless.scale.engine import PartitionedEngine
+from scarless.scale.executors import find_executor
+from scarless.scale.parquet import DEFAULT_CACHE
+from scarless.scale.plan import Plan
+from scarless.scale.store import Arrays, Cache
+
+_USER = "A table of Dask"
+
+
+class Piece(NamedTuple):
+    """One partition of a Dask collection: what computes it, and no more."""
+
+    key: Any
+    graph: Mapping[Any, Any]
+
+    def computed(self) -> Any:
+        """Return the partition, computed in this thread; what a cluster holds already is fetched from it."""
+        graph = dict(self.graph)
+        futures = {key: value for key, value in graph.items() if _is_future(value)}
+        if futures:
+            graph.update(zip(futures, _fetched(list(futures.values())), strict=True))
+        return need("dask", _USER, "dask").get(graph, self.key)
+
+
+@dataclass(frozen=True)
+class DaskPart:
+    """One partition of a Dask table, with the labels and weights of its rows."""
+
+    number: int
+    n_rows: int
+    names: tuple[str, ...] | None  # of columns; None for an array
+    dtype: str
+    keys: str  # Dask's own names, which say what the pieces are
+    pieces: Mapping[str, Piece] = field(repr=False)
+
+    def load(self) -> Arrays:
+        """Compute the partition in this thread."""
+        found = {name: piece.computed() for name, piece in self.pieces.items()}
+        for name, values in found.items():
+            if len(values) != self.n_rows:
+                raise PartitionError(
+                    f"{self.place_of()} has {len(values)} {_CALLED[name]} when it is computed, and had {self.n_rows}: "
+                    "it must give the same rows whenever it is computed; persist() it, or write it to files."
+                )
+        arrays = {"X": self._attributes(found["X"])}
+        if "y" in found:
+            arrays["y"] = _labels(found["y"])
+        if "w" in found:
+            arrays["w"] = self._numbers(found["w"], "sample_weight").astype(np.float64)
+        return arrays
+
+    def place_of(self, row: int | None = None) -> str:
+        """Return where the rows are, in words."""
+        return f"partition {self.number} of X"
+
+    def _attributes(self, values: Any) -> Any:
+        if self.names is None:
+            if not isinstance(values, np.ndarray):
+                raise PartitionError(
+                    f"{self.place_of()} is a {type(values).__name__}; dense numpy arrays are needed: "
+                    "X.map_blocks(lambda block: block.toarray()) where they are sparse."
+                )
+            self._check_kind(values.dtype, "X")
+            return np.asarray(values, dtype=self.dtype)
+        below = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
+        for row, name in zip(below, self.names, strict=True):
+            row[:] = self._numbers(values[name], name)
+        return below.T
+
+    def _numbers(self, values: Any, name: str) -> Any:
+        self._check_kind(values.dtype, name)
+        if isinstance(values, np.ndarray):
+            return values
+        plain = values.dtype.kind in "biuf" and isinstance(values.dtype, np.dtype)
+        return values.to_numpy() if plain else values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def _check_kind(self, dtype: Any, name: str) -> None:
+        if not need("pandas.api.types", _USER, "dask").is_numeric_dtype(dtype) or dtype.kind == "c":
+            raise PartitionError(
+                f"{self.place_of()}: the column {name!r} holds {dtype}, not numbers. Turn it into numbers "
+                "(astype, or codes of categories), or leave it out."
+            )
+
+
+_CALLED = {"X": "rows", "y": "labels", "w": "weights"}
+
+
+class DaskRows:
+    """The rows of a dask.dataframe or a dask.array: each of its partitions, or chunks of rows, is one of ours.
+
+    A partition is computed by whoever walks it, in one thread, the first time it is needed; what becomes of it is kept
+    as with files. On a cluster a persisted table stays there. Labels and weights are Dask collections that are cut as
+    the table is, and belong to its rows by position; or, with a data frame, names of its columns.
+    """
+
+    def __init__(self, table: Any, wanted: Sequence[str] | None = None) -> None:
+        self.table = table
+        self._wanted = None if wanted is None else tuple(wanted)
+
+    def select(self, columns: Sequence[str]) -> "DaskRows":
+        """Return the same rows with these columns, in this order; an array, whose columns have no names, as it is."""
+        return DaskRows(self.table, columns) if self.has_names else self
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns have names."""
+        return hasattr(self.table, "columns")
+
+    def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
+        """Return the pieces in which the rows are walked; how many rows each has is found in one pass."""
+        label, weight = (value if isinstance(value, str) else None for value in (y, sample_weight))
+        names = self._names(label, weight)
+        given = {"X": self._attributes(names), "y": self._column(y), "w": self._column(sample_weight)}
+        pieces = {name: _pieces(table) for name, table in given.items() if table is not None}
+        lengths = _lengths(pieces)
+        for name in pieces:
+            _check_cut_alike(name, lengths)
+        dtype = _common_type(self.table.dtypes[names]) if self.has_names else _common_type([self.table.dtype])
+        sources = [
+            DaskPart(
+                number=number,
+                n_rows=n_rows,
+                names=tuple(names) if self.has_names else None,
+                dtype=str(dtype),
+                keys=repr([pieces[name][number].key for name in pieces]),
+                pieces={name: pieces[name][number] for name in pieces},
+            )
+            for number, n_rows in enumerate(lengths["X"])
+            if n_rows
+        ]
+        if not sources:
+            raise ValueError("No partition of X has a row.")
+        return Plan.of(sources, names, dtype)
+
+    def _names(self, label: str | None, weight: str | None) -> list[str]:
+        if self.has_names:
+            return choose_names(list(self.table.columns), self._wanted, label, weight, "X")
+        if self.table.ndim != 2:
+            raise ValueError(f"X must have two dimensions, rows and columns; this dask array has {self.table.ndim}.")
+        return [f"x{j}" for j in range(self.table.shape[1])]
+
+    def _attributes(self, names: list[str]) -> Any:
+        return self.table[names] if self.has_names else self.table.rechunk({1: -1})
+
+    def _column(self, values: Any) -> Any:
+        """Return labels or weights as a Dask collection."""
+        if values is None or _is_vector(values):
+            return values
+        if isinstance(values, str) and self.has_names:
+            return self.table[values]
+        raise TypeError(
+            f"With a table of Dask labels and weights are Dask's too, cut as the table is: a Series such as "
+            f"X['diagnosed'], a one-dimensional array{', or the name of a column of X' if self.has_names else ''}; got "
+            f"{'the text ' + repr(values) if isinstance(values, str) else 'a ' + type(values).__name__}. Of values in "
+            "memory make one: dask.array.from_array(values, chunks=...)."
+        )
+
+
+def dask_rows(X: Any) -> DaskRows:
+    """Return the rows of a Dask table."""
+    return DaskRows(X)
+
+
+@open_rows.register
+def _open_dask(X: DaskRows, y: Any = None, sample_weight: Any = None) -> Engine:
+    engine = PartitionedEngine(X.plan(y, sample_weight), find_executor(), Cache(DEFAULT_CACHE))
+    if not X.has_names:
+        engine.names = None
+    return engine
+
+
+def _is_vector(values: Any) -> bool:
+    return hasattr(values, "__dask_graph__") and getattr(values, "ndim", 0) == 1
+
+
+def _pieces(collection: Any) -> list[Piece]:
+    """Return the partitions of a collection, each with the part of the graph that computes it."""
+    dask, core = need("dask", _USER, "dask"), need("dask.core", _USER, "dask")
+    # A frame's own method: for a Series dask.optimize may return, under its keys, the frames that it is taken from.
+    better = collection.optimize() if hasattr(collection, "optimize") else dask.optimize(collection)[0]
+    graph = dict(better.__dask_graph__())
+    return [Piece(key, _what_computes(graph, key, core)) for key in core.flatten(better.__dask_keys__())]
+
+
+def _what_computes(graph: Mapping[Any, Any], key: Any, core: Any) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    ahead = [key]
+    while ahead:
+        at = ahead.pop()
+        if at not in found:
+            found[at] = graph[at]
+            if not _is_future(graph[at]):
+                ahead += core.get_dependencies(graph, at)
+    return found
+
+
+def _lengths(pieces: Mapping[str, list[Piece]]) -> dict[str, list[int]]:
+    """Return how many rows each partition has, by whatever Dask computes with: a cluster, or threads."""
+    dask, delayed = need("dask", _USER, "dask"), need("dask.delayed", _USER, "dask")
+    asked = {
+        name: [dask.delayed(len)(delayed.Delayed(piece.key, piece.graph)) for piece in each]
+        for name, each in pieces.items()
+    }
+    (found,) = dask.compute(asked)
+    return dict(found)
+
+
+def _check_cut_alike(name: str, lengths: Mapping[str, list[int]]) -> None:
+    ours, theirs = lengths["X"], lengths[name]
+    if len(ours) != len(theirs):
+        raise ValueError(
+            f"X has {len(ours)} partitions and the {_CALLED[name]} have {len(theirs)}: each partition of X needs one "
+            "with the values of its rows. Take both from one frame, or cut them alike (repartition, rechunk)."
+        )
+    for number, (n_rows, n_values) in enumerate(zip(ours, theirs, strict=True)):
+        if n_rows != n_values:
+            raise ValueError(
+                f"Partition {number} of X has {n_rows} rows and {n_values} {_CALLED[name]}: one is needed for each "
+                "row. Take both from one frame, or cut them alike (repartition, rechunk)."
+            )
+
+
+def _common_type(kinds: Any) -> np.dtype[Any]:
+    small = all(str(kind).lower() in ("float32", "float16", "float[pyarrow]") for kind in kinds)
+    return np.dtype(np.float32 if small and len(kinds) else np.float64)
+
+
+def _labels(values: Any) -> Any:
+    """Return labels as an array of numbers or text; one that has gaps stays as it is, and is told of with its row."""
+    plain = np.asarray(values)
+    if not plain.dtype.hasobject or need("pandas", _USER, "dask").isna(plain).any():
+        return plain
+    return np.array(plain.tolist())
+
+
+def _is_future(value: Any) -> bool:
+    return type(value).__module__.startswith("distributed.") and type(value).__name__ == "Future"
+
+
+def _fetched(futures: list[Any]) -> list[Any]:
+    """Return what a cluster holds; a worker lets others work while it waits."""
+    distributed = need("distributed", _USER, "dask")
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return [future.result() for future in futures]
+    with distributed.worker_client() as client:
+        return list(client.gather(futures))
