@@ -186,9 +186,9 @@ def _is_vector(values: Any) -> bool:
 
 def _pieces(collection: Any) -> list[Piece]:
     """Return the partitions of a collection, each with the part of the graph that computes it."""
-    dask, core = need("dask", _USER, "dask"), need("dask.core", _USER, "dask")
-    # A frame's own method: for a Series dask.optimize may return, under its keys, the frames that it is taken from.
-    better = collection.optimize() if hasattr(collection, "optimize") else dask.optimize(collection)[0]
+    core = need("dask.core", _USER, "dask")
+    # Not dask.optimize: it may return, under the keys of a Series, the frames that it is taken from.
+    better = collection.optimize() if hasattr(collection, "optimize") else collection
     graph = dict(better.__dask_graph__())
     return [Piece(key, _what_computes(graph, key, core)) for key in core.flatten(better.__dask_keys__())]
 
@@ -256,4 +256,11 @@ def _fetched(futures: list[Any]) -> list[Any]:
     except ValueError:
         return [future.result() for future in futures]
     with distributed.worker_client() as client:
-        return list(client.gather(futures))
+        # Those that came inside a task know no client, and nobody told the scheduler that they are wanted here: as
+        # arguments of a task of this worker's client they are.
+        known = [distributed.Future(future.key, client) for future in futures]
+        return list(client.gather([client.submit(_itself, future, pure=False) for future in known]))
+
+
+def _itself(values: Any) -> Any:
+    return values
