@@ -48,10 +48,10 @@ class DaskPart:
         """Compute the partition in this thread."""
         found = {name: piece.computed() for name, piece in self.pieces.items()}
         for name, values in found.items():
-            if len(values) != self.n_rows:
+            if values.shape[0] != self.n_rows:
                 raise PartitionError(
-                    f"{self.place_of()} has {len(values)} {_CALLED[name]} when it is computed, and had {self.n_rows}: "
-                    "it must give the same rows whenever it is computed; persist() it, or write it to files."
+                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]} when it is computed, and had "
+                    f"{self.n_rows}: it must give the same rows whenever it is computed; persist() it, or write it to files."
                 )
         arrays = {"X": self._attributes(found["X"])}
         if "y" in found:
@@ -209,11 +209,15 @@ def _lengths(pieces: Mapping[str, list[Piece]]) -> dict[str, list[int]]:
     """Return how many rows each partition has, by whatever Dask computes with: a cluster, or threads."""
     dask, delayed = need("dask", _USER, "dask"), need("dask.delayed", _USER, "dask")
     asked = {
-        name: [dask.delayed(len)(delayed.Delayed(piece.key, piece.graph)) for piece in each]
+        name: [dask.delayed(_height)(delayed.Delayed(piece.key, piece.graph)) for piece in each]
         for name, each in pieces.items()
     }
     (found,) = dask.compute(asked)
     return dict(found)
+
+
+def _height(values: Any) -> int:
+    return int(values.shape[0])  # sparse matrices have no length
 
 
 def _check_cut_alike(name: str, lengths: Mapping[str, list[int]]) -> None:

@@ -71,6 +71,18 @@ def check_kind(kind: Any, name: str, place: str) -> None:
         )
 
 
+def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
+    """Raise where labels are numbers in one file and text in another, or neither."""
+    types = need("pyarrow", "ParquetRows", SCALE).types
+    plain = [each.value_type if types.is_dictionary(each) else each for each in (kind, other)]
+    as_text = [types.is_string(each) or types.is_large_string(each) or "view" in str(each) for each in plain]
+    if as_text[0] != as_text[1] or types.is_nested(kind):
+        raise PartitionError(
+            f"{place}: the label {name!r} holds {_shortened(kind)}, and {_shortened(other)} in other files. Write one "
+            "kind of label to all."
+        )
+
+
 def arrays_of(
     table: Any, names: Sequence[str], label: str | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:

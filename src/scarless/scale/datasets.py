@@ -64,7 +64,8 @@ class DatasetRows:
     """The rows of a dataset made of files: each file, or some row groups of it, is a partition.
 
     A filter is applied where a partition is read; how many rows it lets through is counted once. Columns that folders
-    are named by (``year=2020/``) are columns like others.
+    are named by (``year=2020/``) are columns like others. A dataset remembers what it once read of its files: when
+    these were replaced, make it anew.
     """
 
     def __init__(self, dataset: Any, wanted: Sequence[str] | None = None) -> None:
@@ -132,7 +133,7 @@ def _pieces(fragment: Any, row_bytes: int) -> list[tuple[Any, tuple[int, ...]]]:
         found = getattr(fragment, "row_groups", None)
     except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
         told = str(error).split("\n", maxsplit=1)[0][:200]
-        raise PartitionError(f"{fragment.path}: is no Parquet file, or was cut short ({told}).") from error
+        raise PartitionError(f"{fragment.path}: is not there, or was cut short ({told}).") from error
     if found is None:
         return [(fragment, ())]
     numbers = [group.id for group in found]

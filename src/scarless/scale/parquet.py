@@ -11,7 +11,15 @@ import numpy as np
 from scarless.engines.base import Engine, open_rows
 from scarless.outside.extras import need
 from scarless.scale.checkpoints import Passes
-from scarless.scale.columns import SCALE, PartitionError, arrays_of, check_kind, choose_names, common_type
+from scarless.scale.columns import (
+    SCALE,
+    PartitionError,
+    arrays_of,
+    check_kind,
+    check_labels_alike,
+    choose_names,
+    common_type,
+)
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
 from scarless.scale.plan import Plan
@@ -157,7 +165,7 @@ class ParquetRows:
         if not footers:
             raise ValueError(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no file has a row.")
         names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called)
-        self._check_alike(footers, names, [name for name in (label, weight) if name is not None])
+        self._check_alike(footers, names, label, weight)
         dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))
         model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), called=self._called)
         row_bytes = max(1, len(names)) * dtype.itemsize
@@ -166,15 +174,17 @@ class ParquetRows:
     def _footer(self, path: str) -> "_Footer":
         return _footer(path, self._called or path)
 
-    def _check_alike(self, footers: list["_Footer"], names: list[str], others: list[str]) -> None:
+    def _check_alike(self, footers: list["_Footer"], names: list[str], label: str | None, weight: str | None) -> None:
         """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
-        first = footers[0]
+        first, others = footers[0], [name for name in (label, weight) if name is not None]
         for footer in footers:
             place = f"{footer.called}, {_in_words(tuple(range(len(footer.group_rows))))}"
             check_present(footer.there, [*names, *others], place)
             choose_names(footer.there, [*names, *others], None, None, footer.called)
             for name in names:
                 check_kind(footer.kinds[name], name, place)
+            if label is not None:
+                check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
             if self._wanted is None:
                 whole = f"{first.called}, {_in_words(tuple(range(len(first.group_rows))))}"
                 check_present(first.there, footer.there, whole)
@@ -194,13 +204,9 @@ def need_names(kind: str, holder: str, **given: Any) -> None:
             what = "labels" if name == "y" else name
             raise TypeError(
                 f"With {kind} the {what} are a column of the {holder}, given by its name, such as "
-                f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; got "
-                f"{_a(type(value).__name__)}. Write them into the {holder} beside the attributes."
+                f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; what came "
+                f"is of type {type(value).__name__}. Write them into the {holder} beside the attributes."
             )
-
-
-def _a(word: str) -> str:
-    return f"{'an' if word[0].lower() in 'aeiou' else 'a'} {word}"
 
 
 @dataclass(frozen=True)
