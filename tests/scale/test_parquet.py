@@ -263,7 +263,7 @@ def test_files_and_row_groups_without_rows_are_passed_over(folder, table):
 
 def test_no_row_at_all(tmp_path):
     pq.write_table(pa.table({"a": pa.array([], pa.float64())}), tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"x\.parquet: no file has a row"):
+    with pytest.raises(ValueError, match=r"x\.parquet: there is no row"):
         read(tmp_path)
 
 

@@ -21,7 +21,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.scale.files import NAMES, make_rows
 
-from scarless import NaiveClassifier, SAREMClassifier, SCARClassifier
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless.checks.rows import count_rows
 from scarless.diagnostics import bootstrap_intervals, profile_class_prior
 from scarless.engines import has_own_engine, known_rows, open_rows
 from scarless.scale import PartitionError
@@ -121,11 +122,26 @@ def test_a_fit_and_its_predictions_are_those_in_memory(make, frame, model):
     )
 
 
+def test_models_that_know_no_propensity_count_the_rows(make, frame):
+    X = make(frame)
+    naive = NaiveClassifier().fit(X, "s", sample_weight="w")
+    expected = NaiveClassifier().fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
+    assert naive.score(X, "s") == pytest.approx(expected.score(frame[NAMES], frame["s"]))
+    known = PropensityWeightedClassifier().fit(X, "s", propensity=0.9, sample_weight="w")
+    assert known.predict_posterior(X, "s", 0.9).shape == (N,)
+    assert count_rows(X) == N
+
+
 def test_diagnostics_take_them_too(make, frame, model):
     X = make(frame)
     found = profile_class_prior(model, X, "s", sample_weight="w")
     expected = profile_class_prior(model, frame[NAMES], frame["s"], sample_weight=frame["w"])
     np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dask", "polars"])
+def test_a_bootstrap_reads_them_once(kind, frame, model, tmp_path, connection, scratch):
+    X = KINDS[kind](frame, tmp_path / "claims", connection)
     options = {"n_resamples": 20, "random_state": 0}
     drawn = bootstrap_intervals(model, X, "s", sample_weight="w", rows=X, **options)
     again = bootstrap_intervals(model, frame[NAMES], frame["s"], sample_weight=frame["w"], rows=frame[NAMES], **options)
@@ -167,11 +183,13 @@ def test_labels_in_memory_are_refused(make, frame):
 
 
 def test_no_row(make, frame):
-    with pytest.raises(ValueError, match=r"no file has a row|has no row|No partition of X has a row"):
+    with pytest.raises(
+        ValueError, match=r"the result of the .*: there is no row|has no row|No partition of X has a row"
+    ):
         new().fit(make(frame[:0]), "s")
 
 
-def test_an_attribute_that_is_not_there_is_told_of_without_running_anything(make, frame):
+def test_an_attribute_that_is_not_there_is_told_of(make, frame):
     with pytest.raises(ValueError, match=r"propensity_attributes names 'dd', which is not a column of X"):
         SAREMClassifier(propensity_attributes=["dd"]).fit(make(frame), "s", sample_weight="w")
 
@@ -198,7 +216,7 @@ def test_a_type_that_somebody_registered_is_theirs(frame):
 
 def test_no_library_is_imported_that_is_not_used():
     code = (
-        "import sys, numpy as np, scarless; scarless.NaiveClassifier().fit(np.eye(4), [0, 1, 0, 1]); "
+        "import sys, numpy as np; from scarless.engines import known_rows, open_rows; open_rows(known_rows(np.eye(2))); "
         "print([name for name in ('dask', 'polars', 'duckdb', 'scarless.scale') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -231,6 +249,15 @@ def test_arrays(frame):
     single = SAREMClassifier(propensity_attributes=[3]).fit(table.astype(np.float32), da.from_array(s, chunks=500))
     plain = SAREMClassifier(propensity_attributes=[3]).fit(X.astype(np.float32), s)
     np.testing.assert_allclose(single.coef_, plain.coef_, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, told to dask
+def test_files_that_dask_reads(tmp_path, frame, model):
+    table = dd.read_parquet(write_dataset(tmp_path, frame.assign(text="t"), format="parquet"))
+    found = new().fit(table[NAMES], table["s"], sample_weight=table["w"])
+    assert_same(found, model)
+    np.testing.assert_allclose(found.predict_proba(table), model.predict_proba(frame[NAMES]), rtol=1e-9)
+    assert count_rows(table) == N
 
 
 def test_a_partition_computes_itself_and_no_other():
@@ -392,7 +419,6 @@ def counted(frame):
     return pl.from_pandas(frame).lazy().map_batches(note, schema=None), runs
 
 
-@pytest.mark.filterwarnings("ignore::polars.exceptions.PerformanceWarning")
 def test_a_query_is_run_once_for_a_fit_and_leaves_nothing(frame, model, scratch):
     query, runs = counted(frame)
     X = known_rows(query)

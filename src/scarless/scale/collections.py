@@ -51,7 +51,8 @@ class DaskPart:
             if values.shape[0] != self.n_rows:
                 raise PartitionError(
                     f"{self.place_of()} has {values.shape[0]} {_CALLED[name]} when it is computed, and had "
-                    f"{self.n_rows}: it must give the same rows whenever it is computed; persist() it, or write it to files."
+                    f"{self.n_rows}: it must give the same rows whenever it is computed. persist() it, or write it to "
+                    "files."
                 )
         arrays = {"X": self._attributes(found["X"])}
         if "y" in found:

@@ -163,7 +163,8 @@ class ParquetRows:
         """Return the pieces in which the rows are walked."""
         footers = [footer for footer in map(self._footer, self.files) if any(footer.group_rows)]
         if not footers:
-            raise ValueError(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no file has a row.")
+            others = " and others" if len(self.files) > 1 else ""
+            raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
         names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called)
         self._check_alike(footers, names, label, weight)
         dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))

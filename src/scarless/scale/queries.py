@@ -56,7 +56,8 @@ class QueryRows:
         """Return the engine over the rows; it keeps the file."""
         attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}")
         others = [name for name in (label, weight) if name is not None]
-        scratch = self._result([*attributes, *(name for name in others if name not in attributes)])
+        needed = [*attributes, *(name for name in others if name not in attributes)]
+        scratch = self._result(needed or list(self.names[:1]))  # rows are counted by some column
         rows = ParquetRows(scratch.folder, columns=attributes)
         rows._called = f"the result of the {self.kind}"
         engine: Any = open_rows(rows, label, weight)
