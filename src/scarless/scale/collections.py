@@ -19,18 +19,19 @@ _USER = "A table of Dask"
 
 
 class Piece(NamedTuple):
-    """One partition of a Dask collection: what computes it, and no more."""
+    """One partition of one or more Dask collections: what computes it, and no more."""
 
-    key: Any
+    keys: Mapping[str, Any]  # "X", and "y" and "w" where they are collections of their own
     graph: Mapping[Any, Any]
 
-    def computed(self) -> Any:
+    def computed(self) -> dict[str, Any]:
         """Return the partition, computed in this thread; what a cluster holds already is fetched from it."""
         graph = dict(self.graph)
         futures = {key: value for key, value in graph.items() if _is_future(value)}
         if futures:
             graph.update(zip(futures, _fetched(list(futures.values())), strict=True))
-        return need("dask", _USER, "dask").get(graph, self.key)
+        found = need("dask", _USER, "dask").get(graph, list(self.keys.values()))
+        return dict(zip(self.keys, found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,15 @@ class DaskPart:
     number: int
     n_rows: int
     names: tuple[str, ...] | None  # of columns; None for an array
+    label: str | None  # where it is a column of the same frame
+    weight: str | None
     dtype: str
-    keys: str  # Dask's own names, which say what the pieces are
-    pieces: Mapping[str, Piece] = field(repr=False)
+    keys: str  # Dask's own names, which say what the piece is
+    piece: Piece = field(repr=False)
 
     def load(self) -> Arrays:
         """Compute the partition in this thread."""
-        found = {name: piece.computed() for name, piece in self.pieces.items()}
+        found = self.piece.computed()
         for name, values in found.items():
             if values.shape[0] != self.n_rows:
                 raise PartitionError(
@@ -54,11 +57,14 @@ class DaskPart:
                     f"{self.n_rows}: it must give the same rows whenever it is computed. persist() it, or write it to "
                     "files."
                 )
+        for name, column in (("y", self.label), ("w", self.weight)):
+            if column is not None:
+                found[name] = found["X"][column]
         arrays = {"X": self._attributes(found["X"])}
         if "y" in found:
             arrays["y"] = _labels(found["y"])
         if "w" in found:
-            arrays["w"] = self._numbers(found["w"], "sample_weight").astype(np.float64)
+            arrays["w"] = self._numbers(found["w"], self.weight or "sample_weight").astype(np.float64)
         return arrays
 
     def place_of(self, row: int | None = None) -> str:
@@ -102,7 +108,8 @@ class DaskRows:
 
     A partition is computed by whoever walks it, in one thread, the first time it is needed; what becomes of it is kept
     as with files. On a cluster a persisted table stays there. Labels and weights are Dask collections that are cut as
-    the table is, and belong to its rows by position; or, with a data frame, names of its columns.
+    the table is, and belong to its rows by position; or, with a data frame, names of its columns. By name is the
+    quicker way for a wide file: then the columns that are not needed are not read.
     """
 
     def __init__(self, table: Any, wanted: Sequence[str] | None = None) -> None:
@@ -122,22 +129,22 @@ class DaskRows:
         """Return the pieces in which the rows are walked; how many rows each has is found in one pass."""
         label, weight = (value if isinstance(value, str) else None for value in (y, sample_weight))
         names = self._names(label, weight)
-        given = {"X": self._attributes(names), "y": self._column(y), "w": self._column(sample_weight)}
-        pieces = {name: _pieces(table) for name, table in given.items() if table is not None}
+        given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
+        pieces = _pieces({name: table for name, table in given.items() if table is not None})
         lengths = _lengths(pieces)
-        for name in pieces:
-            _check_cut_alike(name, lengths)
         dtype = _common_type(self.table.dtypes[names]) if self.has_names else _common_type([self.table.dtype])
         sources = [
             DaskPart(
                 number=number,
                 n_rows=n_rows,
                 names=tuple(names) if self.has_names else None,
+                label=label,
+                weight=weight,
                 dtype=str(dtype),
-                keys=repr([pieces[name][number].key for name in pieces]),
-                pieces={name: pieces[name][number] for name in pieces},
+                keys=repr(pieces[number].keys),
+                piece=pieces[number],
             )
-            for number, n_rows in enumerate(lengths["X"])
+            for number, n_rows in enumerate(lengths)
             if n_rows
         ]
         if not sources:
@@ -151,15 +158,17 @@ class DaskRows:
             raise ValueError(f"X must have two dimensions, rows and columns; this dask array has {self.table.ndim}.")
         return [f"x{j}" for j in range(self.table.shape[1])]
 
-    def _attributes(self, names: list[str]) -> Any:
-        return self.table[names] if self.has_names else self.table.rechunk({1: -1})
+    def _attributes(self, names: list[str], label: str | None, weight: str | None) -> Any:
+        if not self.has_names:
+            return self.table.rechunk({1: -1})
+        return self.table[list(dict.fromkeys([*names, *(name for name in (label, weight) if name is not None)]))]
 
-    def _column(self, values: Any) -> Any:
-        """Return labels or weights as a Dask collection."""
+    def _vector(self, values: Any) -> Any:
+        """Return labels or weights that are a Dask collection; None for those that are not given, or are columns."""
         if values is None or _is_vector(values):
             return values
         if isinstance(values, str) and self.has_names:
-            return self.table[values]
+            return None
         raise TypeError(
             f"With a table of Dask labels and weights are Dask's too, cut as the table is: a Series such as "
             f"X['diagnosed'], a one-dimensional array{', or the name of a column of X' if self.has_names else ''}; got "
@@ -185,18 +194,32 @@ def _is_vector(values: Any) -> bool:
     return hasattr(values, "__dask_graph__") and getattr(values, "ndim", 0) == 1
 
 
-def _pieces(collection: Any) -> list[Piece]:
-    """Return the partitions of a collection, each with the part of the graph that computes it."""
+def _pieces(given: Mapping[str, Any]) -> list[Piece]:
+    """Return the partitions of collections, side by side, each with the part of the graph that computes it.
+
+    Several collections are taken as they are: optimised, each might be cut anew, and what they share computed twice. Of
+    one alone, only the columns that it has are read. (Not by dask.optimize, which may return, under the keys of a
+    Series, the frames that it is taken from.)
+    """
     core = need("dask.core", _USER, "dask")
-    # Not dask.optimize: it may return, under the keys of a Series, the frames that it is taken from.
-    better = collection.optimize() if hasattr(collection, "optimize") else collection
-    graph = dict(better.__dask_graph__())
-    return [Piece(key, _what_computes(graph, key, core)) for key in core.flatten(better.__dask_keys__())]
+    if len(given) == 1:
+        given = {name: table.optimize() if hasattr(table, "optimize") else table for name, table in given.items()}
+    keys = {name: list(core.flatten(table.__dask_keys__())) for name, table in given.items()}
+    for name, each in keys.items():
+        if len(each) != len(keys["X"]):
+            raise ValueError(
+                f"X has {len(keys['X'])} partitions and the {_CALLED[name]} have {len(each)}: each partition of X "
+                "needs one with the values of its rows. Take both from one frame, or cut them alike (repartition, "
+                "rechunk)."
+            )
+    graph = {key: task for table in given.values() for key, task in dict(table.__dask_graph__()).items()}
+    places = [dict(zip(keys, each, strict=True)) for each in zip(*keys.values(), strict=True)]
+    return [Piece(place, _what_computes(graph, list(place.values()), core)) for place in places]
 
 
-def _what_computes(graph: Mapping[Any, Any], key: Any, core: Any) -> dict[Any, Any]:
+def _what_computes(graph: Mapping[Any, Any], keys: list[Any], core: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
-    ahead = [key]
+    ahead = list(keys)
     while ahead:
         at = ahead.pop()
         if at not in found:
@@ -206,34 +229,26 @@ def _what_computes(graph: Mapping[Any, Any], key: Any, core: Any) -> dict[Any, A
     return found
 
 
-def _lengths(pieces: Mapping[str, list[Piece]]) -> dict[str, list[int]]:
+def _lengths(pieces: list[Piece]) -> list[int]:
     """Return how many rows each partition has, by whatever Dask computes with: a cluster, or threads."""
     dask, delayed = need("dask", _USER, "dask"), need("dask.delayed", _USER, "dask")
-    asked = {
-        name: [dask.delayed(_height)(delayed.Delayed(piece.key, piece.graph)) for piece in each]
-        for name, each in pieces.items()
-    }
+    asked = []
+    for piece in pieces:
+        parts = {name: delayed.Delayed(key, piece.graph) for name, key in piece.keys.items()}
+        asked.append({name: dask.delayed(_height)(part) for name, part in parts.items()})
     (found,) = dask.compute(asked)
-    return dict(found)
+    for number, heights in enumerate(found):
+        for name, height in heights.items():
+            if height != heights["X"]:
+                raise ValueError(
+                    f"Partition {number} of X has {heights['X']} rows and {height} {_CALLED[name]}: one is needed for "
+                    "each row. Take both from one frame, or cut them alike (repartition, rechunk)."
+                )
+    return [heights["X"] for heights in found]
 
 
 def _height(values: Any) -> int:
     return int(values.shape[0])  # sparse matrices have no length
-
-
-def _check_cut_alike(name: str, lengths: Mapping[str, list[int]]) -> None:
-    ours, theirs = lengths["X"], lengths[name]
-    if len(ours) != len(theirs):
-        raise ValueError(
-            f"X has {len(ours)} partitions and the {_CALLED[name]} have {len(theirs)}: each partition of X needs one "
-            "with the values of its rows. Take both from one frame, or cut them alike (repartition, rechunk)."
-        )
-    for number, (n_rows, n_values) in enumerate(zip(ours, theirs, strict=True)):
-        if n_rows != n_values:
-            raise ValueError(
-                f"Partition {number} of X has {n_rows} rows and {n_values} {_CALLED[name]}: one is needed for each "
-                "row. Take both from one frame, or cut them alike (repartition, rechunk)."
-            )
 
 
 def _common_type(kinds: Any) -> np.dtype[Any]:
