@@ -247,7 +247,7 @@ def test_files_that_dask_reads(tmp_path, frame, model):
     found = new().fit(table[NAMES], table["s"], sample_weight=table["w"])
     assert_same(found, model)
     assert_same(new().fit(table[[*NAMES, "s", "w"]], "s", sample_weight="w"), model)
-    mixed = new().fit(table[[*NAMES, "s"]], "s", sample_weight=table["w"].to_dask_array())
+    mixed = new().fit(table[[*NAMES, "s"]], "s", sample_weight=table["w"])
     assert_same(mixed, model)
     np.testing.assert_allclose(found.predict_proba(table), model.predict_proba(frame[NAMES]), rtol=1e-9)
     assert count_rows(table) == N
