@@ -13,6 +13,7 @@ import pytest
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless import SAREMClassifier
+from scarless.diagnostics import profile_class_prior
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows, PartitionError
 from scarless.scale import parquet as module
@@ -196,6 +197,10 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
     rewrite(second(folder), **changed(second(folder), "s", 200, 5))
     with pytest.raises(ValueError, match=r"labels hold 5; the model was fitted on \[0, 1\]"):
         model.predict_posterior(ParquetRows(folder), "s")
+    with pytest.raises(
+        ValueError, match=r"fitted on \[0, 1\]\. The first 5 is at row 300, in .*part-001.*, row group 3"
+    ):
+        profile_class_prior(model, ParquetRows(folder), "s")
 
 
 def test_no_other_partition_is_touched(folder, monkeypatch):

@@ -22,7 +22,8 @@ from tests.scale.files import NAMES, make_rows
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 from scarless.checks.rows import count_rows
 from scarless.diagnostics import bootstrap_intervals, profile_class_prior
-from scarless.engines import has_own_engine, known_rows, open_rows
+from scarless.engines import has_own_engine, open_rows
+from scarless.engines.base import known_rows
 from scarless.scale import PartitionError
 from scarless.scale.collections import DaskRows
 from scarless.scale.datasets import DatasetRows

@@ -10,7 +10,8 @@ from scarless.checks.labels import LabelCoding, check_labels, check_observed, is
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
-from scarless.engines import Engine, Rows, has_own_engine, known_rows, open_rows
+from scarless.engines import Engine, Rows, has_own_engine, open_rows
+from scarless.engines.base import known_rows
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector

@@ -9,7 +9,7 @@ from scarless.checks.labels import LabelCoding, check_labels
 from scarless.checks.pipelines import innermost
 from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_propensity, check_vector
-from scarless.engines import known_rows
+from scarless.engines.base import known_rows
 from scarless.numerics.arrays import Vector
 
 

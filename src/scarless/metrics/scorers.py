@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice, check_flag
 from scarless.checks.rows import named_values
-from scarless.engines import known_rows
+from scarless.engines.base import known_rows
 from scarless.metrics._weighting import Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,

@@ -25,7 +25,8 @@ from scarless.checks.rows import (
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
-from scarless.engines import Engine, known_rows
+from scarless.engines import Engine
+from scarless.engines.base import known_rows
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design

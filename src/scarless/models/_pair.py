@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
-from scarless.engines import known_rows
+from scarless.engines.base import known_rows
 from scarless.engines.units import Units
 from scarless.models._base import (
     LogisticMixin,

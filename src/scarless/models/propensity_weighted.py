@@ -13,7 +13,8 @@ from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_propensity
-from scarless.engines import Engine, Rows, attach, known_rows
+from scarless.engines import Engine, Rows, attach
+from scarless.engines.base import known_rows
 from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
 from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares

@@ -9,7 +9,7 @@ from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
 from scarless.checks.vectors import check_random_stream
-from scarless.engines import known_rows
+from scarless.engines.base import known_rows
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels

@@ -22,7 +22,8 @@ from scarless.checks.row_names import index_of
 from scarless.checks.rows import LabelledRows, check_rows_again, refuse_lost_class, row_totals
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
-from scarless.engines import Rows, has_own_engine, known_rows
+from scarless.engines import Rows, has_own_engine
+from scarless.engines.base import known_rows
 from scarless.models.fitting import fit_again
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector
