@@ -87,26 +87,31 @@ def test_sparse_labels_are_refused(as_sparse):
         SAREMClassifier().fit(X, S, sample_weight=as_sparse(S))
 
 
-def test_a_query_is_to_be_collected():
+def test_a_query_is_to_be_collected_where_values_are_needed():
     frame = pl.DataFrame(X, schema=["a", "b"])
-    with pytest.raises(TypeError, match=r"X is a LazyFrame, which holds no values yet\. Pass X\.collect\(\)"):
-        SAREMClassifier().fit(frame.lazy(), S)
-    model = SAREMClassifier().fit(frame, S)
-    with pytest.raises(TypeError, match=r"Pass X\.collect\(\)"):
-        model.predict(frame.lazy())
-    with pytest.raises(TypeError, match=r"y is a LazyFrame"):
+    with pytest.raises(TypeError, match=r"y is a LazyFrame, which holds no values yet\. Pass y\.collect\(\)"):
         SAREMClassifier().fit(frame, pl.DataFrame({"s": S}).lazy())
-    with pytest.raises(TypeError, match=r"X is a LazyFrame"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, which holds no values yet\. Pass X\.collect\(\)"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
     refuse_unread(frame, "X")
-    known = PropensityWeightedClassifier(method="likelihood").fit(frame, S, propensity=0.9)
+
+
+def test_a_query_is_read_as_rows_that_live_elsewhere():
+    frame = pl.DataFrame(X, schema=["a", "b"])
+    model = SAREMClassifier().fit(frame, S)
     for ask in (
-        lambda X: known.score(X, S, propensity=0.9),
-        lambda X: known.predict_posterior(X, S, 0.9),
+        lambda X: SAREMClassifier().fit(X, S),
         lambda X: bootstrap_intervals(model, X, S, n_resamples=20),
     ):
-        with pytest.raises(TypeError, match="X is a LazyFrame, which holds no values yet"):
+        with pytest.raises(TypeError, match="With a LazyFrame the labels are a column of the query"):
             ask(frame.lazy())
+    known = PropensityWeightedClassifier(method="likelihood").fit(frame, S, propensity=0.9)
+    for ask in (
+        model.predict_proba,
+        lambda X: known.score(X, S, propensity=0.9),
+        lambda X: known.predict_posterior(X, S, 0.9),
+    ):
+        np.testing.assert_array_equal(ask(frame.lazy()), ask(frame))
 
 
 @pytest.mark.parametrize("values", [[1, 2], np.arange(3), pd.Series([1.0]), pl.Series([1]), 5, None, "text"])

@@ -22,9 +22,9 @@ from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
 from scarless.checks.origins import MISSING, trace_origins
 from scarless.engines import open_rows
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, PreparedRows, parquet
-from scarless.scale import columns as module
-from scarless.scale.columns import Moments
+from scarless.scale import raw_columns as module
 from scarless.scale.executors import Threads
+from scarless.scale.raw_columns import Moments
 
 N = 1200
 RAW = ["age", "income", "smoker", "insurance", "region", "since", "always"]
@@ -281,7 +281,7 @@ def test_a_row_is_as_wide_as_what_is_kept_of_it(tmp_path, monkeypatch):
     pq.write_table(pa.table({"x": ["a", "b", "c", "d"] * 100}), tmp_path / "x.parquet", row_group_size=25)
     rows = ParquetRows(tmp_path, dtype="float64")
     assert [part.source.n_rows for part in PreparedRows(rows, FilePreparation().fit(rows)).plan().parts] == [25] * 16
-    assert [part.source.n_rows for part in rows.plan().parts] == [100] * 4
+    assert [part.source.n_rows for part in rows.plan(raw=True).parts] == [100] * 4
 
 
 # --- what cannot be

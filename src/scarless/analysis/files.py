@@ -129,7 +129,7 @@ def analyse_files(
     """
     tell = progress or (lambda what: None)
     _refuse_in_memory(settings)
-    columns = list(rows.plan().names)
+    columns = list(rows.plan(raw=True).names)
     settings.check_columns(columns)
     tell("drawing a sample")
     drawn = draw_rows(rows, settings.label, SAMPLE, settings.seed)
@@ -180,7 +180,7 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
     Written
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
-    there = rows.plan().names
+    there = rows.plan(raw=True).names
     if settings.id and settings.id not in there:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
     keep = [name for name in (settings.id, settings.label) if name in there]

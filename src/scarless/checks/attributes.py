@@ -13,6 +13,7 @@ from sklearn.compose import make_column_selector
 
 from scarless.checks.options import shown
 from scarless.checks.raw_names import SeveralAttributes, find_family, nearest_name, quoted, tell_doubtful
+from scarless.engines import has_own_engine
 from scarless.numerics.arrays import Columns
 from scarless.outside.notices import warn_user
 
@@ -298,7 +299,7 @@ def _from_polars(selector: Any, table: _Table) -> list[int]:
 
 def _warn_of_numbered_columns(entries: Any, table: _Table) -> None:
     """Warn of numbers that are positions, where the columns of a data frame are called by other numbers."""
-    labels = list(getattr(table.X, "columns", ()))
+    labels = [] if has_own_engine(table.X) else list(getattr(table.X, "columns", ()))
     numbers = {label for label in labels if isinstance(label, int | np.integer) and not isinstance(label, bool)}
     for value in entries:
         if isinstance(value, int) and value in numbers and labels[value] != value:

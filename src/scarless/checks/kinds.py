@@ -79,10 +79,24 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
         ) from error
 
 
+_INTO_MEMORY = {  # what brings rows that live elsewhere into memory, by the name of their type
+    "LazyFrame": "X.collect()",
+    "DuckDBPyRelation": "X.df()",
+    "DataFrame": "X.compute()",  # Dask's: those in memory have no engine of their own
+    "Array": "X.compute()",
+    "FileSystemDataset": "X.to_table().to_pandas()",
+    "InMemoryDataset": "X.to_table().to_pandas()",
+    "UnionDataset": "X.to_table().to_pandas()",
+    "ParquetRows": "pandas.read_parquet(path)",
+}
+
+
 def refuse_own_engine(X: Any, what: str) -> None:
     """Raise where rows that live elsewhere are given to what needs them in memory."""
     if has_own_engine(X):
+        call = _INTO_MEMORY.get(type(X).__name__)
         raise ValueError(
             f"{what} needs all rows in memory, and X is a {type(X).__name__}, whose rows are elsewhere. Take a sample "
-            "of them as an array or data frame; two logistic models (SAREMClassifier, SAREMClassifierCV) do without."
+            f"of them as an array or data frame{f', or all if they fit: {call}' if call else ''}; two logistic models "
+            "(SAREMClassifier, SAREMClassifierCV) do without."
         )

@@ -29,11 +29,13 @@ class LabelCoding:
         self.refuse_unknown(y)
         return (y == self.classes[self.positive]).astype(np.float64)
 
-    def refuse_unknown(self, y: NDArray[Any]) -> None:
-        """Raise where labels are neither of the two values."""
+    def refuse_unknown(self, y: NDArray[Any], place: str = "") -> None:
+        """Raise where labels are neither of the two values; `place` is a sentence on where."""
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
-            raise ValueError(f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.")
+            raise ValueError(
+                f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.{place}"
+            )
 
     def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
         """Return the value of the positive class where `positive`, else the other one."""
@@ -72,11 +74,11 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(values.size, dtype=bool)
 
 
-def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None) -> NoReturn:
+def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None, place: str = "") -> NoReturn:
     """Raise for missing labels, and say where the first is."""
     raise ValueError(
-        f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}). If a blank means "
-        f"unlabelled, say so: {name}.fillna(0), or {name}.notna() if only labelled rows have an entry."
+        f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}{place}). If a blank "
+        f"means unlabelled, say so: {name}.fillna(0), or {name}.notna() if only labelled rows have an entry."
     )
 
 
@@ -109,11 +111,12 @@ def _is_missing(value: Any) -> bool:
     return bool(unequal) if isinstance(unequal, bool | np.bool_) else unequal is value
 
 
-def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
+def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCoding:
     """Find the two values of a label column and the positive one among them.
 
     0/1, -1/+1 and booleans explain themselves. Of any other two values `pos_label` names the positive one;
-    without it the last in sorted order is taken, with a warning that says so.
+    without it the last in sorted order is taken, with a warning that says so. `place` is a sentence on where a third
+    value is, if anybody knows.
 
     Examples
     --------
@@ -131,7 +134,7 @@ def check_labels(y: Any, *, pos_label: Any = None) -> LabelCoding:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "
             f"values, labelled positive and unlabelled; these have {classes.size}: {shown}"
-            f"{', ...' if classes.size > 5 else ''}."
+            f"{', ...' if classes.size > 5 else ''}.{place}"
         )
     positive = _positive_value(classes, pos_label)
     if classes.size < 2:

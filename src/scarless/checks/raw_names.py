@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.checks.tables import take_columns
+from scarless.engines import has_own_engine
 from scarless.outside.notices import warn_user
 
 _SEPARATOR = re.compile(r"[\W_]")
@@ -172,6 +173,8 @@ def _most_and_fewest(X: Any, columns: Sequence[int]) -> tuple[float, float]:
 
     The first is infinite where a column has more than two values, or none that can be compared.
     """
+    if X is None or has_own_engine(X):  # nobody looks at values for a name
+        return np.inf, 0.0
     at_top = np.zeros(X.shape[0])
     for j in columns:
         try:

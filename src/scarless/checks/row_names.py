@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from scarless.engines import has_own_engine
 from scarless.outside.notices import warn_user
 
 Index = Sequence[Any] | NDArray[Any] | None
@@ -12,7 +13,7 @@ Index = Sequence[Any] | NDArray[Any] | None
 
 def index_of(X: Any) -> Any:
     """Return the names of a pandas data frame's rows, a range if they are just 0, 1, 2, ...; None for other tables."""
-    if not hasattr(X, "iloc"):
+    if not hasattr(X, "iloc") or has_own_engine(X):
         return None
     counted = getattr(X.index, "start", None) == 0 and getattr(X.index, "step", None) == 1
     return range(len(X.index)) if counted else X.index
@@ -32,7 +33,7 @@ def check_row_order(values: Any, name: str, index: Index) -> Any:
 
 def warn_of_row_order(X: Any, **vectors: Any) -> None:
     """Warn of values per row whose pandas index has the table's row names in another order: positions count."""
-    if not hasattr(X, "iloc"):
+    if not hasattr(X, "iloc") or has_own_engine(X):
         return
     for name, values in vectors.items():
         displaced = _displaced(values, name, X.index)

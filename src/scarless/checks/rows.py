@@ -19,6 +19,7 @@ from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, has_own_engine, open_rows
+from scarless.engines.base import known_rows
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
@@ -57,7 +58,8 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     """
     engine = _opened(estimator, X, y, sample_weight)
     names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
-    coding = check_labels(facts.labels.values, pos_label=pos_label)
+    odd = _place_of_label(engine, _odd_labels(facts.labels.values))
+    coding = check_labels(facts.labels.values, pos_label=pos_label, place=odd)
     rows = _labelled(engine, coding, facts)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
     warn_of_leak(rows.engine, names)
@@ -80,7 +82,8 @@ def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> Labe
             weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
         engine = open_rows(table, labels, weight)
     facts = _checked_facts(estimator, engine, "s")
-    coding.refuse_unknown(facts.labels.values)
+    unknown = facts.labels.values[~np.isin(facts.labels.values, coding.classes)]
+    coding.refuse_unknown(unknown, _place_of_label(engine, unknown))
     return _labelled(engine, coding, facts)
 
 
@@ -90,7 +93,7 @@ def _checked_facts(estimator: Any, engine: Engine, name: str) -> "_Facts":
     _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
     if facts.missing_labels > 0:
         (first,) = engine.total(_block_first, _missing_labels)
-        refuse_missing(name, int(facts.missing_labels), engine.n_rows, first.row)
+        refuse_missing(name, int(facts.missing_labels), engine.n_rows, first.row, _place_of(engine, first.row))
     return facts
 
 
@@ -112,6 +115,29 @@ def check_rows(estimator: Any, X: Any) -> Engine:
     return engine
 
 
+def named_values(X: Any, values: Any, *, labels: bool = False) -> Any:
+    """Return values per row as they were given; of a column that is named, of rows that live elsewhere, its values."""
+    if not isinstance(values, str) or not has_own_engine(X):
+        return values
+    table = known_rows(X)
+    if not hasattr(table, "select"):
+        return values
+    bare = table.select([])
+    return (open_rows(bare, values) if labels else open_rows(bare, None, values)).collect(_block_column, labels)
+
+
+def count_rows(X: Any) -> int:
+    """Return how many rows a table has, wherever they live."""
+    if not has_own_engine(X):
+        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    table = known_rows(X)
+    return open_rows(table.select([]) if hasattr(table, "select") else table).n_rows
+
+
+def _block_column(X: Any, rows: Rows, labels: bool) -> Any:
+    return rows["y" if labels else "w"]
+
+
 def row_totals(engine: Engine) -> RowTotals:
     """Return the sums over rows with labels and weights."""
     return RowTotals(*(float(each) for each in engine.total(_block_totals)))
@@ -128,13 +154,13 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
 
 
 def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
+    need_labels(y, type(estimator).__name__)
     if has_own_engine(X):
         engine = open_rows(X, y, sample_weight)
         estimator.n_features_in_ = engine.n_columns
         if (names := getattr(engine, "names", None)) is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         return engine
-    need_labels(y, type(estimator).__name__)
     table, labels = check_table(estimator, X, check_observed(y), reset=True, values=False)
     warn_of_row_order(X, y=y)
     weight = sample_weight
@@ -146,6 +172,7 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
 
 def _with_columns(estimator: Any, X: Any) -> Any:
     """Return a table of files with the columns of the fit, in its order, where the table can be asked for columns."""
+    X = known_rows(X)
     known = getattr(estimator, "feature_names_in_", None)
     return X.select(list(known)) if known is not None and hasattr(X, "select") else X
 
@@ -162,6 +189,34 @@ def _compare_columns(estimator: Any, engine: Engine) -> None:
             "The columns of X should have the names, and the order, that they had in fit: "
             f"{', '.join(map(str, known[:5]))}{', ...' if len(known) > 5 else ''}."
         )
+
+
+def _place_of(engine: Engine, row: int | None) -> str:
+    """Return in which file a row is, for an error, where the engine knows."""
+    find = getattr(engine, "place_of", None)
+    place = "" if find is None or row is None else find(row)
+    return f", in {place}" if place else ""
+
+
+def _odd_labels(values: Any) -> Any:
+    """Return which of more than two labels are likely not meant."""
+    if values.size <= 2:
+        return values[:0]
+    plain = np.isin(values, [0, 1]) if values.dtype.kind in "biuf" else np.zeros(values.size, dtype=bool)
+    return values[~plain] if np.count_nonzero(plain) == 2 else values[2:]
+
+
+def _place_of_label(engine: Engine, odd: Any) -> str:
+    """Return where the first of odd labels is, for an error, where the engine knows."""
+    if not odd.size or not hasattr(engine, "place_of"):
+        return ""
+    (first,) = engine.total(_block_first, _labels_among, odd)
+    return f" The first {first.found!r} is at row {first.row}{_place_of(engine, first.row)}."
+
+
+def _labels_among(X: Any, rows: Rows, odd: Any) -> tuple[int, Any] | None:
+    places = np.flatnonzero(np.isin(rows["y"], odd))
+    return (int(places[0]), rows["y"][places[0]].item()) if places.size else None
 
 
 class _Facts(NamedTuple):
@@ -191,14 +246,15 @@ def _refuse_bad_values(engine: Engine, facts: _Facts, names: Any) -> None:
     if facts.bad_values > 0:
         largest = LARGEST[np.dtype(engine.dtype)]
         (first,) = engine.total(_block_first, _bad_values, largest)
-        refuse_value(first.found[1], int(first.row or 0), first.found[0], names, largest, engine.dtype)
+        place = _place_of(engine, first.row)
+        refuse_value(first.found[1], int(first.row or 0), first.found[0], names, largest, engine.dtype, place)
 
 
 def _largest_weight(engine: Engine, facts: _Facts) -> float:
     """Return the largest weight, 1 where none are given, or raise where some cannot be."""
     if facts.bad_weights > 0:
         (first,) = engine.total(_block_first, _bad_weights)
-        refuse_weight(int(facts.bad_weights), engine.n_rows, first.row, first.found)
+        refuse_weight(int(facts.bad_weights), engine.n_rows, first.row, first.found, _place_of(engine, first.row))
     largest = float(facts.largest_weight.values)
     (given,) = engine.total(_block_given)
     if not given:

@@ -162,9 +162,11 @@ def find_bad_value(X: Any, largest: float) -> tuple[int, int, float]:
     return int(np.searchsorted(X.indptr, entry, side="right") - 1), int(X.indices[entry]), float(X.data[entry])
 
 
-def refuse_value(value: float, row: int, column: int, names: Any, largest: float, dtype: Any) -> NoReturn:
-    """Raise for a number that no model can use, and say where it is."""
-    where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})")
+def refuse_value(
+    value: float, row: int, column: int, names: Any, largest: float, dtype: Any, place: str = ""
+) -> NoReturn:
+    """Raise for a number that no model can use, and say where it is; `place` is the file, where there is one."""
+    where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})") + place
     if np.isnan(value):
         raise ValueError(
             f"Input X contains NaN at {where}. Missing values must be filled in first, e.g. with "

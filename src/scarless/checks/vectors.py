@@ -148,11 +148,11 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     return np.where(weight < LOST * largest, 0.0, weight)
 
 
-def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float) -> NoReturn:
+def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, place: str = "") -> NoReturn:
     """Raise for weights that are negative, infinite or missing."""
     raise ValueError(
         f"sample_weight must be finite and at least 0; {n_bad} of {n_rows} values are not "
-        f"(first: sample_weight[{first}] = {value:g})."
+        f"(first: sample_weight[{first}] = {value:g}{place})."
     )
 
 

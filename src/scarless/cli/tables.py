@@ -109,7 +109,7 @@ def _fit_files(options: argparse.Namespace, values: dict[str, Any], folder: Path
     rows = _rows(options)
     settings = Settings.from_dict(values, source="the command line")
     try:
-        plan = rows.plan()
+        plan = rows.plan(raw=True)
         facts = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
         found = analyse_files(rows, settings, source=facts, progress=screen)
         found.save(folder, force=options.force, progress=screen)

@@ -8,6 +8,7 @@ machines. Nothing else of it is visible to a model.
 
 from collections.abc import Callable, Mapping
 from functools import singledispatch
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +17,17 @@ from numpy.typing import NDArray
 from scarless.engines.units import Reading, Units
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
+# Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that
+# knows them, and the function there that returns a table of ours. Neither is imported before such a table comes.
+_ELSEWHERE = {
+    ("dask", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
+    ("dask_expr", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
+    ("dask", "Array"): ("scarless.scale.collections", "dask_rows"),
+    ("pyarrow", "Dataset"): ("scarless.scale.datasets", "dataset_rows"),
+    ("polars", "LazyFrame"): ("scarless.scale.queries", "lazy_frame_rows"),
+    ("duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
+    ("_duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
+}
 
 
 class Rows(dict[str, Any]):
@@ -111,8 +123,11 @@ def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
         def _(X: ShardedTable, y=None, sample_weight=None) -> Engine: ...
 
     The engine's rows have ``y`` and ``w`` where labels and weights are given, just as they came: whoever opens rows
-    checks them. Tables in memory are registered by `scarless.engines.memory`.
+    checks them. Tables in memory are registered by `scarless.engines.memory`; those of Dask, pyarrow, polars and DuckDB
+    that are not in memory are known by name (`known_rows`).
     """
+    if (known := known_rows(X)) is not X:
+        return open_rows(known, y, sample_weight)
     raise TypeError(
         f"X is a {type(X).__name__}, whose rows no engine knows how to read. Pass an array, a sparse matrix or a data "
         "frame, or register the type with scarless.engines.open_rows."
@@ -128,7 +143,31 @@ def has_own_engine(X: Any) -> bool:
     (False, False)
     """
     opener: Any = open_rows.dispatch(type(X))
-    return opener is not open_rows.dispatch(object) and not getattr(opener, "in_memory", False)
+    if opener is open_rows.dispatch(object):
+        return _found_elsewhere(type(X)) is not None
+    return not getattr(opener, "in_memory", False)
+
+
+def known_rows(X: Any) -> Any:
+    """Return a table that is registered with `open_rows`: `X` as it is, or rows of ours over another library's table.
+
+    Whoever reads a table several times calls this first: a query is then run once. Tables of ours have
+    ``select(names)``, the same rows with some columns.
+
+    Examples
+    --------
+    >>> X = np.eye(2)
+    >>> known_rows(X) is X
+    True
+    """
+    registered = open_rows.dispatch(type(X)) is not open_rows.dispatch(object)
+    found = None if registered else _found_elsewhere(type(X))
+    return X if found is None else getattr(import_module(found[0]), found[1])(X)
+
+
+def _found_elsewhere(kind: type) -> tuple[str, str] | None:
+    names = [(base.__module__.split(".")[0], base.__name__) for base in kind.__mro__]
+    return next((_ELSEWHERE[name] for name in names if name in _ELSEWHERE), None)
 
 
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:

@@ -7,7 +7,9 @@ from sklearn.pipeline import Pipeline
 
 from scarless.checks.labels import LabelCoding, check_labels
 from scarless.checks.pipelines import innermost
+from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_propensity, check_vector
+from scarless.engines.base import known_rows
 from scarless.numerics.arrays import Vector
 
 
@@ -75,10 +77,10 @@ def own_propensity(model: Any, X: Any) -> Vector | None:
 
 def answers_of(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, user: str) -> Answers:
     """Return probabilities, labels and propensities: those given, else the model's own, else an error."""
-    coding = coding_of(model, pos_label)
+    coding, X = coding_of(model, pos_label), known_rows(X)
     f = class_probability(model, X, coding)
-    labels = check_vector(encode(coding, s), "s", n_rows=f.size)
-    e = own_propensity(model, X) if propensity is None else propensity
+    labels = check_vector(encode(coding, named_values(X, s, labels=True)), "s", n_rows=f.size)
+    e = own_propensity(model, X) if propensity is None else named_values(X, propensity)
     if e is None:
         raise ValueError(
             f"{user} needs the propensity of every row: pass propensity=, or a model with predict_propensity, such as "

@@ -10,6 +10,8 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_choice, check_flag
+from scarless.checks.rows import named_values
+from scarless.engines.base import known_rows
 from scarless.metrics._weighting import Weighting, check_options
 from scarless.metrics.decisions import (
     propensity_weighted_accuracy,
@@ -147,13 +149,12 @@ class PUScorer(BaseEstimator):
         Score
         """
         recipe = self._recipe()
-        coding = coding_of(estimator, self.pos_label)
+        coding, X = coding_of(estimator, self.pos_label), known_rows(X)
         predicted = recipe.ask(estimator, X, coding)
-        e = self._own_propensity(estimator, X, predicted.size) if propensity is None else propensity
+        e = self._own_propensity(estimator, X, predicted.size) if propensity is None else named_values(X, propensity)
+        labels, w = encode(coding, named_values(X, y, labels=True)), named_values(X, sample_weight)
         options = {name: getattr(self, name) for name in recipe.options}
-        return recipe.function(
-            encode(coding, y), predicted, propensity=e, sample_weight=sample_weight, level=level, **options
-        )
+        return recipe.function(labels, predicted, propensity=e, sample_weight=w, level=level, **options)
 
     def _recipe(self) -> _Recipe:
         recipe = _RECIPES[check_choice(self.metric, "metric", pu_scorer_names())]

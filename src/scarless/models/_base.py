@@ -14,11 +14,19 @@ from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, check_labelled_rows, check_rows, refuse_lost_class
+from scarless.checks.rows import (
+    LabelledRows,
+    check_labelled_rows,
+    check_rows,
+    count_rows,
+    named_values,
+    refuse_lost_class,
+)
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
+from scarless.engines.base import known_rows
 from scarless.models._predict_to import PredictToMixin
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
@@ -86,7 +94,7 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
 
     def _posterior(self, X: Any, s: Any, propensity: Vector, *, known: bool) -> Vector:
         f = self._class_probability(X)
-        coded = check_vector(self._coding.encode(s, "s"), "s", n_rows=f.size)
+        coded = check_vector(self._coding.encode(named_values(X, s, labels=True), "s"), "s", n_rows=f.size)
         warn_of_row_order(X, s=s)
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
@@ -108,12 +116,13 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         -------
         float
         """
+        X = known_rows(X)
         return self._mean_log_likelihood(X, y, self._assumed_propensity(X), sample_weight)
 
     def _mean_log_likelihood(self, X: Any, y: Any, e: Vector, sample_weight: Any) -> float:
         f = self._class_probability(X)
-        s = check_vector(self._coding.encode(y), "y", n_rows=f.size)
-        w = check_weight(sample_weight, n_rows=f.size)
+        s = check_vector(self._coding.encode(named_values(X, y, labels=True)), "y", n_rows=f.size)
+        w = check_weight(named_values(X, sample_weight), n_rows=f.size)
         warn_of_row_order(X, y=y, sample_weight=sample_weight)
         counted = w > 0
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
@@ -122,7 +131,7 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""
         check_is_fitted(self)
         refuse_unread(X, "X")
-        return np.ones(X.shape[0] if hasattr(X, "shape") else len(X))
+        return np.ones(count_rows(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Check everything a fit gets."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
+from scarless.engines.base import known_rows
 from scarless.engines.units import Units
 from scarless.models._base import (
     LogisticMixin,
@@ -85,6 +86,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
         """
         need_labels(s, "predict_posterior(X, s)")
+        X = known_rows(X)
         return self._posterior(X, s, self.predict_propensity(X), known=False)
 
     def _assumed_propensity(self, X: Any) -> Vector:

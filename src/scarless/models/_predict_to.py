@@ -13,7 +13,7 @@ from scarless.checks.tables import LARGEST
 from scarless.checks.vectors import check_propensity
 from scarless.models._frames import in_files
 from scarless.scale.plan import Plan
-from scarless.scale.predictions import Asked, Written, write_predictions
+from scarless.scale.predictions import Asked, Written, refuse_inputs, write_predictions
 from scarless.scale.scorers import FrameScorer, LogisticScorer, Scorer
 
 
@@ -75,6 +75,7 @@ class PredictToMixin:
                 "one in memory: predict_proba, predict_propensity, predict_posterior."
             )
         has_own = self._check_known(propensity)
+        refuse_inputs(Path(folder), getattr(X, "files", ()))
         table, scorer = self._table_and_scorer(X, label, has_own=has_own)
         coding = self._coding  # type: ignore[attr-defined]
         classes = coding.classes.tolist()
@@ -131,7 +132,7 @@ def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:
     """Return a table in files with the columns of a fit, and its plan, or raise."""
     known = getattr(model, "feature_names_in_", None)
     table = X.select(list(known)) if known is not None and hasattr(X, "select") else X
-    plan = table.plan(label)
+    plan = table.plan(label, raw=True)
     if len(plan.names) != model.n_features_in_ or (known is not None and list(known) != list(plan.names)):
         raise ValueError(
             f"X has the columns {_few(plan.names)}, and {type(model).__name__} was fitted to {model.n_features_in_} "

@@ -83,8 +83,8 @@ _OURS = {
         "scarless.pair.cross_fit.CrossFit",
         "scarless.pair.cross_fit.Learned",
         "scarless.pair.relaxed.Levels",
-        "scarless.scale.columns.Column",
-        "scarless.scale.columns.Output",
+        "scarless.scale.raw_columns.Column",
+        "scarless.scale.raw_columns.Output",
     ),
     METHOD: ("scarless.pair.crossed.Crossed.plain_logits",),
 }

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_jobs
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, row_totals
+from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
+from scarless.engines.base import known_rows
 from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
 from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
@@ -300,7 +301,8 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 UserWarning,
             )
             propensity = 1.0
-        e = check_propensity(propensity, n_rows=read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size)
+        n_rows = read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size
+        e = check_propensity(named_values(X, propensity), n_rows=n_rows)
         warn_of_row_order(X, propensity=propensity)
         self._fit_known(read, e, method)
         return self
@@ -325,8 +327,9 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 "predict_posterior needs the propensity of each row too, which this model does not know: "
                 "predict_posterior(X, s, propensity)."
             )
+        X = known_rows(X)
         refuse_unread(X, "X")
-        e = check_propensity(propensity, n_rows=np.shape(X)[0])
+        e = check_propensity(named_values(X, propensity), n_rows=count_rows(X))
         warn_of_row_order(X, propensity=propensity)
         return self._posterior(X, s, e, known=True)
 
@@ -353,6 +356,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         -------
         float
         """
+        X = known_rows(X)
         e = self._assumed_propensity(X)
         if propensity is None:
             warn_user(
@@ -363,6 +367,6 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 UserWarning,
             )
         else:
-            e = check_propensity(propensity, n_rows=e.size)
+            e = check_propensity(named_values(X, propensity), n_rows=e.size)
             warn_of_row_order(X, propensity=propensity)
         return self._mean_log_likelihood(X, y, e, sample_weight)

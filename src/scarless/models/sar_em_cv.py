@@ -7,6 +7,7 @@ from joblib import Parallel, delayed
 
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.checks.rows import LabelledRows
+from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
@@ -17,7 +18,7 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
-from scarless.pair.folded import FoldedRows, fold_rows
+from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
@@ -208,6 +209,8 @@ class SAREMClassifierCV(PairClassifier):
         self
         """
         grid = self._check_parameters()
+        if has_own_engine(X):
+            refuse_folds_in_memory(self.cv, "cv")
         self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
         return self
 

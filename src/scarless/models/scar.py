@@ -9,6 +9,7 @@ from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
 from scarless.checks.vectors import check_random_stream
+from scarless.engines.base import known_rows
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels
@@ -156,13 +157,14 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
         frequency = self._check_label_frequency()
+        if frequency is not None and not isinstance(frequency, float):
+            refuse_own_engine(X, "An estimator of the label frequency")
         read = self._read(X, y, sample_weight)
         if isinstance(read, LabelledRows) and frequency is None:
             self._fit_jointly(read)
             return self
         self._inference = None
         if not isinstance(frequency, float):
-            refuse_own_engine(X, "An estimator of the label frequency")
             self.label_frequency_estimator_ = frequency
             s, w = read[1:] if isinstance(read, Training) else (in_memory(read.engine, name) for name in ("s", "w"))
             frequency = fit_label_frequency(frequency, X, s, None if sample_weight is None else w)
@@ -223,6 +225,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         array of shape (n_rows,)
         """
         need_labels(s, "predict_posterior(X, s)")
+        X = known_rows(X)
         return self._posterior(X, s, self.predict_propensity(X), known=True)
 
     def _assumed_propensity(self, X: Any) -> Vector:

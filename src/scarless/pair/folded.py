@@ -53,6 +53,13 @@ class FoldedRows(NamedTuple):
         return float(self.engine.total(_block_tested, self.n_folds)[0])
 
 
+def refuse_folds_in_memory(cv: Any, name: str) -> None:
+    """Refuse folds that are numbers of rows, where the rows are not in memory."""
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
+        refuse_odd_cv(cv, name)
+        raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
+
+
 def fold_rows(cv: Any, labelled: LabelledRows, random_state: Any, *, name: str) -> FoldedRows:
     """Return the folds that a number, a splitter or a list stands for."""
     engine = labelled.engine
@@ -63,7 +70,7 @@ def fold_rows(cv: Any, labelled: LabelledRows, random_state: Any, *, name: str) 
         refuse_odd_cv(cv, name)
         table = getattr(engine, "X", None)
         if table is None:
-            raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
+            refuse_folds_in_memory(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
             cv = check_cv(cv, s, classifier=True).split(table, s)

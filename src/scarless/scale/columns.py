@@ -1,238 +1,143 @@
-"""Columns of raw tables, one at a time: what is known of one after a pass, and what numbers are made of it."""
+"""Columns of a partition: which are wanted, whether they hold numbers, and the arrays that become of them."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
-from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
-from scarless.scale.parquet import SCALE, PartitionError
+from scarless.scale.store import Arrays
 
-NUMBER, DATE, LEVELS, EMPTY = "number", "date", "levels", "empty"
-MISSING = "missing"
-DATE_PARTS = ("year", "month", "day")
-_WORDS = {NUMBER: "numbers", DATE: "dates", LEVELS: "text or categories"}
-_LARGEST = 1e100  # as for tables in memory
+SCALE = "scale"
+Place = Callable[[int | None], str]  # where a row of a partition is, in words; None for the partition as a whole
 
 
-class Moments(NamedTuple):
-    """Count, mean, sum of squares about the mean, and range of numbers; two are joined without cancellation.
+class PartitionError(ValueError):
+    """Something in one partition is not as it should be; the others were not touched."""
+
+
+def choose_names(
+    there: Sequence[str], wanted: Sequence[str] | None, label: str | None, weight: str | None, called: str
+) -> list[str]:
+    """Return the attributes: those wanted, or all columns but labels and weights. `called` is the table, in errors.
 
     Examples
     --------
-    >>> joined = Moments.of(np.array([1.0, 2.0])).and_those(Moments.of(np.array([6.0])))
-    >>> joined.n, joined.mean, joined.squares
-    (3, 3.0, 14.0)
+    >>> choose_names(["age", "visits", "ill"], None, "ill", None, "claims.parquet")
+    ['age', 'visits']
+    >>> choose_names(["age", "visits", "ill"], ["agge"], "ill", None, "claims.parquet")
+    Traceback (most recent call last):
+    ...
+    ValueError: claims.parquet has no column 'agge'. Did you mean 'age'?
     """
-
-    n: int
-    mean: float
-    squares: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Vector) -> "Moments":
-        """Return those of some numbers."""
-        if not values.size:
-            return cls(0, 0.0, 0.0, np.inf, -np.inf)
-        mean = float(values.mean())
-        return cls(values.size, mean, float(((values - mean) ** 2).sum()), float(values.min()), float(values.max()))
-
-    def and_those(self, other: "Moments") -> "Moments":
-        """Return the moments of both together."""
-        if self.n == 0 or other.n == 0:
-            return other if self.n == 0 else self
-        n, apart = self.n + other.n, other.mean - self.mean
-        return Moments(
-            n,
-            self.mean + apart * other.n / n,
-            self.squares + other.squares + apart**2 * self.n * other.n / n,
-            min(self.least, other.least),
-            max(self.most, other.most),
+    for name in (label, weight, *(wanted or ())):
+        if name is not None and name not in there:
+            raise ValueError(f"{called} has no column {name!r}. {_nearest(name, there)}")
+    names = [name for name in there if name not in (label, weight)] if wanted is None else list(wanted)
+    counts = Counter(there)
+    twice = next((name for name, times in counts.items() if times > 1 and name in (*names, label, weight)), None)
+    if twice is not None:
+        raise ValueError(
+            f"{counts[twice]} columns of {called} are called {twice!r}; each needs a name of its own. Rename them, or "
+            "leave them out of columns=."
         )
+    return names
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a pass tells of a column: how many rows, how many without a value, moments of parts, counts of levels."""
-
-    kind: str
-    where: str  # the first partition that it was seen in
-    n_rows: int
-    n_missing: int
-    parts: tuple[Moments, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    many: bool = False  # levels, more than anyone wants
-
-    def and_those(self, other: "Facts", name: str, most_levels: int) -> "Facts":
-        """Return the facts of both together."""
-        n_rows, n_missing = self.n_rows + other.n_rows, self.n_missing + other.n_missing
-        if EMPTY in (self.kind, other.kind):
-            return replace(other if self.kind == EMPTY else self, n_rows=n_rows, n_missing=n_missing)
-        if self.kind != other.kind:
-            raise PartitionError(
-                f"{other.where}: the column {name!r} holds {_WORDS[other.kind]}, and {_WORDS[self.kind]} in "
-                f"{self.where}. Write it in one way, or leave it out: ParquetRows(folder, columns=[...])."
-            )
-        parts = tuple(a.and_those(b) for a, b in zip(self.parts, other.parts, strict=True))
-        counts = {level: self.counts.get(level, 0) + other.counts.get(level, 0) for level in self.counts | other.counts}
-        many = self.many or other.many or len(counts) > most_levels
-        return replace(self, parts=parts, counts={} if many else counts, many=many, n_rows=n_rows, n_missing=n_missing)
+def _nearest(name: str, there: Sequence[str]) -> str:
+    folded = {str(each).lower(): each for each in there}
+    near = get_close_matches(name.lower(), folded, n=1)
+    shown = ", ".join(map(repr, there[:8])) + (", ..." if len(there) > 8 else "")
+    return f"Did you mean {folded[near[0]]!r}?" if near else f"Its columns are {shown}."
 
 
-class Output(NamedTuple):
-    """A prepared column: ``(x - mean) / scale`` of a part of a raw one, or of whether it has a level, or none."""
-
-    name: str
-    piece: str
-    code: int  # which part or level; behind the last of them: missing
-    mean: float
-    scale: float
+def common_type(kinds: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Return float32 where Arrow types of all attributes are that or smaller floats, in all files; else float64."""
+    small = {"float", "halffloat"}
+    return "float32" if names and all(str(each[name]) in small for each in kinds for name in names) else "float64"
 
 
-class Column(NamedTuple):
-    """A raw column and what is made of it."""
-
-    name: str
-    kind: str
-    levels: tuple[str, ...]
-    outputs: tuple[Output, ...]
-
-
-def kind_of(kind: Any, name: str, where: str) -> str:
-    """Return what a column of an Arrow type is read as."""
-    types = need("pyarrow", "Preparing a table", SCALE).types
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return NUMBER
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return LEVELS
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return DATE
-    if types.is_null(kind):
-        return EMPTY
-    raise PartitionError(
-        f"{where}: the column {name!r} holds {kind}, of which no numbers are made. Leave it out: "
-        "ParquetRows(folder, columns=[...])."
-    )
-
-
-def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Facts:
-    """Return what one partition tells of a column."""
-    kind, n = kind_of(column.type, name, where), len(column)
-    if kind == EMPTY or column.null_count == n:
-        return Facts(EMPTY, where, n, n)
-    if kind == LEVELS:
-        levels, codes = _level_codes(column)
-        counts = np.bincount(codes, minlength=len(levels) + 1)
-        used = np.flatnonzero(counts[: len(levels)])
-        if used.size > most_levels:
-            return Facts(kind, where, n, int(counts[-1]), many=True)
-        found: dict[str, int] = {}
-        for code in used:  # two values may read the same
-            level = str(levels[code].as_py())
-            found[level] = found.get(level, 0) + int(counts[code])
-        return Facts(kind, where, n, int(counts[-1]), counts=found)
-    parts = _parts(column, kind)
-    there = ~np.isnan(parts[0])
-    parts = parts if there.all() else [part[there] for part in parts]
-    if any(np.abs(part).max(initial=0.0) > _LARGEST for part in parts):
-        raise PartitionError(f"{where}: the column {name!r} holds infinity, or numbers beyond 1e100. Replace them.")
-    return Facts(kind, where, n, n - int(there.sum()), parts=tuple(map(Moments.of, parts)))
-
-
-def recipe_of(name: str, facts: Facts) -> Column:
-    """Return what is made of a column, once all of it was seen: nothing of what is the same in every row."""
-    n, outputs = facts.n_rows, []
-    levels = tuple(sorted(facts.counts))
-    if facts.kind == LEVELS:
-        counts = [facts.counts[level] for level in levels] + ([facts.n_missing] if facts.n_missing else [])
-        first = 1 if len(counts) == 2 else 0  # of two, one says it all
-        for code in range(first, len(counts) if len(counts) > 1 else 0):
-            outputs.append(_indicator(name, levels[code] if code < len(levels) else MISSING, code, counts[code] / n))
-        return Column(name, LEVELS, levels, tuple(outputs))
-    pieces = DATE_PARTS if facts.kind == DATE else ("",)
-    for code, (piece, part) in enumerate(zip(pieces, facts.parts, strict=False)):
-        scale = float(np.sqrt(part.squares / n))  # with gaps filled by the mean
-        if part.most > part.least and scale > 0:
-            outputs.append(Output(f"{name}_{piece}" if piece else name, piece, code, part.mean, scale))
-    if 0 < facts.n_missing < n:
-        indicator = _indicator(name, MISSING, len(pieces), facts.n_missing / n)
-        outputs.append(indicator._replace(name=f"missingindicator_{name}"))
-    return Column(name, facts.kind, (), tuple(outputs))
-
-
-def _indicator(name: str, piece: str, code: int, share: float) -> Output:
-    return Output(f"{name}_{piece}", piece, code, share, float(np.sqrt(share * (1.0 - share))))
-
-
-def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
-    """Write what is made of a column into rows of an array, one for each output."""
-    if column.null_count == len(column):
-        arrow = need("pyarrow", "Preparing a table", SCALE)
-        column = arrow.chunked_array([arrow.nulls(len(column))])  # of whatever type
-    kind = kind_of(column.type, recipe.name, where)
-    if kind not in (recipe.kind, EMPTY):
+def check_kind(kind: Any, name: str, place: str) -> None:
+    """Raise where a column's Arrow type is not one of numbers; one without any value is told of as missing later."""
+    types = need("pyarrow", "ParquetRows", SCALE).types
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if not any(check(plain) for check in numeric):
         raise PartitionError(
-            f"{where}: the column {recipe.name!r} holds {_WORDS[kind]}, and {_WORDS[recipe.kind]} when the preparation "
-            "was fitted."
+            f"{place}: the column {name!r} holds {_shortened(kind)}, not numbers. Write it as numbers, or leave it out "
+            "of the columns."
         )
-    if recipe.kind == LEVELS:
-        codes = _known_codes(column, recipe.levels)
-        for row, output in zip(below, recipe.outputs, strict=True):
-            values = np.full(len(recipe.levels) + 2, -output.mean / output.scale)
-            values[output.code] = (1.0 - output.mean) / output.scale
-            row[:] = values.astype(row.dtype)[codes]
-        return
-    parts = _parts(column, recipe.kind)
-    gaps = np.isnan(parts[0])
-    for row, output in zip(below, recipe.outputs, strict=True):
-        found = parts[output.code] if output.code < len(parts) else gaps
-        row[:] = (found - output.mean) / output.scale
-        if output.code < len(parts) and gaps.any():
-            row[gaps] = 0.0  # the mean
 
 
-def _parts(column: Any, kind: str) -> list[Vector]:
-    """Return numbers, or the parts of dates, NaN where there is none."""
-    if kind == NUMBER:
-        return [_floats(column)]
-    compute, types = (need(name, "Preparing a table", SCALE) for name in ("pyarrow.compute", "pyarrow.types"))
-    if types.is_null(column.type):
-        return [_floats(column)] * len(DATE_PARTS)
-    return [_floats(getattr(compute, part)(column)) for part in DATE_PARTS]
+def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
+    """Raise where labels are numbers in one file and text in another, or neither."""
+    types = need("pyarrow", "ParquetRows", SCALE).types
+    plain = [each.value_type if types.is_dictionary(each) else each for each in (kind, other)]
+    as_text = [types.is_string(each) or types.is_large_string(each) or "view" in str(each) for each in plain]
+    if as_text[0] != as_text[1] or types.is_nested(kind):
+        raise PartitionError(
+            f"{place}: the label {name!r} holds {_shortened(kind)}, and {_shortened(other)} in other files. Write one "
+            "kind of label to all."
+        )
 
 
-def _floats(column: Any) -> Vector:
-    """Return a column in float64, NaN where there is nothing."""
-    arrow = need("pyarrow", "Preparing a table", SCALE)
-    if not arrow.types.is_floating(column.type):
-        column = column.cast(arrow.float64(), safe=False)
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+def arrays_of(
+    table: Any, names: Sequence[str], label: str | None, weight: str | None, dtype: str, place: Place
+) -> Arrays:
+    """Return an Arrow table as arrays, the attributes one below the other: turning them costs as much as decoding."""
+    below = np.empty((len(names), table.num_rows), dtype=dtype)
+    with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, and is told of as that
+        for row, name in zip(below, names, strict=True):
+            row[:] = numbers(table.column(name), name, place)
+    return {"X": below.T, **arrays_beside(table, label, weight, place)}
 
 
-def _level_codes(column: Any) -> tuple[Any, Integers]:
-    """Return the values of a column, and of each row the number of its own; missing is behind the last."""
-    types = need("pyarrow", "Preparing a table", SCALE).types
-    if not types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    found = column.unify_dictionaries().combine_chunks()
-    levels = found.dictionary
-    codes = np.asarray(found.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False), dtype=np.intp)
-    if levels.null_count:  # a dictionary that has no value among its values
-        missing = np.asarray(levels.is_null().to_numpy(zero_copy_only=False))
-        codes = np.append(np.where(missing, len(levels), np.arange(len(levels))), len(levels))[codes]
-    return levels, codes
+def arrays_beside(table: Any, label: str | None, weight: str | None, place: Place) -> Arrays:
+    """Return labels and weights, where there are any."""
+    arrays: Arrays = {}
+    if label is not None:
+        arrays["y"] = labels(table.column(label), label, place)
+    if weight is not None:
+        arrays["w"] = numbers(table.column(weight), weight, place).astype(np.float64)
+    return arrays
 
 
-def _known_codes(column: Any, known: tuple[str, ...]) -> Integers:
-    """Return the number of each row's level among the known; behind them: missing, and what was never seen."""
-    types = need("pyarrow", "Preparing a table", SCALE).types
-    if types.is_null(column.type):
-        return np.full(len(column), len(known), dtype=np.intp)
-    levels, codes = _level_codes(column)
-    place = {level: code for code, level in enumerate(known)}
-    unseen = len(known) + 1
-    moved = [place.get(str(level), unseen) for level in levels.to_pylist()]
-    return np.asarray([*moved, len(known)], dtype=np.intp)[codes]
+def numbers(column: Any, name: str, place: Place) -> Any:
+    """Return a column of numbers as an array; decimals as float64."""
+    pyarrow = need("pyarrow", "ParquetRows", SCALE)
+    check_kind(column.type, name, place(None))
+    if column.null_count:
+        raise PartitionError(
+            f"{place(_first_null(column))}: the column {name!r} is missing in {column.null_count} of {len(column)} "
+            "rows. Fill the gaps, leave the column out, or have the table prepared: scarless.analyse does."
+        )
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return np.asarray(column.cast(pyarrow.float64()) if pyarrow.types.is_decimal(column.type) else column)
+
+
+def labels(column: Any, name: str, place: Place) -> Any:
+    """Return a column of labels as an array, of numbers or of text."""
+    types = need("pyarrow", "ParquetRows", SCALE).types
+    if types.is_nested(column.type):
+        raise PartitionError(f"{place(None)}: the label {name!r} holds {_shortened(column.type)}, not one value a row.")
+    if column.null_count:
+        raise PartitionError(
+            f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of {len(column)} "
+            "rows; an unlabelled row has a label too, such as 0."
+        )
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values = np.asarray(column)
+    return values.astype(str) if values.dtype.hasobject else values
+
+
+def _first_null(column: Any) -> int:
+    compute = need("pyarrow.compute", "ParquetRows", SCALE)
+    return int(compute.index(column.is_null(), value=True).as_py())
+
+
+def _shortened(kind: Any) -> str:
+    return str(kind) if len(str(kind)) <= 60 else f"{str(kind)[:57]}..."

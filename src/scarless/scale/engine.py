@@ -1,6 +1,7 @@
 """Rows in partitions that need not fit into memory, walked by threads, by a Dask cluster or by Ray."""
 
 import weakref
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -47,7 +48,7 @@ class PartitionedEngine:
 
     def __init__(self, plan: Plan, executor: Executor, cache: Cache, passes: Passes | None = None) -> None:
         self.plan, self.executor, self.cache, self.passes = plan, executor, cache, passes
-        self.names = list(plan.names)
+        self.names: list[str] | None = list(plan.names)
         self.preparation = Preparation(Reading(plan.dtype, None))
         self._chain: tuple[Link, ...] = ()
         self._token = plan.key
@@ -73,6 +74,13 @@ class PartitionedEngine:
     def units(self) -> Units | None:
         """How a solver should see the columns; None where they are fit for products as they are."""
         return self.preparation.reading.units
+
+    def place_of(self, row: int) -> str:
+        """Return where a row of the table lies, in words for an error: a file and its row group; "" if nobody knows."""
+        starts = [part.start for part in self.plan.parts]
+        part = self.plan.parts[bisect_right(starts, row) - 1]
+        find = getattr(part.source, "place_of", None)
+        return "" if find is None else str(find(row - part.start))
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""

@@ -11,18 +11,25 @@ import numpy as np
 from scarless.engines.base import Engine, open_rows
 from scarless.outside.extras import need
 from scarless.scale.checkpoints import Passes
+from scarless.scale.columns import (
+    SCALE,
+    PartitionError,
+    arrays_beside,
+    arrays_of,
+    check_kind,
+    check_labels_alike,
+    choose_names,
+    common_type,
+    numbers,
+)
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
 from scarless.scale.plan import Plan
 from scarless.scale.store import Arrays, Cache
 
-SCALE = "scale"
+__all__ = ["ParquetRows", "PartitionError", "RowGroups"]
 _PARTITION_BYTES = 2**25  # of decoded numbers, about; row groups are put together up to it
-_DEFAULT_CACHE = 2**31
-
-
-class PartitionError(ValueError):
-    """Something in one partition is not as it should be; the others were not touched."""
+DEFAULT_CACHE = 2**31
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class RowGroups:
     label: str | None
     weight: str | None
     dtype: str
+    group_rows: tuple[int, ...] = ()
+    called: str = ""  # in errors, where the path would say nothing to the user
 
     def load(self) -> Arrays:
         """Decode attributes, labels and weights."""
@@ -51,79 +60,70 @@ class RowGroups:
             footer = parquet.read_metadata(self.path)
             texts = self._texts(footer) if dictionaries else None
             with parquet.ParquetFile(self.path, metadata=footer, read_dictionary=texts) as file:
-                self._check_columns(file.schema_arrow.names, wanted)
+                check_present(file.schema_arrow.names, wanted, self._place())
                 table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.path}, {self.place}: cannot be read ({_line(error)}).") from error
+            raise PartitionError(f"{self._place()}: cannot be read ({_line(error)}).") from error
         if table.num_rows != self.n_rows:
-            raise PartitionError(f"{self.path}, {self.place}: has {table.num_rows} rows, and had {self.n_rows}.")
+            raise PartitionError(f"{self._place()}: has {table.num_rows} rows, and had {self.n_rows}.")
         return table
 
     def decode(self, table: Any) -> Arrays:
-        """Put the columns one below the other: turning them costs as much as decoding."""
-        below = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
-        for row, name in zip(below, self.names, strict=True):
-            row[:] = self.numbers(table, name)
-        return {"X": below.T, **self.beside(table)}
+        """Return the columns as arrays."""
+        return arrays_of(table, self.names, self.label, self.weight, self.dtype, self._place)
 
     def beside(self, table: Any) -> Arrays:
         """Return labels and weights, where there are any."""
-        rows: Arrays = {}
-        if self.label is not None:
-            rows["y"] = self._labels(table.column(self.label))
-        if self.weight is not None:
-            rows["w"] = self.numbers(table, self.weight).astype(np.float64)
-        return rows
+        return arrays_beside(table, self.label, self.weight, self._place)
+
+    def numbers(self, table: Any, name: str) -> Any:
+        """Return a column of numbers without gaps."""
+        return numbers(table.column(name), name, self._place)
 
     def _texts(self, footer: Any) -> list[str]:
         types = need("pyarrow", "ParquetRows", SCALE).types
         schema = footer.schema.to_arrow_schema()
         return [each.name for each in schema if each.name in self.names and types.is_string(each.type)]
 
-    def _check_stamp(self) -> None:
-        try:
-            there = _stamp(self.path)
-        except OSError as error:
-            raise PartitionError(f"{self.path}, {self.place}: is no longer there ({_line(error)}).") from error
-        if there != self.stamp:
-            raise PartitionError(
-                f"{self.path}, {self.place}: was replaced or changed while it was read; start again when nobody "
-                "writes to it."
-            )
-
-    def _check_columns(self, there: list[str], wanted: list[str]) -> None:
-        lost = [name for name in wanted if name not in there]
-        if lost:
-            raise PartitionError(f"{self.path}, {self.place}: has no column {lost[0]!r}, which other files have.")
-
-    def numbers(self, table: Any, name: str) -> Any:
-        """Return a column of numbers without gaps."""
-        types = need("pyarrow", "ParquetRows", SCALE).types
-        column = table.column(name)
-        kind = column.type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)):
-            raise PartitionError(f"{self.path}, {self.place}: the column {name!r} holds {kind}, not numbers.")
-        if column.null_count:
-            raise PartitionError(
-                f"{self.path}, {self.place}: the column {name!r} is missing in {column.null_count} rows. Fill the "
-                "gaps, leave the column out, or have the table prepared: scarless.analyse does."
-            )
-        return np.asarray(column.to_numpy(), dtype=np.float64 if types.is_decimal(kind) else None)
-
-    def _labels(self, column: Any) -> Any:
-        if column.null_count:
-            raise PartitionError(
-                f"{self.path}, {self.place}: the label {self.label!r} is missing in {column.null_count} rows; an "
-                "unlabelled row has a label too, such as 0."
-            )
-        values = np.asarray(column.to_numpy())
-        return values.astype(str) if values.dtype.hasobject else values
-
     @property
     def place(self) -> str:
         """Where in the file, in words."""
-        first, last = self.groups[0], self.groups[-1]
-        return f"row group {first}" if first == last else f"row groups {first} to {last}"
+        return _in_words(self.groups)
+
+    def place_of(self, row: int) -> str:
+        """Return where a row of this partition is, in words."""
+        return self._place(row)
+
+    def _place(self, row: int | None = None) -> str:
+        groups = self.groups
+        if row is not None and self.group_rows:
+            groups = (groups[int(np.searchsorted(np.cumsum(self.group_rows), row, side="right"))],)
+        return f"{self.called or self.path}, {_in_words(groups)}"
+
+    def _check_stamp(self) -> None:
+        try:
+            there = stamp_of(self.path)
+        except OSError as error:
+            raise PartitionError(f"{self._place()}: is no longer there ({_line(error)}).") from error
+        if there != self.stamp:
+            raise PartitionError(
+                f"{self._place()}: was replaced or changed while it was read; start again when nobody writes to it."
+            )
+
+
+def check_present(there: Sequence[str], wanted: Sequence[str], place: str) -> None:
+    """Raise where a partition lacks a column."""
+    lost = [name for name in wanted if name not in there]
+    if lost:
+        raise PartitionError(
+            f"{place}: has no column {lost[0]!r}, which other files have. Write it there too, or name the columns that "
+            "all files have in columns=."
+        )
+
+
+def _in_words(groups: tuple[int, ...]) -> str:
+    first, last = groups[0], groups[-1]
+    return f"row group {first}" if first == last else f"row groups {first} to {last}"
 
 
 class ParquetRows:
@@ -165,13 +165,15 @@ class ParquetRows:
     0.5
     """
 
+    _called = ""  # in errors, where the files' names would say nothing to the user
+
     def __init__(
         self,
         where: Any,
         *,
         columns: Sequence[str] | None = None,
         dtype: str | None = None,
-        memory: int = _DEFAULT_CACHE,
+        memory: int = DEFAULT_CACHE,
         scratch: str | Path | bool | None = None,
         checkpoint: str | Path | None = None,
         scheduler: Any = None,
@@ -187,37 +189,75 @@ class ParquetRows:
         vars(other).update({**vars(self), "_wanted": tuple(columns)})
         return other
 
-    def plan(self, label: str | None = None, weight: str | None = None, *, row_bytes: int | None = None) -> Plan:
-        """Return the pieces in which the rows are walked; `row_bytes` is the size of a row that will be kept."""
-        footers = [_footer(path) for path in self.files]
-        names = self._names(footers[0], label, weight)
-        dtype = np.dtype(self.dtype or _common_type(footers[0], names))
-        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype))
-        row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
-        sources = [source for footer in footers for source in _partitions(footer, model, row_bytes)]
-        if not sources:
-            raise ValueError(f"{self.files[0]}{' and others' if len(self.files) > 1 else ''}: no file has a row.")
-        return Plan.of(sources, names, dtype)
+    def plan(
+        self,
+        label: str | None = None,
+        weight: str | None = None,
+        *,
+        raw: bool = False,
+        row_bytes: int | None = None,
+    ) -> Plan:
+        """Return the pieces in which the rows are walked.
 
-    def _names(self, footer: "_Footer", label: str | None, weight: str | None) -> list[str]:
-        for name in (label, weight, *(self._wanted or ())):
-            if name is not None and name not in footer.kinds:
-                raise ValueError(f"{footer.path} has no column {name!r}; it has {', '.join(list(footer.kinds)[:8])}.")
-        return list(self._wanted or (name for name in footer.kinds if name not in (label, weight)))
+        `raw`: attributes need not be numbers, as they are prepared when they are read; `row_bytes` is the size of a row
+        that will be kept.
+        """
+        footers = [footer for footer in map(self._footer, self.files) if any(footer.group_rows)]
+        if not footers:
+            others = " and others" if len(self.files) > 1 else ""
+            raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
+        names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called)
+        self._check_alike(footers, names, label, weight, raw=raw)
+        dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))
+        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), called=self._called)
+        row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
+        return Plan.of([part for footer in footers for part in _partitions(footer, model, row_bytes)], names, dtype)
+
+    def _footer(self, path: str) -> "_Footer":
+        return _footer(path, self._called or path)
+
+    def _check_alike(
+        self, footers: list["_Footer"], names: list[str], label: str | None, weight: str | None, *, raw: bool
+    ) -> None:
+        """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
+        first, others = footers[0], [name for name in (label, weight) if name is not None]
+        for footer in footers:
+            place = f"{footer.called}, {_in_words(tuple(range(len(footer.group_rows))))}"
+            check_present(footer.there, [*names, *others], place)
+            choose_names(footer.there, [*names, *others], None, None, footer.called)
+            for name in () if raw else names:
+                check_kind(footer.kinds[name], name, place)
+            if label is not None:
+                check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
+            if self._wanted is None:
+                whole = f"{first.called}, {_in_words(tuple(range(len(first.group_rows))))}"
+                check_present(first.there, footer.there, whole)
 
 
 @open_rows.register
 def _open_parquet(X: ParquetRows, y: Any = None, sample_weight: Any = None) -> Engine:
-    for name, value in (("labels", y), ("sample_weight", sample_weight)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"With ParquetRows the {name} are a column of the files, given by its name.")
+    need_names("ParquetRows", "files", y=y, sample_weight=sample_weight)
     passes = None if X.checkpoint is None else Passes(X.checkpoint)
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)
+
+
+def need_names(kind: str, holder: str, **given: Any) -> None:
+    """Raise where labels or weights are not the name of a column."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            what = "labels" if name == "y" else name
+            raise TypeError(
+                f"With {kind} the {what} are a column of the {holder}, given by its name, such as "
+                f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; what came "
+                f"is of type {type(value).__name__}. Write them into the {holder} beside the attributes."
+            )
 
 
 @dataclass(frozen=True)
 class _Footer:
     path: str
+    called: str
+    there: tuple[str, ...]  # names of columns
     kinds: dict[str, Any]  # of columns, by name
     group_rows: tuple[int, ...]
     stamp: tuple[int, int]
@@ -237,37 +277,53 @@ def _files(where: Any) -> list[str]:
     return found
 
 
-def _footer(path: str) -> _Footer:
+def _footer(path: str, called: str) -> _Footer:
     parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
     try:
+        stamp = stamp_of(path)
         with parquet.ParquetFile(path) as file:
-            kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+            there = tuple(file.schema_arrow.names)
+            kinds = dict(zip(there, file.schema_arrow.types, strict=True))
             rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
-    except need("pyarrow", "ParquetRows", SCALE).ArrowException as error:
-        raise PartitionError(f"{path}: is no Parquet file, or was cut short ({_line(error)}).") from error
-    return _Footer(path, kinds, rows, _stamp(path))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{called}: no such file is there.") from error
+    except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
+        raise PartitionError(f"{called}: is no Parquet file, or was cut short ({_line(error)}).") from error
+    return _Footer(path, called, there, kinds, rows, stamp)
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def stamp_of(path: str) -> tuple[int, int]:
+    """Return a file's size and time of change."""
     found = Path(path).stat()
     return found.st_size, found.st_mtime_ns
 
 
-def _common_type(footer: _Footer, names: list[str]) -> str:
-    return "float32" if all(str(footer.kinds[name]) in ("float", "halffloat") for name in names) else "float64"
-
-
 def _partitions(footer: _Footer, model: RowGroups, row_bytes: int) -> list[RowGroups]:
-    """Put neighbouring row groups together until they are large enough to pay for a task."""
-    found: list[RowGroups] = []
+    found = []
+    for groups in together(footer.group_rows, row_bytes):
+        sizes = tuple(footer.group_rows[group] for group in groups)
+        changes: dict[str, Any] = {"path": footer.path, "stamp": footer.stamp, "groups": groups}
+        found.append(replace(model, **changes, n_rows=sum(sizes), group_rows=sizes))
+    return found
+
+
+def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]:
+    """Put neighbouring row groups together until they are large enough to pay for a task; none without a row.
+
+    Examples
+    --------
+    >>> together([10, 0, 2**22, 5, 0], 8)
+    [(0, 1), (2,), (3, 4)]
+    """
+    found: list[tuple[int, ...]] = []
     groups: list[int] = []
     rows = 0
-    for group, n_rows in enumerate(footer.group_rows):
+    for group, n_rows in enumerate(group_rows):
         groups.append(group)
         rows += n_rows
-        last = group + 1 == len(footer.group_rows)
-        if rows and (last or (rows + footer.group_rows[group + 1]) * row_bytes > _PARTITION_BYTES):
-            found.append(replace(model, path=footer.path, groups=tuple(groups), n_rows=rows, stamp=footer.stamp))
+        last = group + 1 == len(group_rows)
+        if rows and (last or (rows + group_rows[group + 1]) * row_bytes > _PARTITION_BYTES):
+            found.append(tuple(groups))
             groups, rows = [], 0
     return found
 

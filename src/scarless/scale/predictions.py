@@ -26,8 +26,8 @@ from scarless.outside.files import naming
 from scarless.outside.machine import lock
 from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.chains import Part, Program
+from scarless.scale.columns import SCALE, PartitionError
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import SCALE, PartitionError
 from scarless.scale.plan import Plan
 from scarless.scale.scorers import Scorer
 
@@ -116,11 +116,11 @@ def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bo
     -------
     Written
     """
-    plan = table.plan(asked.label)
+    plan = table.plan(asked.label, raw=True)
     sources = [part.source for part in plan.parts]
     _check_columns(sources[0], asked)
     folder = Path(folder)
-    _refuse_inputs(folder, sources)
+    refuse_inputs(folder, [source.path for source in sources])
     folder.mkdir(parents=True, exist_ok=True)
     job = _Job(asked, os.path.abspath(folder), _root([source.path for source in sources]))
     targets = {job.target(source): source for source in sources}
@@ -284,8 +284,9 @@ def _check_columns(source: Any, asked: Asked) -> None:
         raise ValueError(f"keep has {taken[0]!r}, which is the name of a prediction; rename that column of the input.")
 
 
-def _refuse_inputs(folder: Path, sources: list[Any]) -> None:
-    inside = [source.path for source in sources if Path(source.path).resolve().is_relative_to(folder.resolve())]
+def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
+    """Raise where a file that is read lies in the folder that is written."""
+    inside = [path for path in paths if Path(path).resolve().is_relative_to(folder.resolve())]
     if inside:
         raise ValueError(
             f"{inside[0]} is a file of the input, and lies in {folder}, where predictions are to go. Give a folder of "

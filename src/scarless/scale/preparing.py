@@ -19,11 +19,12 @@ from scarless.engines.units import Reading
 from scarless.outside.extras import need
 from scarless.scale.chains import Part, Program
 from scarless.scale.checkpoints import Passes
-from scarless.scale.columns import Column, Facts, facts_of_column, fill, recipe_of
+from scarless.scale.columns import SCALE
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import SCALE, ParquetRows, RowGroups
+from scarless.scale.parquet import ParquetRows, RowGroups
 from scarless.scale.plan import Plan
+from scarless.scale.raw_columns import Column, Facts, facts_of_column, fill, recipe_of
 from scarless.scale.store import Arrays, Cache
 
 
@@ -74,7 +75,7 @@ class FilePreparation(BaseEstimator):
                 f"FilePreparation is fitted to ParquetRows, got {type(X).__name__}. For a table in memory there is "
                 "scarless.models.preparation.table_preparation()."
             )
-        plan = X.plan(label, weight)
+        plan = X.plan(label, weight, raw=True)
         program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
         lanes = find_executor(X.scheduler).map(facts_of_lane, program, plan.lanes, (self.most_levels,))
         facts = reduce(lambda one, other: _joined(one, other, self.most_levels), lanes)
@@ -200,12 +201,12 @@ class PreparedRows:
         """A name for the preparation."""
         return self.preparation.token
 
-    def plan(self, label: str | None = None, weight: str | None = None) -> Plan:
-        """Return the pieces in which the rows are walked."""
+    def plan(self, label: str | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
+        """Return the pieces in which the rows are walked; what is read is raw, whatever `raw` says."""
         names = self.preparation.names
-        raw = self.rows.plan(label, weight, row_bytes=len(names) * self.dtype.itemsize)
+        there = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)
         token = self.preparation.token
-        sources = [PreparedGroups(part.source, self.preparation, token, str(self.dtype)) for part in raw.parts]
+        sources = [PreparedGroups(part.source, self.preparation, token, str(self.dtype)) for part in there.parts]
         return Plan.of(sources, names, self.dtype)
 
 

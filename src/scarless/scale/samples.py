@@ -10,8 +10,9 @@ from scarless.engines.units import Reading
 from scarless.numerics.arrays import Integers
 from scarless.outside.extras import need
 from scarless.scale.chains import Part, Program
+from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import SCALE, ParquetRows
+from scarless.scale.parquet import ParquetRows
 
 
 class Drawn(NamedTuple):
@@ -38,7 +39,7 @@ def draw_rows(rows: ParquetRows, label: str, n: int, seed: int) -> Drawn:
     -------
     Drawn
     """
-    plan = rows.plan(label)
+    plan = rows.plan(label, raw=True)
     if plan.n_rows > n:
         numbers = np.sort(np.random.default_rng(seed).choice(plan.n_rows, n, replace=False, shuffle=False))
     else:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.scale.parquet import PartitionError
+from scarless.scale.columns import PartitionError
 
 _BLOCK_ROWS = 8192
 

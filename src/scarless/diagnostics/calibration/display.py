@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from scarless.checks.rows import named_values
 from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
     Calibration,
@@ -84,7 +85,7 @@ class _ReliabilityDiagram(Display):
         The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
         """
         answers = answers_of(estimator, X, s, propensity, pos_label=pos_label, user=cls.__name__)
-        rows = check_answers(answers.s, answers.f, answers.e, sample_weight)
+        rows = check_answers(answers.s, answers.f, answers.e, named_values(X, sample_weight))
         source = "model's" if propensity is None else "given"
         return cls._drawn(rows, source, n_bins, strategy, level, ax)
 

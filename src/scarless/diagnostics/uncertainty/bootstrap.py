@@ -23,6 +23,7 @@ from scarless.checks.rows import LabelledRows, check_rows_again, refuse_lost_cla
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
+from scarless.engines.base import known_rows
 from scarless.models.fitting import fit_again
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -230,7 +231,7 @@ def bootstrap_intervals(
     level = check_share(level, "level")
     refuse_wrapped(estimator)
     estimator, prepare = opened(estimator)
-    X, rows = prepare(X), None if rows is None else prepare(rows)
+    X, rows = prepare(X), None if rows is None else known_rows(prepare(rows))
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "
@@ -315,6 +316,7 @@ def _job(
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
                 raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
     if not params and getattr(model, "_lives_in_engine", bool)():
+        X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
         return _InEngine(model, X, rows)

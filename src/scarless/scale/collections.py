@@ -1,0 +1,286 @@
+"""Tables of Dask: dask.dataframe and dask.array, each partition computed where it is walked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.engines.base import Engine, open_rows
+from scarless.outside.extras import need
+from scarless.scale.columns import PartitionError, choose_names
+from scarless.scale.engine import PartitionedEngine
+from scarless.scale.executors import find_executor
+from scarless.scale.parquet import DEFAULT_CACHE
+from scarless.scale.plan import Plan
+from scarless.scale.store import Arrays, Cache
+
+_USER = "A table of Dask"
+
+
+class Piece(NamedTuple):
+    """One partition of one or more Dask collections: what computes it, and no more."""
+
+    keys: Mapping[str, Any]  # "X", and "y" and "w" where they are collections of their own
+    graph: Mapping[Any, Any]
+
+    def computed(self) -> dict[str, Any]:
+        """Return the partition, computed in this thread; what a cluster holds already is fetched from it."""
+        graph = dict(self.graph)
+        futures = {key: value for key, value in graph.items() if _is_future(value)}
+        if futures:
+            graph.update(zip(futures, _fetched(list(futures.values())), strict=True))
+        found = need("dask", _USER, "dask").get(graph, list(self.keys.values()))
+        return dict(zip(self.keys, found, strict=True))
+
+
+@dataclass(frozen=True)
+class DaskPart:
+    """One partition of a Dask table, with the labels and weights of its rows."""
+
+    number: int
+    n_rows: int
+    names: tuple[str, ...] | None  # of columns; None for an array
+    label: str | None  # where it is a column of the same frame
+    weight: str | None
+    dtype: str
+    keys: str  # Dask's own names, which say what the piece is
+    piece: Piece = field(repr=False)
+
+    def load(self) -> Arrays:
+        """Compute the partition in this thread."""
+        found = self.piece.computed()
+        for name, values in found.items():
+            if values.shape[0] != self.n_rows:
+                raise PartitionError(
+                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]} when it is computed, and had "
+                    f"{self.n_rows}: it must give the same rows whenever it is computed. persist() it, or write it to "
+                    "files."
+                )
+        for name, column in (("y", self.label), ("w", self.weight)):
+            if column is not None:
+                found[name] = found["X"][column]
+        arrays = {"X": self._attributes(found["X"])}
+        if "y" in found:
+            arrays["y"] = _labels(found["y"])
+        if "w" in found:
+            arrays["w"] = self._numbers(found["w"], self.weight or "sample_weight").astype(np.float64)
+        return arrays
+
+    def place_of(self, row: int | None = None) -> str:
+        """Return where the rows are, in words."""
+        return f"partition {self.number} of X"
+
+    def _attributes(self, values: Any) -> Any:
+        if self.names is None:
+            if not isinstance(values, np.ndarray):
+                raise PartitionError(
+                    f"{self.place_of()} is a {type(values).__name__}; dense numpy arrays are needed: "
+                    "X.map_blocks(lambda block: block.toarray()) where they are sparse."
+                )
+            self._check_kind(values.dtype, "X")
+            return np.asarray(values, dtype=self.dtype)
+        below = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
+        for row, name in zip(below, self.names, strict=True):
+            row[:] = self._numbers(values[name], name)
+        return below.T
+
+    def _numbers(self, values: Any, name: str) -> Any:
+        self._check_kind(values.dtype, name)
+        if isinstance(values, np.ndarray):
+            return values
+        plain = values.dtype.kind in "biuf" and isinstance(values.dtype, np.dtype)
+        return values.to_numpy() if plain else values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def _check_kind(self, dtype: Any, name: str) -> None:
+        if not need("pandas.api.types", _USER, "dask").is_numeric_dtype(dtype) or dtype.kind == "c":
+            raise PartitionError(
+                f"{self.place_of()}: the column {name!r} holds {dtype}, not numbers. Turn it into numbers "
+                "(astype, or codes of categories), or leave it out."
+            )
+
+
+_CALLED = {"X": "rows", "y": "labels", "w": "weights"}
+
+
+class DaskRows:
+    """The rows of a dask.dataframe or a dask.array: each of its partitions, or chunks of rows, is one of ours.
+
+    A partition is computed by whoever walks it, in one thread, the first time it is needed; what becomes of it is kept
+    as with files. On a cluster a persisted table stays there. Labels and weights are Dask collections that are cut as
+    the table is, and belong to its rows by position; or, with a data frame, names of its columns. By name is the
+    quicker way for a wide file: then the columns that are not needed are not read.
+    """
+
+    def __init__(self, table: Any, wanted: Sequence[str] | None = None) -> None:
+        self.table = table
+        self._wanted = None if wanted is None else tuple(wanted)
+
+    def select(self, columns: Sequence[str]) -> "DaskRows":
+        """Return the same rows with these columns, in this order; an array, whose columns have no names, as it is."""
+        return DaskRows(self.table, columns) if self.has_names else self
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns have names."""
+        return hasattr(self.table, "columns")
+
+    def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
+        """Return the pieces in which the rows are walked; how many rows each has is found in one pass."""
+        label, weight = (value if isinstance(value, str) else None for value in (y, sample_weight))
+        names = self._names(label, weight)
+        given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
+        pieces = _pieces({name: table for name, table in given.items() if table is not None})
+        lengths = _lengths(pieces)
+        dtype = _common_type(self.table.dtypes[names]) if self.has_names else _common_type([self.table.dtype])
+        sources = [
+            DaskPart(
+                number=number,
+                n_rows=n_rows,
+                names=tuple(names) if self.has_names else None,
+                label=label,
+                weight=weight,
+                dtype=str(dtype),
+                keys=repr(pieces[number].keys),
+                piece=pieces[number],
+            )
+            for number, n_rows in enumerate(lengths)
+            if n_rows
+        ]
+        if not sources:
+            raise ValueError("No partition of X has a row.")
+        return Plan.of(sources, names, dtype)
+
+    def _names(self, label: str | None, weight: str | None) -> list[str]:
+        if self.has_names:
+            return choose_names(list(self.table.columns), self._wanted, label, weight, "X")
+        if self.table.ndim != 2:
+            raise ValueError(f"X must have two dimensions, rows and columns; this dask array has {self.table.ndim}.")
+        return [f"x{j}" for j in range(self.table.shape[1])]
+
+    def _attributes(self, names: list[str], label: str | None, weight: str | None) -> Any:
+        if not self.has_names:
+            return self.table.rechunk({1: -1})
+        return self.table[list(dict.fromkeys([*names, *(name for name in (label, weight) if name is not None)]))]
+
+    def _vector(self, values: Any) -> Any:
+        """Return labels or weights that are a Dask collection; None for those that are not given, or are columns."""
+        if values is None or _is_vector(values):
+            return values
+        if isinstance(values, str) and self.has_names:
+            return None
+        raise TypeError(
+            f"With a table of Dask labels and weights are Dask's too, cut as the table is: a Series such as "
+            f"X['diagnosed'], a one-dimensional array{', or the name of a column of X' if self.has_names else ''}; got "
+            f"{'the text ' + repr(values) if isinstance(values, str) else 'a ' + type(values).__name__}. Of values in "
+            "memory make one: dask.array.from_array(values, chunks=...)."
+        )
+
+
+def dask_rows(X: Any) -> DaskRows:
+    """Return the rows of a Dask table."""
+    return DaskRows(X)
+
+
+@open_rows.register
+def _open_dask(X: DaskRows, y: Any = None, sample_weight: Any = None) -> Engine:
+    engine = PartitionedEngine(X.plan(y, sample_weight), find_executor(), Cache(DEFAULT_CACHE))
+    if not X.has_names:
+        engine.names = None
+    return engine
+
+
+def _is_vector(values: Any) -> bool:
+    return hasattr(values, "__dask_graph__") and getattr(values, "ndim", 0) == 1
+
+
+def _pieces(given: Mapping[str, Any]) -> list[Piece]:
+    """Return the partitions of collections, side by side, each with the part of the graph that computes it.
+
+    Several collections are taken as they are: optimised, each might be cut anew, and what they share computed twice. Of
+    one alone, only the columns that it has are read. (Not by dask.optimize, which may return, under the keys of a
+    Series, the frames that it is taken from.)
+    """
+    core = need("dask.core", _USER, "dask")
+    if len(given) == 1:
+        given = {name: table.optimize() if hasattr(table, "optimize") else table for name, table in given.items()}
+    keys = {name: list(core.flatten(table.__dask_keys__())) for name, table in given.items()}
+    for name, each in keys.items():
+        if len(each) != len(keys["X"]):
+            raise ValueError(
+                f"X has {len(keys['X'])} partitions and the {_CALLED[name]} have {len(each)}: each partition of X "
+                "needs one with the values of its rows. Take both from one frame, or cut them alike (repartition, "
+                "rechunk)."
+            )
+    graph = {key: task for table in given.values() for key, task in dict(table.__dask_graph__()).items()}
+    places = [dict(zip(keys, each, strict=True)) for each in zip(*keys.values(), strict=True)]
+    return [Piece(place, _what_computes(graph, list(place.values()), core)) for place in places]
+
+
+def _what_computes(graph: Mapping[Any, Any], keys: list[Any], core: Any) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    ahead = list(keys)
+    while ahead:
+        at = ahead.pop()
+        if at not in found:
+            found[at] = graph[at]
+            if not _is_future(graph[at]):
+                ahead += core.get_dependencies(graph, at)
+    return found
+
+
+def _lengths(pieces: list[Piece]) -> list[int]:
+    """Return how many rows each partition has, by whatever Dask computes with: a cluster, or threads."""
+    dask, delayed = need("dask", _USER, "dask"), need("dask.delayed", _USER, "dask")
+    asked = []
+    for piece in pieces:
+        parts = {name: delayed.Delayed(key, piece.graph) for name, key in piece.keys.items()}
+        asked.append({name: dask.delayed(_height)(part) for name, part in parts.items()})
+    (found,) = dask.compute(asked)
+    for number, heights in enumerate(found):
+        for name, height in heights.items():
+            if height != heights["X"]:
+                raise ValueError(
+                    f"Partition {number} of X has {heights['X']} rows and {height} {_CALLED[name]}: one is needed for "
+                    "each row. Take both from one frame, or cut them alike (repartition, rechunk)."
+                )
+    return [heights["X"] for heights in found]
+
+
+def _height(values: Any) -> int:
+    return int(values.shape[0])  # sparse matrices have no length
+
+
+def _common_type(kinds: Any) -> np.dtype[Any]:
+    small = all(str(kind).lower() in ("float32", "float16", "float[pyarrow]") for kind in kinds)
+    return np.dtype(np.float32 if small and len(kinds) else np.float64)
+
+
+def _labels(values: Any) -> Any:
+    """Return labels as an array of numbers or text; one that has gaps stays as it is, and is told of with its row."""
+    plain = np.asarray(values)
+    if not plain.dtype.hasobject or need("pandas", _USER, "dask").isna(plain).any():
+        return plain
+    return np.array(plain.tolist())
+
+
+def _is_future(value: Any) -> bool:
+    return type(value).__module__.startswith("distributed.") and type(value).__name__ == "Future"
+
+
+def _fetched(futures: list[Any]) -> list[Any]:
+    """Return what a cluster holds; a worker lets others work while it waits."""
+    distributed = need("distributed", _USER, "dask")
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return [future.result() for future in futures]
+    with distributed.worker_client() as client:
+        # Those that came inside a task know no client, and nobody told the scheduler that they are wanted here: as
+        # arguments of a task of this worker's client they are.
+        known = [distributed.Future(future.key, client) for future in futures]
+        return list(client.gather([client.submit(_itself, future, pure=False) for future in known]))
+
+
+def _itself(values: Any) -> Any:
+    return values

@@ -1,0 +1,234 @@
+"""Models and diagnostics on Parquet files give the answers they give in memory, columns given by their names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from tests.scale.files import NAMES, make_rows, write_files
+
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    StratifiedSCARClassifier,
+)
+from scarless.diagnostics import (
+    ClassCalibrationDisplay,
+    LabelCalibrationDisplay,
+    bootstrap_intervals,
+    identifiability_report,
+    labelling_attributes,
+    profile_class_prior,
+    scar_test,
+)
+from scarless.engines import has_own_engine
+from scarless.metrics import PUScorer
+from scarless.scale import ParquetRows
+from scarless.scale.store import STORE
+
+N = 900
+PAIR = SAREMClassifier(propensity_attributes=["d"])
+SEARCH = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, random_state=0)
+MODELS = {
+    "pair": PAIR,
+    "pair, several starts": SAREMClassifier(propensity_attributes=["d"], n_starts=3, random_state=0),
+    "pair, refitted": SAREMClassifier(propensity_attributes=["d"], refit=True),
+    "pair, columns by number": SAREMClassifier(propensity_attributes=[-1], classification_attributes=slice("a", "c")),
+    "search": SEARCH,
+    "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
+    "one propensity": SCARClassifier(),
+    "known frequency": SCARClassifier(0.7),
+    "naive": NaiveClassifier(),
+}
+NUMBERS = ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_", "class_prior_", "label_frequency_")
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Return the table in memory; ``e`` are propensities."""
+    X, s = make_rows(N)
+    w = np.random.default_rng(1).integers(0, 4, N).astype(float)
+    return pd.DataFrame(X, columns=NAMES).assign(s=s, w=w, e=1 / (1 + np.exp(-1.2 * X[:, 3])))
+
+
+@pytest.fixture(scope="module")
+def there(here, tmp_path_factory):
+    others = {name: here[name].to_numpy() for name in ("s", "w", "e")}
+    return write_files(tmp_path_factory.mktemp("claims"), here[NAMES].to_numpy(), [100, 101, 700], **others)
+
+
+@pytest.fixture
+def files(there):
+    return ParquetRows(there, columns=NAMES, scheduler="threads")
+
+
+@pytest.fixture(scope="module")
+def fitted(here, there):
+    """Return a pair and a search, each fitted to files and in memory."""
+    files = ParquetRows(there, columns=NAMES, scheduler="threads")
+    return {
+        name: (clone(model).fit(files, "s", sample_weight="w"), in_memory(model, here))
+        for name, model in (("pair", PAIR), ("search", SEARCH))
+    }
+
+
+def in_memory(model, here):
+    return clone(model).fit(here[NAMES], here["s"], sample_weight=here["w"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_is_the_fit_in_memory(here, files, name):
+    found, expected = clone(MODELS[name]).fit(files, "s", sample_weight="w"), in_memory(MODELS[name], here)
+    for number in NUMBERS:
+        if hasattr(expected, number):
+            np.testing.assert_allclose(
+                getattr(found, number), getattr(expected, number), rtol=1e-7, atol=1e-9, err_msg=number
+            )
+    assert found.feature_names_in_.tolist() == NAMES
+    assert found.classes_.tolist() == [0, 1]
+    np.testing.assert_allclose(found.predict_proba(files), expected.predict_proba(here[NAMES]), rtol=1e-7)
+    np.testing.assert_array_equal(found.predict(files), expected.predict(here[NAMES]))
+    assert found.score(files, "s", sample_weight="w") == pytest.approx(
+        expected.score(here[NAMES], here["s"], sample_weight=here["w"]), rel=1e-9
+    )
+    if hasattr(found, "predict_posterior"):
+        answers = found.predict_posterior(files, "s"), expected.predict_posterior(here[NAMES], here["s"])
+        np.testing.assert_allclose(*answers, rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["risk", "likelihood"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_propensities_may_be_a_column(here, files, method):
+    model = PropensityWeightedClassifier(method=method)
+    found = clone(model).fit(files, "s", propensity="e", sample_weight="w")
+    expected = clone(model).fit(here[NAMES], here["s"], propensity=here["e"], sample_weight=here["w"])
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7)
+    given = clone(model).fit(files, "s", propensity=here["e"].to_numpy(), sample_weight="w")
+    np.testing.assert_array_equal(given.coef_, found.coef_)
+    np.testing.assert_allclose(
+        found.predict_posterior(files, "s", "e"),
+        expected.predict_posterior(here[NAMES], here["s"], here["e"]),
+        rtol=1e-7,
+    )
+    assert found.score(files, "s", propensity="e") == pytest.approx(
+        expected.score(here[NAMES], here["s"], propensity=here["e"])
+    )
+
+
+@pytest.mark.parametrize("name", ["pair", "search"])
+def test_summary_and_intervals_are_the_same(here, files, fitted, name):
+    found, expected = fitted[name]
+    assert str(found.summary()) == str(expected.summary())
+    assert found.class_prior_interval() == pytest.approx(expected.class_prior_interval())
+    assert found.label_frequency_interval() == pytest.approx(expected.label_frequency_interval())
+    for call in ("predict_proba_interval", "predict_propensity_interval", "predict_propensity"):
+        np.testing.assert_allclose(getattr(found, call)(files), getattr(expected, call)(here[NAMES]), rtol=1e-6)
+
+
+def test_diagnostics_are_the_same(here, files, fitted):
+    found, expected = fitted["pair"]
+    assert str(identifiability_report(found)) == str(identifiability_report(expected))
+    profiles = (
+        profile_class_prior(found, files, "s", sample_weight="w"),
+        profile_class_prior(expected, here[NAMES], here["s"], sample_weight=here["w"]),
+    )
+    np.testing.assert_allclose(profiles[0].interval, profiles[1].interval, rtol=1e-5)
+    np.testing.assert_allclose(profiles[0].difference, profiles[1].difference, atol=1e-6)
+
+
+def test_a_bootstrap_draws_the_same_rows(here, files, fitted):
+    found, expected = fitted["pair"]
+    options = {"n_resamples": 20, "random_state": 0}
+    drawn = bootstrap_intervals(found, files, "s", sample_weight="w", rows=files, **options)
+    again = bootstrap_intervals(expected, here[NAMES], here["s"], sample_weight=here["w"], rows=here[NAMES], **options)
+    for name in ("class_prior_", "coef_", "f", "e"):
+        np.testing.assert_allclose(drawn.samples[name], again.samples[name], rtol=1e-5, atol=1e-8)
+    assert drawn.rows[:2] == ("row 0", "row 1")
+
+
+@pytest.mark.parametrize("display", [LabelCalibrationDisplay, ClassCalibrationDisplay])
+def test_calibration_is_the_same(here, files, fitted, display):
+    import matplotlib as mpl
+
+    with mpl.rc_context({"backend": "agg"}):
+        found = display.from_estimator(fitted["pair"][0], files, "s", sample_weight="w", propensity="e")
+        expected = display.from_estimator(
+            fitted["pair"][1], here[NAMES], here["s"], sample_weight=here["w"], propensity=here["e"]
+        )
+        own = display.from_estimator(fitted["pair"][0], files, "s")
+        mpl.pyplot.close("all")
+    for name in ("predicted", "observed"):
+        np.testing.assert_allclose(getattr(found.calibration, name), getattr(expected.calibration, name), rtol=1e-6)
+    assert own.calibration.n_rows.sum() == N
+
+
+def test_scorers_take_names_of_columns(here, files, fitted):
+    found = PUScorer("roc_auc").evaluate(fitted["pair"][0], files, "s", propensity="e", sample_weight="w")
+    expected = PUScorer("roc_auc").evaluate(
+        fitted["pair"][1], here[NAMES], here["s"], propensity=here["e"], sample_weight=here["w"]
+    )
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+
+
+def test_predictions_take_the_columns_of_the_fit_from_any_files(here, there, tmp_path, fitted):
+    model, expected = fitted["pair"]
+    probabilities = expected.predict_proba(here[NAMES])
+    np.testing.assert_allclose(model.predict_proba(ParquetRows(there)), probabilities, rtol=1e-9)  # with s, w, e
+    turned = here[NAMES[::-1]].assign(text="t")
+    turned.to_parquet(tmp_path / "turned.parquet")
+    np.testing.assert_allclose(model.predict_proba(ParquetRows(tmp_path)), probabilities, rtol=1e-9)
+    np.testing.assert_allclose(expected.predict_proba(ParquetRows(tmp_path)), probabilities, rtol=1e-9)
+    here[["a", "b"]].to_parquet(tmp_path / "turned.parquet")
+    with pytest.raises(ValueError, match=r"turned\.parquet has no column 'c'\."):
+        model.predict_proba(ParquetRows(tmp_path))
+
+
+def test_attributes_that_an_encoder_made_are_named_by_their_raw_name(here, tmp_path):
+    coded = here.assign(site_x=(here["d"] > 0).astype(float), site_y=(here["d"] <= 0).astype(float))
+    coded.drop(columns=["d", "w", "e"]).to_parquet(tmp_path / "x.parquet")
+    with pytest.warns(UserWarning, match=r"propensity_attributes names 'site', .*takes it for all columns"):
+        model = SAREMClassifier(propensity_attributes=["site"]).fit(ParquetRows(tmp_path), "s")
+    assert np.flatnonzero(model.propensity_coef_[0]).tolist() == [3, 4]
+    with pytest.raises(ValueError, match=r"names 'sight', which is not a column of X"):
+        SAREMClassifier(propensity_attributes=["sight"]).fit(ParquetRows(tmp_path), "s")
+
+
+NEED_MEMORY = {
+    "an estimator": lambda X: SAREMClassifier(LogisticRegression()).fit(X, "s"),
+    "expectation maximisation": lambda X: SAREMClassifier(solver="em").fit(X, "s"),
+    "naive with an estimator": lambda X: NaiveClassifier(LogisticRegression()).fit(X, "s"),
+    "known propensities, an estimator": lambda X: PropensityWeightedClassifier(LogisticRegression()).fit(
+        X, "s", propensity="e"
+    ),
+    "a stack": lambda X: SARStackingClassifier().fit(X, "s"),
+    "strata": lambda X: StratifiedSCARClassifier("d").fit(X, "s"),
+    "an estimated frequency": lambda X: SCARClassifier("tice").fit(X, "s"),
+    "a test of SCAR": lambda X: scar_test(X, "s"),
+    "labelling attributes": lambda X: labelling_attributes(X, "s"),
+}
+
+
+@pytest.mark.parametrize("what", NEED_MEMORY)
+def test_what_needs_memory_says_so_before_anything_is_read(files, what):
+    assert has_own_engine(files)
+    loads = STORE.loads
+    words = r"needs all rows in memory, and X is a ParquetRows, .*sample .*if they fit: pandas\.read_parquet\(path\)"
+    with pytest.raises(ValueError, match=words):
+        NEED_MEMORY[what](files)
+    assert STORE.loads == loads
+
+
+def test_a_bootstrap_that_needs_memory_and_folds_of_ones_own(here, files):
+    naive = NaiveClassifier().fit(here[NAMES], here["s"])
+    with pytest.raises(ValueError, match="bootstrap_intervals of this NaiveClassifier needs all rows in memory"):
+        bootstrap_intervals(naive, files, "s")
+    loads = STORE.loads
+    with pytest.raises(ValueError, match="cv must be a number of folds where the rows of X are not in memory"):
+        SAREMClassifierCV(propensity_attributes=["d"], cv=StratifiedKFold(3)).fit(files, "s")
+    assert STORE.loads == loads

@@ -1,0 +1,361 @@
+"""Parquet files as they come: kinds of numbers, and files that are not as they should be, each told of by its name."""
+
+import gc
+import os
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.scale.files import NAMES, make_rows, write_files
+
+from scarless import SAREMClassifier
+from scarless.diagnostics import profile_class_prior
+from scarless.engines import open_rows
+from scarless.scale import ParquetRows, PartitionError
+from scarless.scale import parquet as module
+from scarless.scale.columns import choose_names, common_type
+from scarless.scale.parquet import together
+from scarless.scale.store import STORE
+
+CUTS = [100, 400]  # three files, in groups of 60 rows
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, s = make_rows(600)
+    return X, s, np.random.default_rng(1).integers(1, 4, 600).astype(float)
+
+
+@pytest.fixture
+def folder(tmp_path, table):
+    X, s, w = table
+    return write_files(tmp_path / "claims", X, CUTS, row_group_size=60, s=s, w=w)
+
+
+def second(folder):
+    return folder / "part-001.parquet"
+
+
+def rewrite(path, row_group_size=60, **columns):
+    """Write a file anew, with some columns changed; None takes one out."""
+    found = pq.read_table(path)
+    for name, values in columns.items():
+        place = found.column_names.index(name)
+        found = found.remove_column(place) if values is None else found.set_column(place, name, values)
+    pq.write_table(found, path, row_group_size=row_group_size)
+
+
+def changed(path, name, row, value):
+    values = pq.read_table(path).column(name).to_pylist()
+    values[row] = value
+    return {name: pa.array(values)}
+
+
+def fit(folder, label="s", weight=None, **options):
+    rows = ParquetRows(folder, columns=NAMES, scheduler="threads", **options)
+    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, label, sample_weight=weight)
+
+
+def read(where, label=None, weight=None, **options):
+    engine = open_rows(ParquetRows(where, scheduler="threads", **options), label, weight)
+    return engine.collect(lambda X, rows: X)
+
+
+# --- what is wrong with one file is told with its name, and the same call works once it is mended
+
+
+def test_a_file_that_is_not_there(folder, table):
+    paths = [str(folder / "part-000.parquet"), str(folder / "part-007.parquet")]
+    with pytest.raises(FileNotFoundError, match=r"part-007\.parquet: no such file is there"):
+        fit(paths)
+    with pytest.raises(FileNotFoundError, match=r"nowhere/\*\.parquet: no Parquet file is there"):
+        ParquetRows("nowhere/*.parquet")
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no Parquet file is there"):
+        ParquetRows(tmp_path)
+
+
+def test_a_file_that_was_cut_short(folder, table):
+    whole = second(folder).read_bytes()
+    for n_bytes in (0, 3, 200, len(whole) - 5):
+        second(folder).write_bytes(whole[:n_bytes])
+        with pytest.raises(PartitionError, match=r"part-001\.parquet: is no Parquet file, or was cut short \("):
+            fit(folder)
+    second(folder).write_bytes(whole)
+    np.testing.assert_array_equal(read(folder, "s", "w"), table[0])
+
+
+def test_pages_that_cannot_be_decoded(folder, table):
+    whole = bytearray(second(folder).read_bytes())
+    broken = whole.copy()
+    broken[4:4000] = b"\xff" * 3996  # the footer is whole
+    second(folder).write_bytes(broken)
+    with pytest.raises(PartitionError, match=r"part-001\.parquet, row groups 0 to 4: cannot be read \("):
+        fit(folder)
+    second(folder).write_bytes(whole)
+    np.testing.assert_array_equal(read(folder, "s", "w"), table[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: rewrite(path, **changed(path, "a", 0, 7.0)), "was replaced or changed while it was read"),
+        (lambda path: path.unlink(), "is no longer there"),
+    ],
+    ids=["replaced", "removed"],
+)
+def test_a_file_that_changes_during_a_fit(folder, table, change, words):
+    engine = open_rows(ParquetRows(folder, scratch=False, memory=0, scheduler="threads"), "s")
+    before = engine.collect(lambda X, rows: rows.number)
+    whole = second(folder).read_bytes(), os.stat(second(folder)).st_mtime_ns
+    change(second(folder))
+    with pytest.raises(PartitionError, match=rf"part-001\.parquet, row groups 0 to 4: {words}"):
+        engine.total(lambda X, rows: (X.sum(),))
+    second(folder).write_bytes(whole[0])
+    os.utime(second(folder), ns=(whole[1], whole[1]))
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: rows.number), before)
+
+
+def test_a_file_that_was_read_before_is_kept(folder, table):
+    engine = open_rows(ParquetRows(folder, columns=NAMES, scheduler="threads"), "s")
+    first = engine.total(lambda X, rows: (X.sum(),))
+    for path in folder.iterdir():
+        path.unlink()
+    assert engine.total(lambda X, rows: (X.sum(),)) == first
+
+
+BAD_COLUMNS = {
+    "text": ({"b": pa.array(["x"] * 300)}, r"the column 'b' holds string, not numbers"),
+    "dates": ({"b": pa.array([0] * 300, pa.date32())}, r"the column 'b' holds date32\[day\], not numbers"),
+    "categories": (
+        {"b": pa.array(["x"] * 300).dictionary_encode()},
+        r"the column 'b' holds dictionary<values=string.*, not numbers",
+    ),
+    "struct": ({"b": pa.array([{"u": 1.0}] * 300)}, r"the column 'b' holds struct<u: double>, not numbers"),
+    "list": ({"b": pa.array([[1.0]] * 300)}, r"the column 'b' holds list<.*, not numbers"),
+    "no column": ({"b": None}, r"has no column 'b', which other files have"),
+    "no label": ({"s": None}, r"has no column 's', which other files have"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_COLUMNS)
+def test_a_column_of_another_kind_is_told_of_before_anything_is_read(folder, kind):
+    good = second(folder).read_bytes()
+    columns, words = BAD_COLUMNS[kind]
+    rewrite(second(folder), **columns)
+    loads = STORE.loads
+    with pytest.raises(PartitionError, match=rf"part-001\.parquet, row groups 0 to 4: {words}"):
+        fit(folder)
+    assert STORE.loads == loads
+    second(folder).write_bytes(good)
+    assert fit(folder).n_features_in_ == 4
+
+
+def test_a_column_that_the_first_file_alone_lacks(folder):
+    rewrite(folder / "part-000.parquet", b=None)
+    with pytest.raises(PartitionError, match=r"part-000\.parquet, row groups 0 to 1: has no column 'b'"):
+        read(folder)
+    assert read(folder, columns=["a", "c"]).shape == (600, 2)
+
+
+BAD_VALUES = {
+    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' is missing in 1 of 300 rows\. Fill"),
+    "NaN": ("b", np.nan, r"contains NaN at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3\. Missing"),
+    "infinite": ("b", np.inf, r"infinity at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3\."),
+    "huge": ("b", 1e200, r"holds 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3, beyond"),
+    "label 2": ("s", 2, r"these have 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
+    "no label": ("s", None, r"part-001\.parquet, row group 3: the label 's' is missing in 1 of 300 rows; an unlab"),
+    "NaN label": ("s", np.nan, r"1 of 600 labels are missing \(first: row 300, in .*part-001\.parquet, row group 3\)"),
+    "weight -1": ("w", -1.0, r"\(first: sample_weight\[300\] = -1, in .*part-001\.parquet, row group 3\)"),
+    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' is missing in 1 of 300 rows"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_VALUES)
+def test_a_value_that_cannot_be_is_told_of_with_file_row_group_and_column(folder, kind):
+    good = second(folder).read_bytes()
+    column, value, words = BAD_VALUES[kind]
+    rewrite(second(folder), **changed(second(folder), column, 200, value))
+    with pytest.raises(ValueError, match=words):
+        fit(folder, weight="w")
+    second(folder).write_bytes(good)
+    assert fit(folder, weight="w").n_features_in_ == 4
+
+
+def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
+    model = fit(folder)
+    rewrite(second(folder), **changed(second(folder), "b", 200, np.nan))
+    with pytest.raises(ValueError, match=r"NaN at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3"):
+        model.predict_proba(ParquetRows(folder))
+    rewrite(second(folder), **changed(second(folder), "b", 200, 0.0))
+    rewrite(second(folder), **changed(second(folder), "s", 200, 5))
+    with pytest.raises(ValueError, match=r"labels hold 5; the model was fitted on \[0, 1\]"):
+        model.predict_posterior(ParquetRows(folder), "s")
+    with pytest.raises(
+        ValueError, match=r"fitted on \[0, 1\]\. The first 5 is at row 300, in .*part-001.*, row group 3"
+    ):
+        profile_class_prior(model, ParquetRows(folder), "s")
+
+
+def test_no_other_partition_is_touched(folder, monkeypatch):
+    monkeypatch.setattr(module, "_PARTITION_BYTES", 1)  # each row group a partition
+    engine = open_rows(ParquetRows(folder, columns=NAMES, scheduler="threads"), "s")
+    rewrite(second(folder))
+    loads = STORE.loads
+    with pytest.raises(PartitionError, match=r"part-001\.parquet, row group 0: was replaced"):
+        engine.total(lambda X, rows: (X.sum(),))
+    assert STORE.loads > loads
+    first = [key for key in STORE._entries if key.startswith(engine.plan.parts[0].key)]
+    assert first
+    del engine
+    gc.collect()
+    assert not any(key in STORE._entries for key in first)
+    assert fit(folder).n_features_in_ == 4
+
+
+# --- names
+
+
+def test_a_column_that_is_not_there_is_told_of_with_the_nearest(folder):
+    with pytest.raises(ValueError, match=r"part-000\.parquet has no column 'A'\. Did you mean 'a'\?"):
+        read(folder, columns=["A", "b"])
+    with pytest.raises(ValueError, match=r"has no column 'diagnosed'\. Its columns are 'a', 'b', 'c', 'd', 's', 'w'\."):
+        fit(folder, "diagnosed")
+    with pytest.raises(ValueError, match=r"has no column 'weight'\."):
+        fit(folder, weight="weight")
+    with pytest.raises(ValueError, match=r"Its columns are 'c0', .*'c7', \.\.\.\."):
+        choose_names([f"c{j}" for j in range(10)], ["visits"], None, None, "X")
+
+
+def test_labels_and_weights_in_memory_are_refused(folder, table):
+    _, s, w = table
+    with pytest.raises(
+        TypeError, match=r"labels are a column.*fit\(X, 'diagnosed'\); what came is of type ndarray\. Wr"
+    ):
+        fit(folder, s)
+    with pytest.raises(TypeError, match="With ParquetRows the sample_weight are a column of the files"):
+        fit(folder, weight=w)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        fit(folder, None)
+
+
+def test_columns_of_one_name(tmp_path):
+    twice = pa.table([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], names=["a", "b", "a"])
+    pq.write_table(twice, tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet are called 'a'; each needs a name of its own"):
+        read(tmp_path)
+    np.testing.assert_array_equal(read(tmp_path, columns=["b"]), [[3.0], [4.0]])
+
+
+# --- files without rows
+
+
+def test_files_and_row_groups_without_rows_are_passed_over(folder, table):
+    empty = pq.read_schema(second(folder)).empty_table()
+    pq.write_table(empty, folder / "part-000a.parquet")
+    pq.write_table(pa.table({"other": pa.array([], pa.string())}), folder / "a.parquet")  # the first, of other columns
+    with pq.ParquetWriter(folder / "b.parquet", empty.schema):
+        pass
+    assert pq.ParquetFile(folder / "b.parquet").metadata.num_row_groups == 0
+    np.testing.assert_array_equal(read(folder, "s", "w"), table[0])
+
+
+def test_no_row_at_all(tmp_path):
+    pq.write_table(pa.table({"a": pa.array([], pa.float64())}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet: there is no row"):
+        read(tmp_path)
+
+
+def test_row_groups_are_put_together_up_to_a_size():
+    assert together([1, 1, 1], 2**24) == [(0, 1), (2,)]
+    assert together([0, 0], 8) == []
+
+
+# --- kinds of numbers
+
+NUMBERS = {
+    "int8": pa.array([1, -2, 3], pa.int8()),
+    "uint64": pa.array([1, 2, 2**64 - 1], pa.uint64()),
+    "int64 beyond 2^53": pa.array([2**60 + 1, 2**53 + 1, -(2**62) - 1]),
+    "bool": pa.array([True, False, True]),
+    "decimal": pa.array([Decimal("1.25"), Decimal("-3.50"), Decimal("0.10")]),
+    "float16": pa.array(np.array([1.5, -2.0, 0.25], dtype=np.float16)),
+    "float32": pa.array([1.5, -2.1, 0.25], pa.float32()),
+    "dictionary": pa.array([1.5, 7.25, 1.5]).dictionary_encode(),
+    "several chunks": pa.chunked_array([[1.0], [2.0, 3.0]]),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_all_kinds_of_numbers_are_read(tmp_path, kind):
+    values = NUMBERS[kind]
+    expected = np.array([float(value) for value in values.to_pylist()])
+    pq.write_table(pa.table({"a": values}), tmp_path / "x.parquet")
+    np.testing.assert_array_equal(read(tmp_path)[:, 0], expected)
+
+
+def test_precision_is_that_of_all_files(tmp_path):
+    for name, kind in (("x", pa.float32()), ("y", pa.float64()), ("z", pa.int64())):
+        pq.write_table(pa.table({"a": pa.array([1, 2], kind)}), tmp_path / f"{name}.parquet")
+    assert read(tmp_path / "x.parquet").dtype == np.float32
+    assert read([tmp_path / "x.parquet", tmp_path / "y.parquet"]).dtype == np.float64
+    np.testing.assert_array_equal(read(tmp_path)[:, 0], [1, 2, 1, 2, 1, 2])
+    assert common_type([], []) == "float64"
+
+
+def test_what_is_beyond_float32_is_told_of_as_infinite(folder):
+    rewrite(second(folder), **changed(second(folder), "b", 200, 1e60))
+    with pytest.raises(ValueError, match=r"infinity at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3"):
+        fit(folder, dtype="float32")
+
+
+def test_labels_of_any_kind(tmp_path, table):
+    X, s, _ = table
+    fits = []
+    for number, (values, options) in enumerate(
+        [
+            (s, {}),
+            (s.astype(bool), {}),
+            (2 * s.astype(float) - 1, {}),
+            (np.where(s == 1, "yes", "no"), {"pos_label": "yes"}),
+            (pa.array(np.where(s == 1, "yes", "no")).dictionary_encode(), {"pos_label": "yes"}),
+        ]
+    ):
+        folder = write_files(tmp_path / f"{number}", X, CUTS, s=values)
+        model = SAREMClassifier(propensity_attributes=["d"], **options).fit(ParquetRows(folder), "s")
+        fits.append(model.coef_)
+    for each in fits[1:]:
+        np.testing.assert_array_equal(each, fits[0])
+
+
+def test_labels_that_are_text_in_one_file_and_numbers_in_another(folder):
+    rewrite(second(folder), s=pa.array(["0", "1"] * 150))
+    with pytest.raises(PartitionError, match=r"part-001\.parquet.*the label 's' holds string, and int64 in other"):
+        fit(folder)
+    rewrite(second(folder), s=pa.array([[1]] * 300))
+    with pytest.raises(PartitionError, match=r"part-001\.parquet.*the label 's' holds list<"):
+        fit(folder)
+
+
+# --- who wrote the files
+
+
+def test_files_of_pyarrow_polars_and_duckdb_are_read_alike(tmp_path, table):
+    X, s, _ = table
+    frame = pl.DataFrame(X, schema=NAMES).with_columns(s=pl.Series(s), t=pl.lit("a"))
+    pq.write_table(frame.to_arrow(), tmp_path / "pyarrow.parquet", row_group_size=100)
+    frame.write_parquet(tmp_path / "polars.parquet", row_group_size=100)
+    with duckdb.connect() as connection:
+        connection.register("frame", frame.to_arrow())
+        connection.execute(f"COPY frame TO '{tmp_path / 'duckdb.parquet'}' (FORMAT parquet)")
+    for writer in ("pyarrow", "polars", "duckdb"):
+        rows = ParquetRows(tmp_path / f"{writer}.parquet", columns=NAMES, scheduler="threads")
+        engine = open_rows(rows, "s")
+        np.testing.assert_array_equal(engine.collect(lambda X, rows: X), X)
+        np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["y"]), s)

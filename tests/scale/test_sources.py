@@ -1,0 +1,464 @@
+"""Tables of other libraries whose rows stay where they are: Dask, pyarrow, polars and DuckDB."""
+
+import gc
+import pickle
+import tempfile
+from pathlib import Path
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.scale.files import NAMES, make_rows
+
+from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless.checks.rows import count_rows
+from scarless.diagnostics import bootstrap_intervals, profile_class_prior
+from scarless.engines import has_own_engine, open_rows
+from scarless.engines.base import known_rows
+from scarless.scale import PartitionError
+from scarless.scale.collections import DaskRows
+from scarless.scale.datasets import DatasetRows
+from scarless.scale.queries import QueryRows
+
+N = 1200
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Return attributes, labels, weights, and a text that nobody asked for."""
+    X, s = make_rows(N)
+    w = np.random.default_rng(1).integers(1, 4, N).astype(float)
+    return pd.DataFrame(X, columns=NAMES).assign(s=s, w=w)
+
+
+@pytest.fixture(scope="module")
+def model(frame):
+    return new().fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """Return where temporary files go."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def connection():
+    with duckdb.connect() as opened:
+        yield opened
+
+
+def new(**options):
+    return SAREMClassifier(propensity_attributes=["d"], **options)
+
+
+def relation(connection, frame):
+    connection.register("claims", pa.Table.from_pandas(frame, preserve_index=False))
+    return connection.sql("SELECT * FROM claims")
+
+
+def write_dataset(folder, frame, **options):
+    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=folder))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    ds.write_dataset(table, folder, max_rows_per_group=100, max_rows_per_file=500, **options)
+    return folder
+
+
+def dataset(folder, frame, kind):
+    schema = pa.Table.from_pandas(frame, preserve_index=False).schema
+    return ds.dataset(write_dataset(folder, frame, format=kind), format=kind, schema=schema)
+
+
+KINDS = {
+    "dask": lambda frame, folder, connection: dd.from_pandas(frame, npartitions=5),
+    "dataset": lambda frame, folder, connection: dataset(folder, frame, "parquet"),
+    "dataset of csv": lambda frame, folder, connection: dataset(folder, frame, "csv"),
+    "dataset in memory": lambda frame, folder, connection: ds.dataset(
+        pa.Table.from_pandas(frame, preserve_index=False)
+    ),
+    "polars": lambda frame, folder, connection: pl.from_pandas(frame).lazy(),
+    "duckdb": lambda frame, folder, connection: relation(connection, frame),
+}
+
+
+@pytest.fixture(params=KINDS)
+def make(request, tmp_path, connection, scratch):
+    return lambda frame: KINDS[request.param](frame, tmp_path / "claims", connection)
+
+
+def assert_same(found, expected):
+    for name in ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_", "class_prior_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+# --- every kind: the answers in memory
+
+
+def test_a_fit_and_its_predictions_are_those_in_memory(make, frame, model):
+    found = new().fit(make(frame), "s", sample_weight="w")
+    assert_same(found, model)
+    assert found.feature_names_in_.tolist() == NAMES
+    more = make(frame[["w", *NAMES[::-1], "s"]].assign(text="t"))  # whatever else is there, in whatever order
+    np.testing.assert_allclose(found.predict_proba(more), model.predict_proba(frame[NAMES]), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.predict_posterior(more, "s"), model.predict_posterior(frame[NAMES], frame["s"]), rtol=1e-9
+    )
+    assert found.score(more, "s", sample_weight="w") == pytest.approx(
+        model.score(frame[NAMES], frame["s"], sample_weight=frame["w"])
+    )
+
+
+def test_models_that_know_no_propensity_count_the_rows(make, frame):
+    X = make(frame)
+    naive = NaiveClassifier().fit(X, "s", sample_weight="w")
+    expected = NaiveClassifier().fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
+    assert naive.score(X, "s") == pytest.approx(expected.score(frame[NAMES], frame["s"]))
+    known = PropensityWeightedClassifier().fit(X, "s", propensity=0.9, sample_weight="w")
+    assert known.predict_posterior(X, "s", 0.9).shape == (N,)
+    assert count_rows(X) == N
+
+
+def test_diagnostics_take_them_too(make, frame, model):
+    X = make(frame)
+    found = profile_class_prior(model, X, "s", sample_weight="w")
+    expected = profile_class_prior(model, frame[NAMES], frame["s"], sample_weight=frame["w"])
+    np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dask", "polars"])
+def test_a_bootstrap_reads_them_once(kind, frame, model, tmp_path, connection, scratch):
+    X = KINDS[kind](frame, tmp_path / "claims", connection)
+    options = {"n_resamples": 20, "random_state": 0}
+    drawn = bootstrap_intervals(model, X, "s", sample_weight="w", rows=X, **options)
+    again = bootstrap_intervals(model, frame[NAMES], frame["s"], sample_weight=frame["w"], rows=frame[NAMES], **options)
+    np.testing.assert_allclose(drawn.samples["class_prior_"], again.samples["class_prior_"], rtol=1e-6)
+    np.testing.assert_allclose(drawn.samples["f"], again.samples["f"], rtol=1e-5)
+
+
+def test_what_needs_rows_in_memory_says_what_to_do(make, frame):
+    X = make(frame)
+    call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
+    with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all if they fit: X\.{call}\(\)"):
+        NaiveClassifier(LogisticRegression()).fit(X, "s")
+    with pytest.raises(ValueError, match=rf"estimator of the label frequency needs all rows in .*X\.{call}\(\)"):
+        SCARClassifier("tice").fit(X, "s")
+
+
+def test_a_column_that_is_not_there(make, frame, model):
+    with pytest.raises(ValueError, match=r"has no column 'S'\. Did you mean 's'\?"):
+        new().fit(make(frame), "S")
+    with pytest.raises(ValueError, match="has no column 'd'"):
+        model.predict_proba(make(frame.drop(columns="d")))
+
+
+def test_text_among_the_attributes_is_named(make, frame):
+    with pytest.raises(PartitionError, match=r"the column 'text' holds (large_string|string|str|object), not numbers"):
+        new().fit(make(frame.assign(text="t")), "s")
+
+
+def test_a_missing_value_is_named(make, frame):
+    gap = frame.copy()
+    gap.loc[700, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN at row 700, column 1 \('b'\)|'b' is missing in 1 of"):
+        new().fit(make(gap), "s", sample_weight="w")
+
+
+def test_labels_in_memory_are_refused(make, frame):
+    with pytest.raises(TypeError, match=r"labels are a column of the|labels and weights are Dask's too"):
+        new().fit(make(frame), frame["s"].to_numpy())
+
+
+def test_no_row(make, frame):
+    with pytest.raises(
+        ValueError, match=r"the result of the .*: there is no row|has no row|No partition of X has a row"
+    ):
+        new().fit(make(frame[:0]), "s")
+
+
+def test_an_attribute_that_is_not_there_is_told_of(make, frame):
+    with pytest.raises(ValueError, match=r"propensity_attributes names 'dd', which is not a column of X"):
+        SAREMClassifier(propensity_attributes=["dd"]).fit(make(frame), "s", sample_weight="w")
+
+
+# --- who is known, and that nobody is imported for it
+
+
+def test_tables_in_memory_have_no_engine_of_their_own(frame):
+    for X in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), frame.to_numpy()):
+        assert not has_own_engine(X)
+        assert known_rows(X) is X
+
+
+def test_a_type_that_somebody_registered_is_theirs(frame):
+    class Mine(dd.DataFrame):
+        pass
+
+    table = Mine(dd.from_pandas(frame, npartitions=2).expr)
+    assert isinstance(known_rows(table), DaskRows)
+    open_rows.register(Mine, lambda X, y=None, sample_weight=None: "mine")
+    assert known_rows(table) is table
+    assert open_rows(table) == "mine"
+
+
+# --- Dask
+
+
+def test_labels_and_weights_as_series_of_the_same_frame(frame, model):
+    table = dd.from_pandas(frame, npartitions=5)
+    found = new().fit(table[NAMES], table["s"], sample_weight=table["w"])
+    assert_same(found, model)
+    np.testing.assert_allclose(
+        found.predict_posterior(table, table["s"]), model.predict_posterior(frame[NAMES], frame["s"]), rtol=1e-9
+    )
+
+
+def test_arrays(frame):
+    X, s, w = (frame[name].to_numpy() for name in (NAMES, "s", "w"))
+    table = da.from_array(X, chunks=(500, 3))
+    found = SAREMClassifier(propensity_attributes=[3])
+    found.fit(table, da.from_array(s, chunks=500), sample_weight=da.from_array(w, chunks=500))
+    expected = SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=w)
+    assert_same(found, expected)
+    assert not hasattr(found, "feature_names_in_")
+    np.testing.assert_allclose(found.predict_proba(table), expected.predict_proba(X), rtol=1e-12)
+    unknown = table[table[:, 0] > -10]  # whose lengths nobody knows
+    np.testing.assert_allclose(found.predict_proba(unknown), expected.predict_proba(X), rtol=1e-12)
+    single = SAREMClassifier(propensity_attributes=[3]).fit(table.astype(np.float32), da.from_array(s, chunks=500))
+    plain = SAREMClassifier(propensity_attributes=[3]).fit(X.astype(np.float32), s)
+    np.testing.assert_allclose(single.coef_, plain.coef_, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, told to dask
+def test_files_that_dask_reads(tmp_path, frame, model):
+    table = dd.read_parquet(write_dataset(tmp_path, frame.assign(text="t"), format="parquet"))
+    assert table["s"].optimize().npartitions < table[NAMES].optimize().npartitions  # Dask puts small files together
+    found = new().fit(table[NAMES], table["s"], sample_weight=table["w"])
+    assert_same(found, model)
+    assert_same(new().fit(table[[*NAMES, "s", "w"]], "s", sample_weight="w"), model)
+    mixed = new().fit(table[[*NAMES, "s"]], "s", sample_weight=table["w"])
+    assert_same(mixed, model)
+    np.testing.assert_allclose(found.predict_proba(table), model.predict_proba(frame[NAMES]), rtol=1e-9)
+    assert count_rows(table) == N
+
+
+def test_a_partition_computes_itself_and_no_other():
+    computed = []
+
+    def part(number):
+        computed.append(number)
+        return pd.DataFrame({"a": np.full(3, float(number)), "s": [0, 1, 0]})
+
+    with dask.config.set(scheduler="synchronous"):
+        table = dd.from_map(part, range(6), meta=pd.DataFrame({"a": [0.0], "s": [0]}))
+        plan = DaskRows(table).plan("s")
+    assert sorted(computed) == list(range(6))
+    with dask.config.set(scheduler="synchronous"):
+        apart = DaskRows(table[["a"]]).plan(table["s"])
+    for each in (plan, apart):
+        computed.clear()
+        np.testing.assert_array_equal(each.parts[4].source.load()["X"], np.full((3, 1), 4.0))
+        assert computed == [4]  # once, for attributes and labels
+
+
+def test_partitions_that_do_not_match_are_refused(frame):
+    table = dd.from_pandas(frame, npartitions=4)
+    with pytest.raises(ValueError, match="X has 4 partitions and the labels have 3: each partition"):
+        new().fit(table[NAMES], dd.from_pandas(frame, npartitions=3)["s"])
+    X = da.from_array(frame[NAMES].to_numpy(), chunks=(600, 4))
+    s, w = da.from_array(frame["s"].to_numpy(), chunks=600), da.ones(N, chunks=((700, 500),))
+    with pytest.raises(ValueError, match="Partition 0 of X has 600 rows and 700 weights: one is needed for each row"):
+        new().fit(X, s, sample_weight=w)
+    with pytest.raises(TypeError, match=r"a one-dimensional array; got the text 's'\. Of values in memory make one"):
+        new().fit(X, "s")
+    with pytest.raises(ValueError, match="two dimensions, rows and columns; this dask array has 1"):
+        new().fit(X[:, 0], X[:, 0])
+
+
+def test_a_partition_that_differs_whenever_it_is_computed():
+    lengths = iter([3, 3, 4, 4])
+
+    def part(number):
+        return pd.DataFrame({"a": np.zeros(next(lengths))})
+
+    with dask.config.set(scheduler="synchronous"):
+        table = dd.from_map(part, range(2), meta=pd.DataFrame({"a": [0.0]}))
+        plan = DaskRows(table).plan()
+    with pytest.raises(PartitionError, match="partition 0 of X has 4 rows when it is computed, and had 3: it must"):
+        plan.parts[0].source.load()
+
+
+def test_a_bad_value_is_told_of_with_its_partition(frame):
+    gap = frame.assign(b=frame["b"].where(np.arange(N) != 700))
+    with pytest.raises(ValueError, match=r"NaN at row 700, column 1 \('b'\), in partition 2 of X\."):
+        new().fit(dd.from_pandas(gap, npartitions=4), "s", sample_weight="w")
+    two = frame.assign(s=np.where(np.arange(N) == 700, 2, frame["s"]))
+    with pytest.raises(ValueError, match=r"these have 3: 0, 1, 2\. The first 2 is at row 700, in partition 2 of X\."):
+        new().fit(dd.from_pandas(two, npartitions=4), "s", sample_weight="w")
+    blank = frame.assign(s=pd.array(frame["s"], dtype="Int64"))
+    blank.loc[700, "s"] = pd.NA
+    with pytest.raises(ValueError, match=r"1 of 1200 labels are missing \(first: row 700, in partition 2 of X\)"):
+        new().fit(dd.from_pandas(blank, npartitions=4), "s", sample_weight="w")
+    dates = da.from_array(np.zeros((N, 2), dtype="M8[s]"), chunks=(600, 2))
+    with pytest.raises(PartitionError, match=r"partition 0 of X: the column 'X' holds datetime64\[s\], not numbers"):
+        new().fit(dates, da.zeros(N, chunks=600))
+
+
+def test_kinds_of_pandas_columns(frame, model):
+    kinds = frame.assign(
+        a=frame["a"].astype("Float64"), s=np.where(frame["s"] == 1, "yes", "no"), w=frame["w"].astype("Int64")
+    )
+    found = new(pos_label="yes").fit(dd.from_pandas(kinds, npartitions=3), "s", sample_weight="w")
+    assert_same(found, model)
+
+
+def test_blocks_that_are_sparse_are_refused(frame):
+    from scipy import sparse
+
+    X = da.from_array(frame[NAMES].to_numpy(), chunks=(600, 4)).map_blocks(sparse.csr_array)
+    with pytest.raises(PartitionError, match=r"partition 0 of X is a csr_array; dense numpy arrays are needed"):
+        new().fit(X, da.from_array(frame["s"].to_numpy(), chunks=600))
+
+
+def test_a_persisted_table_is_read_on_the_workers(frame):
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        table = dd.from_pandas(frame, npartitions=4).persist()
+        for X, y in ((DaskRows(table, NAMES), "s"), (DaskRows(table[NAMES]), table["s"] + 0)):
+            plan = X.plan(y)
+            sources = [pickle.loads(pickle.dumps(part.source)) for part in plan.parts]
+            assert all(len(pickle.dumps(part.source)) < 2000 for part in plan.parts)  # no rows in it
+            there = client.gather([client.submit(type(source).load, source, pure=False) for source in sources])
+            here = [part.source.load() for part in plan.parts]
+            for found in (there, here):
+                np.testing.assert_array_equal(np.concatenate([each["X"] for each in found]), frame[NAMES])
+                np.testing.assert_array_equal(np.concatenate([each["y"] for each in found]), frame["s"])
+
+
+# --- pyarrow
+
+
+def test_folders_are_columns_and_filters_are_kept(tmp_path, frame):
+    grouped = frame.assign(year=2000 + np.arange(N) // 450)
+    folder = write_dataset(tmp_path, grouped, format="parquet", partitioning=["year"], partitioning_flavor="hive")
+    whole = ds.dataset(folder, partitioning="hive")
+    names = [*NAMES, "year"]
+    some = whole.filter(ds.field("a") > -0.5).filter(ds.field("year") < 2002)
+    for table, rows in ((whole, grouped), (some, grouped[(grouped["a"] > -0.5) & (grouped["year"] < 2002)])):
+        engine = open_rows(known_rows(table).select(names), "s", "w")
+        np.testing.assert_array_equal(engine.collect(lambda X, rows: X), rows[names])
+        np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["y"]), rows["s"])
+        assert_same(
+            new().fit(table, "s", sample_weight="w"), new().fit(rows[names], rows["s"], sample_weight=rows["w"])
+        )
+    with pytest.raises(ValueError, match=r"The dataset has no row where \(a > 100\)"):
+        new().fit(whole.filter(ds.field("a") > 100), "s")
+
+
+def test_sources_of_a_dataset_go_to_other_processes(tmp_path, frame):
+    table = ds.dataset(write_dataset(tmp_path, frame, format="parquet")).filter(ds.field("a") > 0)
+    plan = DatasetRows(table).plan("s", "w")
+    again = [pickle.loads(pickle.dumps(part.source)).load() for part in plan.parts]
+    np.testing.assert_array_equal(np.concatenate([each["X"] for each in again]), frame.loc[frame["a"] > 0, NAMES])
+    assert plan.key == DatasetRows(table).plan("s", "w").key
+    assert plan.key != DatasetRows(table.filter(ds.field("b") > 0)).plan("s", "w").key
+
+
+def test_bad_files_of_a_dataset_are_named(tmp_path, frame):
+    folder = write_dataset(tmp_path, frame, format="parquet")
+    first, last = sorted(folder.glob("*.parquet"))[:: len(list(folder.iterdir())) - 1]
+    table, good = ds.dataset(folder), last.read_bytes()
+    engine = open_rows(table, "s", "w")
+    bad = pq.read_table(last)
+    values = bad.column("b").to_pylist()
+    values[0] = np.nan
+    pq.write_table(bad.set_column(1, "b", pa.array(values)), last)
+    with pytest.raises(PartitionError, match=rf"{last.name}, row groups 0 to 1: was replaced or changed"):
+        engine.total(lambda X, rows: (X.sum(),))
+    with pytest.raises(ValueError, match=rf"NaN at row 1000, column 1 \('b'\), in .*{last.name}, row group 0"):
+        new().fit(ds.dataset(folder), "s", sample_weight="w")
+    last.write_bytes(good[:500])
+    with pytest.raises(PartitionError, match=rf"{last.name}: is not there, or was cut short"):
+        new().fit(ds.dataset(folder), "s", sample_weight="w")
+    last.write_bytes(good)
+    assert new().fit(ds.dataset(folder), "s", sample_weight="w").n_features_in_ == 4
+    whole = ds.dataset(folder)
+    first.unlink()
+    with pytest.raises(PartitionError, match=rf"{first.name}: is not there, or was cut short"):
+        new().fit(whole, "s", sample_weight="w")
+
+
+# --- queries
+
+
+def counted(frame):
+    """Return a query, and how often it was run."""
+    runs = []
+
+    def note(part):
+        runs.append(part.height)
+        return part
+
+    return pl.from_pandas(frame).lazy().map_batches(note, schema=None), runs
+
+
+def test_a_query_is_run_once_for_a_fit_and_leaves_nothing(frame, model, scratch):
+    query, runs = counted(frame)
+    X = known_rows(query)
+    before = len(runs)
+    found = new().fit(X, "s", sample_weight="w")
+    assert sum(runs[before:]) == N
+    found.predict_proba(X)
+    found.predict_posterior(X, "s")
+    assert sum(runs[before:]) == N  # these columns are there
+    assert len(list(scratch.glob("scarless-query-*"))) == 1
+    assert_same(found, model)
+    del X
+    gc.collect()
+    assert not list(scratch.glob("scarless-query-*"))
+    new().fit(query, "s", sample_weight="w")
+    gc.collect()
+    assert not list(scratch.glob("scarless-query-*"))
+
+
+def test_an_engine_keeps_the_result_of_its_query(frame, scratch):
+    engine = open_rows(pl.from_pandas(frame).lazy(), "s", "w")
+    gc.collect()
+    np.testing.assert_array_equal(engine.derive(lambda X, rows: {}).collect(lambda X, rows: X), frame[NAMES])
+
+
+def test_errors_speak_of_the_query_and_not_of_its_scratch_file(frame, scratch, connection):
+    with pytest.raises(
+        PartitionError, match="the result of the DuckDB relation, row group 0: the column 'b' is missing"
+    ):
+        new().fit(relation(connection, frame.assign(b=frame["b"].where(np.arange(N) != 700))), "s")
+
+
+def test_rows_of_a_query_in_another_process_are_what_was_read(frame, scratch, connection):
+    X = QueryRows("DuckDB relation", NAMES, lambda columns, path: pq.write_table(pa.table({"a": [1.0]}), path))
+    there = pickle.loads(pickle.dumps(X.select(["a"])))
+    with pytest.raises(ValueError, match="This DuckDB relation came from another process"):
+        open_rows(there)
+    engine = open_rows(X.select(["a"]))
+    assert open_rows(pickle.loads(pickle.dumps(X.select(["a"])))).n_rows == engine.n_rows == 1
+
+
+def test_names_that_need_quotes(connection):
+    query = connection.sql('SELECT range::DOUBLE AS "a ""b"", c", (range % 2)::INT AS "select" FROM range(50)')
+    engine = open_rows(query, "select")
+    assert engine.names == ['a "b", c']
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: X[:, 0]), np.arange(50.0))
