@@ -3,7 +3,7 @@
 Dask's protocol executes pickles: whoever can reach a scheduler or a worker can run code there, and a scheduler can run
 code here. Keep it inside a network that you trust, or use TLS with certificates on all sides: hand over a client that
 was made with ``security=distributed.Security(require_encryption=True, tls_ca_file=..., tls_client_cert=...,
-tls_client_key=...)``, or say the same in Dask's configuration (``distributed.comm``), which an address alone follows too.
+tls_client_key=...)``, or say the same in Dask's configuration (``distributed.comm``), which a mere address follows.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ _TRIES = 5  # workers that may end over the same partitions in one pass
 _LARGE = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
 _CACHED_SHARE = 0.5  # of a worker's memory limit: Dask pauses a worker at 0.8 of it
 _AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
+_GOES_ON = "with checkpoint=folder that goes on after the last pass that was finished"
 Opened = tuple[Task, Program, tuple[Any, ...]]
 
 
@@ -110,7 +111,7 @@ class DaskWorkers:
             await asyncio.sleep(_LOOK)
         raise ClusterError(
             f"The Dask scheduler has not answered for {self.silence:g} seconds: it has ended, or cannot be reached. "
-            "Start it again and fit once more; with checkpoint=folder that goes on after the last pass that was finished."
+            f"Start it again and fit once more; {_GOES_ON}."
         )
 
     async def some_living(self) -> dict[str, int]:
@@ -120,8 +121,7 @@ class DaskWorkers:
             if monotonic() > deadline:
                 raise ClusterError(
                     f"No Dask worker took tasks for {self.patience:g} seconds: all have ended, or are paused for want "
-                    "of memory. Start workers, or give them more memory, and fit once more; with checkpoint=folder that "
-                    "goes on after the last pass that was finished."
+                    f"of memory. Start workers, or give them more memory, and fit once more; {_GOES_ON}."
                 )
             await asyncio.sleep(_LOOK)
         return workers
