@@ -150,17 +150,21 @@ class _Pass:
             gathering = asyncio.ensure_future(self._gathered())
             try:
                 await self._watch(gathering)
-                if gathering.done() and not gathering.cancelled() and gathering.exception() is None:
-                    return gathering.result()
-                if gathering.done():
-                    await self._look_at_errors()
+                error = gathering.exception() if gathering.done() and not gathering.cancelled() else None
+                if error is None and gathering.done() and (found := gathering.result()) is not None:
+                    return found
             finally:
                 gathering.cancel()
+            if error is not None and not isinstance(error, OSError):
+                raise error
 
-    async def _gathered(self) -> list[bytes]:
-        found = await self.client.gather([each.future for each in self.sent], asynchronous=True)
-        pairs = zip(self.sent, found, strict=True)
-        by_number = {number: one for each, some in pairs for number, one in zip(each.numbers, some, strict=True)}
+    async def _gathered(self) -> list[bytes] | None:
+        """Return the results, or None where some are not to be had."""
+        found = await self.client.gather([each.future for each in self.sent], errors="skip", asynchronous=True)
+        numbers = [number for each in self.sent for number in each.numbers]
+        if len(found) < len(self.sent) or len(numbers) < len(self.lanes):
+            return None
+        by_number = dict(zip(numbers, (one for some in found for one in some), strict=True))
         return [by_number[number] for number in range(len(self.lanes))]
 
     async def _send_the_rest(self) -> None:
@@ -179,9 +183,10 @@ class _Pass:
     async def _sent_to(self, worker: str, numbers: list[int], n_tasks: int) -> list[_Sent]:
         only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # such tasks are never stolen
         name = f"{self.name}-{uuid.uuid4().hex}"
-        payload: Any = self.payload
-        if len(payload) > _LARGE:
-            payload = await self.client.scatter(payload, workers=[worker], hash=False, asynchronous=True)
+        payload = self.payload if len(self.payload) <= _LARGE else await self._scattered(worker)
+        if payload is None:
+            self._check_tries(numbers)
+            return []
         opened = self.client.submit(_opened, payload, key=f"{name}-opened", **only)
         shares = [numbers[first::n_tasks] for first in range(min(n_tasks, len(numbers)))]
         lanes = [pickle.dumps([self.lanes[number] for number in share]) for share in shares]
@@ -189,35 +194,48 @@ class _Pass:
         futures = self.client.map(_walked, lanes, opened=opened, key=names, **only)
         return [_Sent(share, worker, future) for share, future in zip(shares, futures, strict=True)]
 
+    async def _scattered(self, worker: str) -> Any:
+        """Return a future of the payload in some worker; None where that is gone."""
+        sending = asyncio.ensure_future(
+            self.client.scatter(self.payload, workers=[worker], hash=False, asynchronous=True)
+        )
+        while not sending.done():
+            await asyncio.wait({sending}, timeout=_LOOK)
+            if not sending.done() and worker not in await self.cluster.living():
+                sending.cancel()
+                return None
+        return None if sending.cancelled() or sending.exception() else sending.result()
+
     async def _watch(self, gathering: Any) -> None:
-        """Wait for the results, or until a worker that has some of them, or was to make them, is gone."""
+        """Wait for the results, or until some of them are known not to come."""
         while not gathering.done():
             await asyncio.wait({gathering}, timeout=_LOOK)
-            if not gathering.done():
-                workers = await self.cluster.living()
-                if lost := [each for each in self.sent if each.worker not in workers]:
-                    return self._give_up(lost)
-        return None
+            living = None if gathering.done() else await self.cluster.living()
+            if await self._lose(living):
+                return
 
-    async def _look_at_errors(self) -> None:
-        """Raise what a task itself raised, or give up the tasks that ended with their worker or the connection."""
+    async def _lose(self, living: dict[str, int] | None) -> bool:
+        """Raise what a task raised; else give up the tasks that ended with their worker or with the connection."""
         killed = need("distributed", "Dask", DASK).KilledWorker
         for each in self.sent:
             if each.future.status == "error" and not isinstance(error := await each.future.exception(), killed):
                 raise error
-        lost = [each for each in self.sent if each.future.status in ("error", "cancelled", "lost")]
-        self._give_up(lost)
-        await asyncio.sleep(_LOOK)  # where it was the connection, the next question tells
-
-    def _give_up(self, lost: list[_Sent]) -> None:
+        lost = [
+            each
+            for each in self.sent
+            if each.future.status in ("error", "cancelled", "lost")
+            or (living is not None and each.worker not in living)
+        ]
         self.sent = [each for each in self.sent if each not in lost]
-        tried, number = (
-            max((self.tries[number], number) for each in lost for number in each.numbers) if lost else (0, 0)
-        )
-        if tried >= _TRIES:
-            source = self.lanes[number][0].source
+        self._check_tries([number for each in lost for number in each.numbers])
+        return bool(lost)
+
+    def _check_tries(self, lost: list[int]) -> None:
+        tired = [number for number in lost if self.tries[number] >= _TRIES]
+        if tired:
+            source = self.lanes[tired[0]][0].source
             raise ClusterError(
-                f"{tried} Dask workers, one after the other, ended while they walked partitions such as those of "
+                f"{_TRIES} Dask workers, one after the other, ended while they walked partitions such as those of "
                 f"{getattr(source, 'path', source)}. Most likely they ran out of memory: give workers more of it, or "
                 "let them have less at once, with a smaller memory= and files with smaller row groups."
             )
