@@ -1,11 +1,13 @@
 """Dask's workers give the bits that threads give; each keeps what it has decoded, and errors come as they are."""
 
+import asyncio
 import gc
 import shutil
 import subprocess
 import time
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,8 +20,9 @@ from tests.scale.files import make_rows, write_files
 from scarless import SAREMClassifier
 from scarless.engines import attach, open_rows
 from scarless.scale import ParquetRows, PartitionError
+from scarless.scale import dask as module
 from scarless.scale.dask import ClusterError, DaskWorkers, deal
-from scarless.scale.store import STORE
+from scarless.scale.store import STORE, Cache, Store
 
 N = 3000
 CUTS = range(250, N, 250)
@@ -158,10 +161,11 @@ def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n
         assert len(had & has) == min(len(had), share)
 
 
-def test_a_worker_keeps_no_more_than_half_of_its_memory(folder):
+def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
+    limit = 571_430_000
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, memory_limit=10_000, dashboard_address=":0"
+            n_workers=1, threads_per_worker=1, processes=False, memory_limit=limit, dashboard_address=":0"
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
@@ -169,9 +173,65 @@ def test_a_worker_keeps_no_more_than_half_of_its_memory(folder):
         before = STORE.loads
         for _ in range(2):
             engine.total(rows_and_labels)
-    partition = 250 * 5 * 8
-    assert partition > 5_000  # so none may stay
+    partition = 250 * (4 * 8 + 8)
+    assert partition > 0.7 * limit - 400_000_000  # so none may stay
     assert STORE.loads - before == 2 * (len(CUTS) + 1)
+
+
+def test_pages_of_files_do_not_count_as_memory_of_the_process(tmp_path):
+    n_bytes = 2**26
+    store, here = Store(), psutil.Process()
+    rows = store.get("k/1", Cache(0, str(tmp_path)), lambda: {"x": np.ones((8, n_bytes // 64)).T})["x"]
+    before = here.memory_info().shared
+    total = rows.sum()
+    assert here.memory_info().shared - before > 0.9 * n_bytes
+    store.rest("k/1")
+    assert here.memory_info().shared - before < 0.1 * n_bytes
+    assert rows.sum() == total
+    store.rest("nobody/1")
+
+
+def test_a_worker_that_is_paused_for_long_is_no_longer_waited_for(monkeypatch):
+    workers, now = DaskWorkers(FakeClient()), [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    found = []
+    for moment, running in ((0, "ab"), (1, "a"), (5, "ab"), (6, "a"), (16, "a"), (17, "a"), (18, "ab")):
+        now[0], workers.client.running = float(moment), running
+        found.append("".join(asyncio.run(workers.living())))
+    assert found == ["ab", "ab", "ab", "ab", "ab", "a", "ab"]
+
+
+class FakeClient:
+    """A client of a scheduler with workers a and b, and one without a thread."""
+
+    asynchronous = False
+    running = ""
+
+    @property
+    def scheduler(self):
+        return self
+
+    async def ncores(self):
+        return {"b": 2, "a": 1, "none": 0}
+
+    async def ncores_running(self):
+        return dict.fromkeys(self.running, 1)
+
+
+def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_is_tight(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "_ask_glibc", lambda *what: asked.append(what))
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    module._use_memory_again.__wrapped__()
+    assert asked == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25)]
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    module._use_memory_again.__wrapped__()
+    module._give_memory_back()
+    assert asked[2:] == [("malloc_trim", 0)]
+
+
+def test_a_function_that_the_system_does_not_have_is_not_asked():
+    module._ask_glibc("scarless_has_no_such_function", 1)
 
 
 # --- what cannot be

@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import os
 import pickle
+import sys
 import uuid
 import weakref
 from collections import Counter
@@ -22,22 +23,20 @@ from typing import Any, NamedTuple
 
 from scarless.outside.extras import need
 from scarless.scale.chains import Program
-from scarless.scale.executors import Lane, Task
+from scarless.scale.executors import ClusterError, Lane, Task
 from scarless.scale.store import STORE
 
 DASK = "dask"
 _LOOK = 0.5  # seconds between two looks at who is alive
+_PAUSED = 10.0  # seconds after which a worker that Dask has paused, near its memory limit, is not waited for
 _TASKS = 4  # in a pass, for each thread of a worker: enough to even out, and each costs milliseconds
 _TRIES = 5  # workers that may end over the same partitions in one pass
 _LARGE = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
-_CACHED_SHARE = 0.5  # of a worker's memory limit: Dask pauses a worker at 0.8 of it
+_LIMIT_SHARE, _BESIDES = 0.7, 4 * 10**8  # of a worker's memory limit, less what it needs beside rows: may be cached
+_TIGHT = 0.6  # of a worker's memory limit
 _AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 _GOES_ON = "with checkpoint=folder that goes on after the last pass that was finished"
 Opened = tuple[Task, Program, tuple[Any, ...]]
-
-
-class ClusterError(ConnectionError):
-    """The Dask cluster is gone, or nobody is left in it to do the work."""
 
 
 class DaskWorkers:
@@ -61,6 +60,7 @@ class DaskWorkers:
             raise ValueError("The Dask client is asynchronous, and fits are not: pass Client(..., asynchronous=False).")
         self.client, self.patience, self.silence = client, patience, silence
         self.homes: dict[str, str] = {}  # workers by the runs of partitions that they walk
+        self.paused: dict[str, float] = {}  # workers that take no tasks for now, and since when
 
     @classmethod
     def of(cls, scheduler: Any) -> "DaskWorkers":
@@ -106,13 +106,20 @@ class DaskWorkers:
         deadline = monotonic() + self.silence
         while (left := deadline - monotonic()) > 0 and self.client.scheduler is not None:
             with suppress(OSError, TimeoutError, asyncio.TimeoutError):
-                there = await asyncio.wait_for(self.client.scheduler.ncores_running(), left)
-                return {worker: threads for worker, threads in sorted(there.items()) if threads}
+                return await asyncio.wait_for(self._asked(), left)
             await asyncio.sleep(_LOOK)
         raise ClusterError(
             f"The Dask scheduler has not answered for {self.silence:g} seconds: it has ended, or cannot be reached. "
             f"Start it again and fit once more; {_GOES_ON}."
         )
+
+    async def _asked(self) -> dict[str, int]:
+        there = await self.client.scheduler.ncores()
+        running = await self.client.scheduler.ncores_running()
+        now = monotonic()
+        self.paused = {worker: self.paused.get(worker, now) for worker in there if worker not in running}
+        weary = {worker for worker, since in self.paused.items() if now - since > _PAUSED}
+        return {worker: there[worker] for worker in sorted(there) if there[worker] and worker not in weary}
 
     async def some_living(self) -> dict[str, int]:
         """Return the workers that take tasks; wait for one where there is none."""
@@ -235,9 +242,9 @@ class _Pass:
         if tired:
             source = self.lanes[tired[0]][0].source
             raise ClusterError(
-                f"{_TRIES} Dask workers, one after the other, ended while they walked partitions such as those of "
-                f"{getattr(source, 'path', source)}. Most likely they ran out of memory: give workers more of it, or "
-                "let them have less at once, with a smaller memory= and files with smaller row groups."
+                f"{_TRIES} Dask workers, one after the other, ended or were paused while they walked partitions such "
+                f"as those of {getattr(source, 'path', source)}. Most likely they ran out of memory: give workers more "
+                "of it, or let them have less at once, with a smaller memory= and files with smaller row groups."
             )
 
 
@@ -264,9 +271,9 @@ def _opened(payload: bytes) -> Opened:
     """Return what a pass is about, where it is walked: once for each worker."""
     _use_memory_again()
     task, program, arguments = pickle.loads(payload)
-    manager = need("distributed", "Dask", DASK).get_worker().memory_manager
-    if manager.memory_limit:
-        memory = min(program.cache.memory, int(_CACHED_SHARE * manager.memory_limit))
+    limit = need("distributed", "Dask", DASK).get_worker().memory_manager.memory_limit
+    if limit:  # Dask pauses a worker at 0.8 of it, and ends it at 0.95
+        memory = min(program.cache.memory, max(0, int(_LIMIT_SHARE * limit) - _BESIDES))
         program = program._replace(cache=replace(program.cache, memory=memory))
     return task, program, arguments
 
@@ -275,7 +282,12 @@ def _walked(lanes: bytes, opened: Opened) -> list[bytes]:
     """Return the results of some lanes as pickles: arrays that Dask itself moves arrive misaligned."""
     task, program, arguments = opened
     dumps = need("cloudpickle", "Dask", DASK).dumps
-    return [dumps(task(program, lane, *arguments)) for lane in pickle.loads(lanes)]
+    found = [dumps(task(program, lane, *arguments)) for lane in pickle.loads(lanes)]
+    worker = need("distributed", "Dask", DASK).get_worker()
+    limit = worker.memory_manager.memory_limit
+    if limit and worker.monitor.get_process_memory() > _TIGHT * limit:
+        _give_memory_back()  # else a worker that is paused for want of it would stay so
+    return found
 
 
 @cache
@@ -285,10 +297,19 @@ def _use_memory_again() -> None:
     With it every block's arrays go back to the system and come again page by page.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        with suppress(OSError, AttributeError, TypeError):  # of a system without it
-            mallopt = ctypes.CDLL(None).mallopt
-            for option, value in _AS_GLIBC_LEARNS.items():
-                mallopt(option, value)
+        for option, value in _AS_GLIBC_LEARNS.items():
+            _ask_glibc("mallopt", option, value)
+
+
+def _give_memory_back() -> None:
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    _ask_glibc("malloc_trim", 0)
+
+
+def _ask_glibc(function: str, *arguments: int) -> None:
+    with suppress(OSError, AttributeError, TypeError):  # of a system without it
+        getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 def _forget(prefix: str) -> None:
