@@ -58,6 +58,15 @@ def loads_here():
     return STORE.loads
 
 
+def modules_of_ours():
+    import sys
+
+    return [name for name in sys.modules if name.startswith("scarless")]
+
+
+modules_of_ours.__module__ = "__main__"  # sent as it is: a name in this file would be imported, and scarless with it
+
+
 def keys_here():
     return sorted(STORE._entries)
 
@@ -139,6 +148,11 @@ def test_an_error_of_the_network_that_a_task_raises_is_the_tasks_own(client, fol
 
 def out_of_reach(X, rows):
     raise ConnectionError("the bucket is closed")
+
+
+def test_the_scheduler_imports_nothing_of_ours(client, folder):
+    fitted(ParquetRows(folder, scheduler=client))
+    assert not client.run_on_scheduler(modules_of_ours)
 
 
 # --- who walks what

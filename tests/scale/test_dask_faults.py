@@ -133,7 +133,7 @@ def test_a_worker_that_runs_out_of_memory(cluster, client, tmp_path, monkeypatch
     assert len(after) == 1
     assert set(before.values()).isdisjoint(after.values())
     monkeypatch.setattr(module, "_TRIES", 1)
-    with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended while .*rows.part-00.* ran out of memory"):
+    with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or were paused while .*rows.part-00.* ran out of memory"):
         engine.total(greedy, None)
 
 
@@ -153,7 +153,7 @@ def greedy(X, rows, once):
 def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, client, folder, by_threads, tmp_path):
     cluster.start_worker("--memory-limit", "0")
     client.wait_for_workers(1, timeout=PATIENCE)
-    workers = Watched(client, silence=3)
+    workers = Watched(client, silence=8)
     assert DaskWorkers(client).silence <= 20  # seconds, where nobody says otherwise
 
     async def kill(_):
@@ -162,7 +162,7 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
 
     deed = at_pass(monkeypatch, workers, "_gathered", 7, kill)
     with pytest.raises(
-        ClusterError, match=r"scheduler has not answered for 3 seconds: .* checkpoint=folder .* goes on"
+        ClusterError, match=r"scheduler has not answered for 8 seconds: .* checkpoint=folder .* goes on"
     ):
         fitted_bits(folder, workers, checkpoint=tmp_path / "passes")
     assert deed == [7]

@@ -8,6 +8,7 @@ tls_client_key=...)``, or say the same in Dask's configuration (``distributed.co
 
 import asyncio
 import ctypes
+import operator
 import os
 import pickle
 import sys
@@ -36,7 +37,6 @@ _LIMIT_SHARE, _BESIDES = 0.7, 4 * 10**8  # of a worker's memory limit, less what
 _TIGHT = 0.6  # of a worker's memory limit
 _AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 _GOES_ON = "with checkpoint=folder that goes on after the last pass that was finished"
-Opened = tuple[Task, Program, tuple[Any, ...]]
 
 
 class DaskWorkers:
@@ -88,7 +88,7 @@ class DaskWorkers:
 
     def map(self, task: Task, program: Program, lanes: list[Lane], arguments: tuple[Any, ...]) -> list[Any]:
         """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
-        payload = need("cloudpickle", "Dask", DASK).dumps((task, program, arguments))
+        payload = pickle.dumps(_Closed(need("cloudpickle", "Dask", DASK).dumps((task, program, arguments))))
         walk = _Pass(self, f"scarless-{task.__name__}", payload, lanes)
         if self.client.status in ("closing", "closed"):
             raise ClusterError(
@@ -194,11 +194,11 @@ class _Pass:
         if payload is None:
             self._check_tries(numbers)
             return []
-        opened = self.client.submit(_opened, payload, key=f"{name}-opened", **only)
+        opened = self.client.submit(pickle.loads, payload, key=f"{name}-opened", **only)
         shares = [numbers[first::n_tasks] for first in range(min(n_tasks, len(numbers)))]
         lanes = [pickle.dumps([self.lanes[number] for number in share]) for share in shares]
         names = [f"{name}-{first}" for first in range(len(shares))]
-        futures = self.client.map(_walked, lanes, opened=opened, key=names, **only)
+        futures = self.client.map(operator.call, [opened] * len(lanes), lanes, key=names, **only)
         return [_Sent(share, worker, future) for share, future in zip(shares, futures, strict=True)]
 
     async def _scattered(self, worker: str) -> Any:
@@ -267,27 +267,39 @@ def deal(lanes: list[str], homes: dict[str, str], workers: dict[str, int]) -> di
     return found
 
 
-def _opened(payload: bytes) -> Opened:
-    """Return what a pass is about, where it is walked: once for each worker."""
-    _use_memory_again()
-    task, program, arguments = pickle.loads(payload)
-    limit = need("distributed", "Dask", DASK).get_worker().memory_manager.memory_limit
-    if limit:  # Dask pauses a worker at 0.8 of it, and ends it at 0.95
-        memory = min(program.cache.memory, max(0, int(_LIMIT_SHARE * limit) - _BESIDES))
-        program = program._replace(cache=replace(program.cache, memory=memory))
-    return task, program, arguments
+class _Opened:
+    """What a pass is about, where it is walked: once for each worker and pass."""
+
+    def __init__(self, payload: bytes) -> None:
+        _use_memory_again()
+        self.worker = need("distributed", "Dask", DASK).get_worker()
+        self.limit = self.worker.memory_manager.memory_limit or 0
+        self.task, program, self.arguments = pickle.loads(payload)
+        if self.limit:  # Dask pauses a worker at 0.8 of it, and ends it at 0.95
+            memory = min(program.cache.memory, max(0, int(_LIMIT_SHARE * self.limit) - _BESIDES))
+            program = program._replace(cache=replace(program.cache, memory=memory))
+        self.program: Program = program
+
+    def __call__(self, lanes: bytes) -> list[bytes]:
+        """Return the results of some lanes as pickles: arrays that Dask itself moves arrive misaligned."""
+        dumps = need("cloudpickle", "Dask", DASK).dumps
+        found = [dumps(self.task(self.program, lane, *self.arguments)) for lane in pickle.loads(lanes)]
+        if self.limit and self.worker.monitor.get_process_memory() > _TIGHT * self.limit:
+            _give_memory_back()  # else a worker that is paused for want of it would stay so
+        return found
 
 
-def _walked(lanes: bytes, opened: Opened) -> list[bytes]:
-    """Return the results of some lanes as pickles: arrays that Dask itself moves arrive misaligned."""
-    task, program, arguments = opened
-    dumps = need("cloudpickle", "Dask", DASK).dumps
-    found = [dumps(task(program, lane, *arguments)) for lane in pickle.loads(lanes)]
-    worker = need("distributed", "Dask", DASK).get_worker()
-    limit = worker.memory_manager.memory_limit
-    if limit and worker.monitor.get_process_memory() > _TIGHT * limit:
-        _give_memory_back()  # else a worker that is paused for want of it would stay so
-    return found
+class _Closed(NamedTuple):
+    """What a pass is about on its way: its pickle is opened by loading it.
+
+    So tasks name functions of Python's own library alone, and the scheduler, which reads them, imports nothing of
+    ours: that takes seconds, in which it would not answer.
+    """
+
+    payload: bytes
+
+    def __reduce__(self) -> Any:
+        return _Opened, (self.payload,)
 
 
 @cache
