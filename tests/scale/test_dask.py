@@ -2,8 +2,6 @@
 
 import asyncio
 import gc
-import shutil
-import subprocess
 import time
 
 import numpy as np
@@ -11,10 +9,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, LocalCluster, Security
+from dask import config
+from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.scale.cluster import PATIENCE, Cluster
+from tests.scale.cluster import PATIENCE, Cluster, make_security
 from tests.scale.files import make_rows, write_files
 
 from scarless import SAREMClassifier
@@ -36,10 +35,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client():
-    with Cluster() as cluster:
+def security(tmp_path_factory):
+    return make_security(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def client(security):
+    """Return a client of two workers, all of them processes of their own that talk over TLS."""
+    with Cluster(security) as cluster:
         for _ in range(2):
-            cluster.start_worker("--memory-limit", "0")
+            cluster.start_worker()
         with cluster.client() as client:
             client.wait_for_workers(2, timeout=PATIENCE)
             yield client
@@ -77,11 +82,14 @@ def test_bits_are_those_of_threads(client, folder, how):
     assert bits(ours) == bits(fitted(ParquetRows(folder, scheduler="threads")))
 
 
-def test_the_client_that_is_there_is_used_and_so_is_an_address(client, folder):
+def test_the_client_that_is_there_is_used(client, folder):
     with client.as_current():
-        engine = open_rows(ParquetRows(folder), "s")
-    assert engine.executor.client is client
-    engine = open_rows(ParquetRows(folder, scheduler=client.scheduler.address), "s")
+        assert open_rows(ParquetRows(folder), "s").executor.client is client
+
+
+def test_a_client_made_for_an_address_follows_the_configuration_and_ends_with_the_rows(client, security, folder):
+    with config.set(in_configuration(security)):
+        engine = open_rows(ParquetRows(folder, scheduler=client.scheduler.address), "s")
     made = engine.executor.client
     assert made is not client
     assert engine.total(rows_and_labels)[0] == N
@@ -92,6 +100,22 @@ def test_the_client_that_is_there_is_used_and_so_is_an_address(client, folder):
         time.sleep(0.02)
     assert made.status == "closed"
     assert client.status == "running"
+
+
+def in_configuration(security):
+    if security is None:
+        return {}
+    tls = "distributed.comm.tls"
+    files = {"cert": security.tls_client_cert, "key": security.tls_client_key}
+    return {f"{tls}.ca-file": security.tls_ca_file, **{f"{tls}.client.{name}": path for name, path in files.items()}}
+
+
+def test_processes_talk_over_tls_and_to_nobody_without_a_certificate(client, security):
+    if security is None:
+        pytest.skip("openssl makes the certificates, and is not there")
+    assert all(address.startswith("tls://") for address in (client.scheduler.address, *client.nthreads()))
+    with pytest.raises(ClusterError, match="No Dask scheduler answers at 'tls://"):
+        DaskWorkers.of(client.scheduler.address)
 
 
 def rows_and_labels(X, rows):
@@ -252,8 +276,6 @@ def test_a_function_that_the_system_does_not_have_is_not_asked():
 
 
 def test_a_scheduler_that_is_not_there_is_said():
-    from dask import config
-
     with (
         config.set({"distributed.comm.timeouts.connect": "0.5s"}),
         pytest.raises(
@@ -282,31 +304,3 @@ def test_an_asynchronous_client_is_said():
 
     with pytest.raises(ValueError, match="client is asynchronous, and fits are not"):
         DaskWorkers(Asynchronous())
-
-
-# --- nobody else listens
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
-def test_processes_talk_over_tls(tmp_path, folder):
-    certificate, key = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
-    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=scarless"]
-    subprocess.run([*request, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    parties = {
-        f"tls_{party}_{what}": path
-        for party in ("client", "scheduler", "worker")
-        for what, path in (("cert", certificate), ("key", key))
-    }
-    security = Security(require_encryption=True, tls_ca_file=certificate, **parties)
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, protocol="tls", security=security, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        assert all(address.startswith("tls://") for address in (client.scheduler.address, *client.nthreads()))
-        ours = fitted(ParquetRows(folder, scheduler=client))
-        address = client.scheduler.address
-        with pytest.raises(ClusterError, match="No Dask scheduler answers at 'tls://"):
-            DaskWorkers.of(address)  # without a certificate
-    assert bits(ours) == bits(fitted(ParquetRows(folder, scheduler="threads")))

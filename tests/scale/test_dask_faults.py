@@ -3,9 +3,11 @@
 import os
 import signal
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 from tests.scale.cluster import PATIENCE, Cluster
 from tests.scale.files import make_rows, write_files
 
@@ -31,16 +33,39 @@ def by_threads(folder):
     return fitted_bits(folder, "threads")
 
 
-@pytest.fixture
-def cluster():
-    with Cluster() as cluster:
+@pytest.fixture(scope="module")
+def shared():
+    """Return a function that gives the cluster that tests share until one ends its scheduler: to begin takes long."""
+    made = []
+    with ExitStack() as stack:
+
+        def cluster():
+            if not made or made[-1].scheduler.poll() is not None:
+                made.append(stack.enter_context(Cluster()))
+            return made[-1]
+
         yield cluster
+
+
+@pytest.fixture
+def cluster(shared):
+    return shared()
 
 
 @pytest.fixture
 def client(cluster):
     with cluster.client() as client:
         yield client
+
+
+def with_workers(cluster, client, number):
+    """Return so many workers that live, and let no other live."""
+    living = [worker for worker in cluster.workers if worker.poll() is None]
+    for worker in living[number:]:
+        worker.kill()
+    living += [cluster.start_worker() for _ in range(number - len(living))]
+    cluster.wait_for(lambda: len(client.nthreads()) == number)
+    return living[:number]
 
 
 def fitted_bits(folder, scheduler, **options):
@@ -76,8 +101,7 @@ def at_pass(monkeypatch, executor, name, number, deed):
 
 def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_threads):
     """One of two in the middle of its tasks; then the last, with results that nobody has fetched; another joins."""
-    first, last = cluster.start_worker("--memory-limit", "0"), cluster.start_worker("--memory-limit", "0")
-    client.wait_for_workers(2, timeout=PATIENCE)
+    first, last = with_workers(cluster, client, 2)
     workers = Watched(client, patience=PATIENCE)
     others = []
 
@@ -97,7 +121,7 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
 
     async def join(_):
         if last.poll() is not None and not others:
-            others.append(cluster.start_worker("--memory-limit", "0"))
+            others.append(cluster.start_worker())
 
     deeds = [
         at_pass(monkeypatch, workers, "_send_the_rest", 5, stop_first),
@@ -120,21 +144,22 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
     assert list(client.nthreads().values()) == [1]
 
 
-def test_a_worker_that_runs_out_of_memory(cluster, client, tmp_path, monkeypatch):
+def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
     """Dask's nanny ends it: another process does its partitions; partitions that end every worker are named."""
-    cluster.start_worker("--memory-limit", str(LIMIT), nanny="--nanny")
-    client.wait_for_workers(1, timeout=PATIENCE)
     folder = write_files(tmp_path / "rows", np.ones((600, 4)), [300])
-    before = client.run(os.getpid)
-    engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=PATIENCE)))
-    assert engine.total(greedy, str(tmp_path / "once")) == (600,)
-    assert (tmp_path / "once").exists()
-    after = client.run(os.getpid)
-    assert len(after) == 1
-    assert set(before.values()).isdisjoint(after.values())
-    monkeypatch.setattr(module, "_TRIES", 1)
-    with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or were paused while .*rows.part-00.* ran out of memory"):
-        engine.total(greedy, None)
+    with Cluster() as cluster, cluster.client() as client:
+        cluster.start_worker("--memory-limit", str(LIMIT), nanny="--nanny")
+        client.wait_for_workers(1, timeout=PATIENCE)
+        before = client.run(os.getpid)
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=PATIENCE)))
+        assert engine.total(greedy, str(tmp_path / "once")) == (600,)
+        assert (tmp_path / "once").exists()
+        after = client.run(os.getpid)
+        assert len(after) == 1
+        assert set(before.values()).isdisjoint(after.values())
+        monkeypatch.setattr(module, "_TRIES", 1)
+        with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or .* while .*rows.part-00.* out of memory"):
+            engine.total(greedy, None)
 
 
 def greedy(X, rows, once):
@@ -151,8 +176,7 @@ def greedy(X, rows, once):
 
 
 def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, client, folder, by_threads, tmp_path):
-    cluster.start_worker("--memory-limit", "0")
-    client.wait_for_workers(1, timeout=PATIENCE)
+    with_workers(cluster, client, 1)
     workers = Watched(client, silence=8)
     assert DaskWorkers(client).silence <= 20  # seconds, where nobody says otherwise
 
@@ -181,7 +205,9 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
     assert computed > 0
 
 
-def test_where_no_worker_joins_that_is_said(client, folder):
-    engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
-    with pytest.raises(ClusterError, match=r"No Dask worker took tasks for 0.2 seconds: .* Start workers"):
-        engine.total(greedy, None)
+def test_where_no_worker_joins_that_is_said(folder):
+    nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
+    with nobody as cluster, Client(cluster, set_as_default=False) as client:
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
+        with pytest.raises(ClusterError, match=r"No Dask worker took tasks for 0.2 seconds: .* Start workers"):
+            engine.total(greedy, None)
