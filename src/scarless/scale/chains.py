@@ -75,6 +75,8 @@ def blocks_of(part: Part, program: Program) -> Iterator[tuple[Any, Rows]]:
     """Yield the blocks of a partition as block functions see them."""
     table = _table(part, program.chain, program.cache)
     yield from _prepared_blocks(table, program.preparation)
+    for key in _keys(part, program.chain):
+        STORE.rest(key)
 
 
 def token_of(before: str, *what: Any) -> str:
@@ -86,16 +88,21 @@ def token_of(before: str, *what: Any) -> str:
     return hashlib.sha256(before.encode() + content).hexdigest()[:32]
 
 
+def _keys(part: Part, chain: tuple[Link, ...]) -> list[str]:
+    """Return under which names a partition's rows, and the values kept for them, are stored."""
+    return [f"{part.key}/rows", *(f"{link.token}/{part.key}" for link in chain if isinstance(link, Keep))]
+
+
 def _table(part: Part, chain: tuple[Link, ...], cache: Cache) -> _Table:
     if not chain:
-        loaded = STORE.get(f"{part.key}/rows", cache, part.source.load)
+        loaded = STORE.get(_keys(part, ())[0], cache, part.source.load)
         rows = {name: values for name, values in loaded.items() if name != "X"}
         return _Table(loaded["X"], rows, range(part.start, part.start + loaded["X"].shape[0]))
     *before, last = chain
     table = _table(part, tuple(before), cache)
     if isinstance(last, Select):
         return _selected(table, last)
-    kept = STORE.get(f"{last.token}/{part.key}", cache, lambda: _kept(table, last.preparation))
+    kept = STORE.get(_keys(part, (last,))[-1], cache, lambda: _kept(table, last.preparation))
     return table._replace(rows={**table.rows, **kept})
 
 

@@ -14,6 +14,10 @@ Task = Callable[..., Any]
 Lane = tuple[Part, ...]
 
 
+class ClusterError(ConnectionError):
+    """The cluster is gone, or nobody is left in it to do the work."""
+
+
 class Executor(Protocol):
     """Applies a task to every run of partitions."""
 
@@ -47,8 +51,8 @@ class Threads:
 def find_executor(scheduler: Any = None) -> Executor:
     """Return who walks the partitions.
 
-    None: the Dask client or the Ray session that this process already has, else threads. "threads"; a Dask client or
-    the address of a Dask scheduler; "ray".
+    None: the Dask client or the Ray session that this process already has, else threads. "threads"; a Dask client, the
+    address of a Dask scheduler, or `scarless.scale.dask.DaskWorkers` with other times to wait; "ray".
     """
     if scheduler is None:
         scheduler = _present()

@@ -1,5 +1,6 @@
 """Decoded partitions, and values kept for their rows: in memory up to a budget, then in memory-mapped files."""
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -58,6 +59,16 @@ class Store:
                 arrays = self._mapped(key, arrays, cache)
                 self._entries[key] = arrays
             return arrays
+
+    def rest(self, key: str) -> None:
+        """Take what is mapped from files out of this process's memory; the system keeps it while it has room.
+
+        Else pages that were once read would count as this process's own, and whoever watches it would end it for them.
+        """
+        for array in self._entries.get(key, {}).values() if key in self._files else ():
+            pages = getattr(array if isinstance(array, np.memmap) else array.base, "_mmap", None)
+            if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+                pages.madvise(mmap.MADV_DONTNEED)
 
     def forget(self, prefix: str) -> None:
         """Let go of everything whose key begins so."""

@@ -1,0 +1,313 @@
+"""Dask's workers give the bits that threads give; each keeps what it has decoded, and errors come as they are."""
+
+import asyncio
+import gc
+import time
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dask import config
+from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.scale.cluster import PATIENCE, Cluster, make_security
+from tests.scale.files import make_rows, write_files
+
+from scarless import SAREMClassifier
+from scarless.engines import attach, open_rows
+from scarless.scale import ParquetRows, PartitionError
+from scarless.scale import dask as module
+from scarless.scale.dask import ClusterError, DaskWorkers, deal
+from scarless.scale.store import STORE, Cache, Store
+
+N = 3000
+CUTS = range(250, N, 250)
+HOW = {"memory": {}, "files": {"memory": 0}, "nothing": {"memory": 0, "scratch": False}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    X, s = make_rows(N)
+    return write_files(tmp_path_factory.mktemp("dask") / "rows", X, CUTS, s=s)
+
+
+@pytest.fixture(scope="module")
+def security(tmp_path_factory):
+    return make_security(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def client(security):
+    """Return a client of two workers, all of them processes of their own that talk over TLS."""
+    with Cluster(security) as cluster:
+        for _ in range(2):
+            cluster.start_worker()
+        with cluster.client() as client:
+            client.wait_for_workers(2, timeout=PATIENCE)
+            yield client
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Let go of engines that errors still hold: what they have decoded here would count in other tests."""
+    yield
+    gc.collect()
+
+
+def fitted(rows):
+    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
+
+
+def bits(model):
+    found = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
+    return [np.asarray(each).tobytes() for each in found]
+
+
+def loads_here():
+    return STORE.loads
+
+
+def modules_of_ours():
+    import sys
+
+    return [name for name in sys.modules if name.startswith("scarless")]
+
+
+modules_of_ours.__module__ = "__main__"  # sent as it is: a name in this file would be imported, and scarless with it
+
+
+def keys_here():
+    return sorted(STORE._entries)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_bits_are_those_of_threads(client, folder, how):
+    ours = fitted(ParquetRows(folder, scheduler=client, **HOW[how]))
+    assert bits(ours) == bits(fitted(ParquetRows(folder, scheduler="threads")))
+
+
+def test_the_client_that_is_there_is_used(client, folder):
+    with client.as_current():
+        assert open_rows(ParquetRows(folder), "s").executor.client is client
+
+
+def test_a_client_made_for_an_address_follows_the_configuration_and_ends_with_the_rows(client, security, folder):
+    with config.set(in_configuration(security)):
+        engine = open_rows(ParquetRows(folder, scheduler=client.scheduler.address), "s")
+    made = engine.executor.client
+    assert made is not client
+    assert engine.total(rows_and_labels)[0] == N
+    del engine
+    gc.collect()
+    deadline = time.monotonic() + PATIENCE
+    while made.status != "closed" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert made.status == "closed"
+    assert client.status == "running"
+
+
+def in_configuration(security):
+    if security is None:
+        return {}
+    tls = "distributed.comm.tls"
+    files = {"cert": security.tls_client_cert, "key": security.tls_client_key}
+    return {f"{tls}.ca-file": security.tls_ca_file, **{f"{tls}.client.{name}": path for name, path in files.items()}}
+
+
+def test_processes_talk_over_tls_and_to_nobody_without_a_certificate(client, security):
+    if security is None:
+        pytest.skip("openssl makes the certificates, and is not there")
+    assert all(address.startswith("tls://") for address in (client.scheduler.address, *client.nthreads()))
+    with pytest.raises(ClusterError, match="No Dask scheduler answers at 'tls://"):
+        DaskWorkers.of(client.scheduler.address)
+
+
+def rows_and_labels(X, rows):
+    return X.shape[0], rows["y"].sum()
+
+
+def test_each_partition_is_loaded_once_by_one_worker_and_forgotten_by_it(client, folder):
+    before = sum(client.run(loads_here).values())
+    engine = open_rows(ParquetRows(folder, scheduler=client), "s")
+    for _ in range(4):
+        engine.total(rows_and_labels)
+    assert sum(client.run(loads_here).values()) - before == len(CUTS) + 1
+    kept = list(client.run(keys_here).values())
+    assert [len(keys) for keys in kept] == [6, 6]
+    assert not set(kept[0]) & set(kept[1])
+    del engine
+    gc.collect()
+    deadline = time.monotonic() + PATIENCE
+    while any(client.run(keys_here).values()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(client.run(keys_here).values())
+
+
+def test_values_of_many_rows_are_sent_beside_the_tasks(client, tmp_path):
+    n = 150_000  # of 8 bytes: more than a task may hold
+    folder = write_files(tmp_path / "rows", np.ones((n, 4)), [50_000])
+    engine = attach(open_rows(ParquetRows(folder, scheduler=client)), p=np.arange(float(n)))
+    assert engine.total(sum_of_attached) == (n * (n - 1) / 2,)
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["p"]), np.arange(float(n)))
+    assert engine.collect(lambda X, rows: rows["p"]).flags.aligned
+
+
+def sum_of_attached(X, rows):
+    return (rows["p"].sum(),)
+
+
+def test_what_is_wrong_with_a_partition_is_said_as_by_threads(client, tmp_path):
+    X, s = make_rows(600)
+    folder = write_files(tmp_path / "rows", X, [300], s=s)
+    table = pa.table({"a": [1.0, None], "b": [1.0, 2.0], "c": [1.0, 2.0], "d": [1.0, 2.0], "s": [0, 1]})
+    pq.write_table(table, folder / "part-002.parquet")
+    said = []
+    for scheduler in ("threads", client):
+        with pytest.raises(PartitionError, match=r"part-002.parquet, row group 0: the column 'a' is missing") as caught:
+            fitted(ParquetRows(folder, scheduler=scheduler))
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_an_error_of_the_network_that_a_task_raises_is_the_tasks_own(client, folder):
+    with pytest.raises(ConnectionError, match="the bucket is closed"):
+        open_rows(ParquetRows(folder, scheduler=client), "s").total(out_of_reach)
+
+
+def out_of_reach(X, rows):
+    raise ConnectionError("the bucket is closed")
+
+
+def test_the_scheduler_imports_nothing_of_ours(client, folder):
+    fitted(ParquetRows(folder, scheduler=client))
+    assert not client.run_on_scheduler(modules_of_ours)
+
+
+# --- who walks what
+
+
+WORKERS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4), min_size=1)
+
+
+@given(n=st.integers(1, 64), before=WORKERS, after=WORKERS)
+def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n, before, after):
+    lanes = [str(number) for number in range(n)]
+    homes = deal(lanes, {}, before)
+    assert deal(lanes, homes, before) == homes
+    moved = deal(lanes, homes, after)
+    assert set(moved) == set(lanes)
+    for worker, threads in after.items():
+        share = -(-n * threads // sum(after.values()))
+        had, has = ({lane for lane in lanes if where[lane] == worker} for where in (homes, moved))
+        assert len(has) <= share
+        assert len(had & has) == min(len(had), share)
+
+
+def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
+    limit = 571_430_000
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, memory_limit=limit, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        engine = open_rows(ParquetRows(folder, scheduler=client, scratch=False), "s")
+        before = STORE.loads
+        for _ in range(2):
+            engine.total(rows_and_labels)
+    partition = 250 * (4 * 8 + 8)
+    assert partition > 0.7 * limit - 400_000_000  # so none may stay
+    assert STORE.loads - before == 2 * (len(CUTS) + 1)
+
+
+def test_pages_of_files_do_not_count_as_memory_of_the_process(tmp_path):
+    n_bytes = 2**26
+    store, here = Store(), psutil.Process()
+    rows = store.get("k/1", Cache(0, str(tmp_path)), lambda: {"x": np.ones((8, n_bytes // 64)).T})["x"]
+    before = here.memory_info().shared
+    total = rows.sum()
+    assert here.memory_info().shared - before > 0.9 * n_bytes
+    store.rest("k/1")
+    assert here.memory_info().shared - before < 0.1 * n_bytes
+    assert rows.sum() == total
+    store.rest("nobody/1")
+
+
+def test_a_worker_that_is_paused_for_long_is_no_longer_waited_for(monkeypatch):
+    workers, now = DaskWorkers(FakeClient()), [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    found = []
+    for moment, running in ((0, "ab"), (1, "a"), (5, "ab"), (6, "a"), (16, "a"), (17, "a"), (18, "ab")):
+        now[0], workers.client.running = float(moment), running
+        found.append("".join(asyncio.run(workers.living())))
+    assert found == ["ab", "ab", "ab", "ab", "ab", "a", "ab"]
+
+
+class FakeClient:
+    """A client of a scheduler with workers a and b, and one without a thread."""
+
+    asynchronous = False
+    running = ""
+
+    @property
+    def scheduler(self):
+        return self
+
+    async def ncores(self):
+        return {"b": 2, "a": 1, "none": 0}
+
+    async def ncores_running(self):
+        return dict.fromkeys(self.running, 1)
+
+
+def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_is_tight(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "_ask_glibc", lambda *what: asked.append(what))
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    module._use_memory_again.__wrapped__()
+    assert asked == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25)]
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    module._use_memory_again.__wrapped__()
+    module._give_memory_back()
+    assert asked[2:] == [("malloc_trim", 0)]
+
+
+def test_a_function_that_the_system_does_not_have_is_not_asked():
+    module._ask_glibc("scarless_has_no_such_function", 1)
+
+
+# --- what cannot be
+
+
+def test_a_scheduler_that_is_not_there_is_said():
+    with (
+        config.set({"distributed.comm.timeouts.connect": "0.5s"}),
+        pytest.raises(
+            ClusterError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'.*such as \"tcp://host:8786\""
+        ),
+    ):
+        DaskWorkers.of("tcp://127.0.0.1:9")
+
+
+def test_what_is_no_scheduler_is_said(folder):
+    with pytest.raises(TypeError, match=r'scheduler must be "threads", "ray", a Dask client or the address .* got int'):
+        open_rows(ParquetRows(folder, scheduler=3), "s")
+
+
+def test_a_client_that_was_closed_is_said(folder):
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+        with Client(cluster, set_as_default=False) as client:
+            engine = open_rows(ParquetRows(folder, scheduler=client), "s")
+        with pytest.raises(ClusterError, match="client was closed before the rows were walked"):
+            engine.total(rows_and_labels)
+
+
+def test_an_asynchronous_client_is_said():
+    class Asynchronous:
+        asynchronous = True
+
+    with pytest.raises(ValueError, match="client is asynchronous, and fits are not"):
+        DaskWorkers(Asynchronous())

@@ -1,0 +1,217 @@
+"""Workers that are killed or run out of memory change no bit of a fit; without a scheduler it ends, and can go on.
+
+One that takes long is outside `make test`: ``SCARLESS_TEST_FAULTS=1 pytest tests/scale/test_dask_faults.py``.
+"""
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from tests.scale.cluster import PATIENCE, Cluster
+from tests.scale.files import make_rows, write_files
+
+from scarless import SAREMClassifier
+from scarless.engines import open_rows
+from scarless.scale import ParquetRows
+from scarless.scale import dask as module
+from scarless.scale.checkpoints import Passes
+from scarless.scale.dask import ClusterError, DaskWorkers
+
+N = 3000
+LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    X, s = make_rows(N)
+    return write_files(tmp_path_factory.mktemp("faults") / "rows", X, range(250, N, 250), s=s)
+
+
+@pytest.fixture(scope="module")
+def by_threads(folder):
+    return fitted_bits(folder, "threads")
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """Return a function that gives the cluster that tests share until one ends its scheduler: to begin takes long."""
+    made = []
+    with ExitStack() as stack:
+
+        def cluster():
+            if not made or made[-1].scheduler.poll() is not None:
+                made.append(stack.enter_context(Cluster()))
+            return made[-1]
+
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared):
+    return shared()
+
+
+@pytest.fixture
+def client(cluster):
+    with cluster.client() as client:
+        yield client
+
+
+def with_workers(cluster, client, number):
+    """Return so many workers that live, and let no other live."""
+    living = [worker for worker in cluster.workers if worker.poll() is None]
+    for worker in living[number:]:
+        worker.kill()
+    living += [cluster.start_worker() for _ in range(number - len(living))]
+    cluster.wait_for(lambda: len(client.nthreads()) == number)
+    return living[:number]
+
+
+def fitted_bits(folder, scheduler, **options):
+    model = SAREMClassifier(propensity_attributes=["d"]).fit(ParquetRows(folder, scheduler=scheduler, **options), "s")
+    found = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
+    return [np.asarray(each).tobytes() for each in found]
+
+
+class Watched(DaskWorkers):
+    """Workers to whom something is done at some pass."""
+
+    passes = 0
+
+    def map(self, *arguments):
+        self.passes += 1
+        return super().map(*arguments)
+
+
+def at_pass(monkeypatch, executor, name, number, deed):
+    """Have something done once, in a pass of this number, when a step of it begins."""
+    plain = getattr(module._Pass, name)
+
+    async def step(self, *arguments):
+        if executor.passes == number and not done:
+            done.append(number)
+            await deed(self)
+        return await plain(self, *arguments)
+
+    done = []
+    monkeypatch.setattr(module._Pass, name, step)
+    return done
+
+
+def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_threads):
+    """One of two in the middle of its tasks; then the last, with results that nobody has fetched; another joins."""
+    first, last = with_workers(cluster, client, 2)
+    workers = Watched(client, patience=PATIENCE)
+    others = []
+
+    async def stop_first(_):
+        first.send_signal(signal.SIGSTOP)  # so that it finishes none of what it is sent
+
+    async def kill_first(walk):
+        assert len({each.worker for each in walk.sent}) == 2
+        first.kill()
+
+    async def kill_last(walk):
+        for each in walk.sent:
+            await each.future._state.wait()
+        assert {each.future.status for each in walk.sent} == {"finished"}
+        last.kill()
+        last.wait(PATIENCE)
+
+    async def join(_):
+        if last.poll() is not None and not others:
+            others.append(cluster.start_worker())
+
+    deeds = [
+        at_pass(monkeypatch, workers, "_send_the_rest", 5, stop_first),
+        at_pass(monkeypatch, workers, "_gathered", 5, kill_first),
+        at_pass(monkeypatch, workers, "_gathered", 9, kill_last),
+    ]
+    plain = DaskWorkers.living
+
+    async def living(self):
+        found = await plain(self)
+        if not found:
+            await join(None)
+        return found
+
+    monkeypatch.setattr(DaskWorkers, "living", living)
+    assert fitted_bits(folder, workers) == by_threads
+    assert deeds == [[5], [5], [9]]
+    assert workers.passes > 9
+    assert len(others) == 1
+    assert list(client.nthreads().values()) == [1]
+
+
+@pytest.mark.skipif(not os.environ.get("SCARLESS_TEST_FAULTS"), reason="takes long: SCARLESS_TEST_FAULTS=1")
+def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
+    """Dask's nanny ends it: another process does its partitions; partitions that end every worker are named."""
+    folder = write_files(tmp_path / "rows", np.ones((600, 4)), [300])
+    with Cluster() as cluster, cluster.client() as client:
+        cluster.start_worker("--memory-limit", str(LIMIT), nanny="--nanny")
+        client.wait_for_workers(1, timeout=PATIENCE)
+        before = client.run(os.getpid)
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=PATIENCE)))
+        assert engine.total(greedy, str(tmp_path / "once")) == (600,)
+        assert (tmp_path / "once").exists()
+        after = client.run(os.getpid)
+        assert len(after) == 1
+        assert set(before.values()).isdisjoint(after.values())
+        monkeypatch.setattr(module, "_TRIES", 1)
+        with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or .* while .*rows.part-00.* out of memory"):
+            engine.total(greedy, None)
+
+
+def greedy(X, rows, once):
+    """Take memory until this process is ended: the first time only, or always."""
+    if once is None or not os.path.exists(once):
+        if once is not None:
+            open(once, "w").close()
+        hoard = [np.ones(2**17)]
+        while sum(each.nbytes for each in hoard) < 1.5 * LIMIT:
+            hoard.append(np.ones(2**20))
+        time.sleep(PATIENCE)
+        raise AssertionError("nobody ended this process")
+    return (X.shape[0],)
+
+
+def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, client, folder, by_threads, tmp_path):
+    with_workers(cluster, client, 1)
+    workers = Watched(client, silence=5)
+    assert DaskWorkers(client).silence <= 20  # seconds, where nobody says otherwise
+
+    async def kill(_):
+        cluster.scheduler.kill()
+        cluster.scheduler.wait(PATIENCE)
+
+    deed = at_pass(monkeypatch, workers, "_gathered", 7, kill)
+    with pytest.raises(
+        ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder .* goes on"
+    ):
+        fitted_bits(folder, workers, checkpoint=tmp_path / "passes")
+    assert deed == [7]
+    remembered = []
+    plain = Passes.recall
+
+    def recall(self, *arguments):
+        found = plain(self, *arguments)
+        remembered.append((self.recalled, self.computed))
+        return found
+
+    monkeypatch.setattr(Passes, "recall", recall)
+    assert fitted_bits(folder, "threads", checkpoint=tmp_path / "passes") == by_threads
+    recalled, computed = remembered[-1]
+    assert recalled > 0
+    assert computed > 0
+
+
+def test_where_no_worker_joins_that_is_said(folder):
+    nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
+    with nobody as cluster, Client(cluster, set_as_default=False) as client:
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
+        with pytest.raises(ClusterError, match=r"No Dask worker took tasks for 0.2 seconds: .* Start workers"):
+            engine.total(greedy, None)

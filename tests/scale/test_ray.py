@@ -1,0 +1,116 @@
+"""Ray's actors give the bits that threads give, also where one is killed.
+
+Outside `make test`, since Ray is large. After ``pip install ray``:
+``SCARLESS_TEST_RAY=1 pytest tests/scale/test_ray.py``.
+"""
+
+import os
+import signal
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from tests.scale.files import make_rows, write_files
+
+from scarless import SAREMClassifier
+from scarless.engines import open_rows
+from scarless.scale import ParquetRows, PartitionError
+from scarless.scale.executors import ClusterError
+from scarless.scale.ray import RayActors, _Walker
+from scarless.scale.store import STORE
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def session():
+    if find_spec("ray") is None or not os.environ.get("SCARLESS_TEST_RAY"):
+        pytest.skip("needs ray, and SCARLESS_TEST_RAY=1")
+    import ray
+
+    with pytest.raises(ClusterError, match=r'scheduler="ray" needs a Ray session, and there is none: call ray.init'):
+        RayActors()
+    paths = os.pathsep.join(["src", "."])
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": paths}})
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    X, s = make_rows(N)
+    return write_files(tmp_path_factory.mktemp("ray") / "rows", X, range(250, N, 250), s=s)
+
+
+def fitted_bits(rows):
+    model = SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
+    found = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
+    return [np.asarray(each).tobytes() for each in found]
+
+
+def process_of(X, rows):
+    return ([os.getpid()],)
+
+
+@pytest.mark.parametrize("how", [{}, {"memory": 0}, {"memory": 0, "scratch": False}])
+def test_bits_are_those_of_threads(session, folder, how):
+    ours = fitted_bits(ParquetRows(folder, scheduler="ray", **how))
+    assert ours == fitted_bits(ParquetRows(folder, scheduler="threads"))
+
+
+def test_the_session_that_is_there_is_used_with_an_actor_for_each_cpu(session, folder):
+    engine = open_rows(ParquetRows(folder), "s")
+    assert isinstance(engine.executor, RayActors)
+    first = engine.total(process_of)[0]
+    assert len(set(first)) == 2
+    assert engine.total(process_of)[0] == first
+
+
+def test_an_actor_that_is_killed_changes_no_bit(session, folder, monkeypatch):
+    killed = []
+    plain = RayActors._walk
+
+    def walk(self, *arguments):
+        if len(killed) < 3:
+            killed.append(session.get(self.actors[0].__ray_call__.remote(process)))
+            if len(killed) == 3:
+                os.kill(killed[-1], signal.SIGKILL)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(RayActors, "_walk", walk)
+    assert fitted_bits(ParquetRows(folder, scheduler="ray")) == fitted_bits(ParquetRows(folder, scheduler="threads"))
+    assert len(killed) == 3
+
+
+def process(_):
+    return os.getpid()
+
+
+def test_partitions_that_end_every_actor_are_said(session, folder):
+    with pytest.raises(ClusterError, match=r"5 Ray actors, one after the other, ended .* out of memory"):
+        open_rows(ParquetRows(folder, scheduler="ray"), "s").total(deadly)
+
+
+def deadly(X, rows):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_is_wrong_with_a_partition_is_said_as_it_is(session, tmp_path):
+    X, s = make_rows(600)
+    engine = open_rows(ParquetRows(write_files(tmp_path / "rows", X, [300], s=s), scheduler="ray"), "s")
+    (tmp_path / "rows" / "part-001.parquet").write_bytes(b"no longer")
+    with pytest.raises(PartitionError, match=r"part-001.parquet, row group 0: was replaced or changed"):
+        engine.total(process_of)
+
+
+def test_without_ray_that_is_said(monkeypatch, folder):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r'scheduler="ray" needs ray: pip install ray'):
+        open_rows(ParquetRows(folder, scheduler="ray"), "s")
+
+
+def test_a_walker_forgets():
+    STORE._entries["scarless-test/1"] = {}
+    _Walker().forget("scarless-test/")
+    assert "scarless-test/1" not in STORE._entries
