@@ -16,7 +16,7 @@ from scarless.scale.chains import token_of
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import Threads
 from scarless.scale.plan import FEWEST_LANES, MOST_LANES, Plan
-from scarless.scale.store import STORE, Cache, Store
+from scarless.scale.store import Cache, Store
 
 MUCH = Cache(2**30)
 
@@ -145,27 +145,36 @@ def test_many_partitions_have_more_lanes_for_more_workers():
 # --- what is decoded stays
 
 
-def test_each_partition_is_loaded_once_in_memory_or_as_a_file(tmp_path):
+@pytest.fixture
+def store(monkeypatch):
+    """A store that nothing of other tests is in."""
+    store = Store()
+    for module in ("chains", "executors"):
+        monkeypatch.setattr(f"scarless.scale.{module}.STORE", store)
+    return store
+
+
+def test_each_partition_is_loaded_once_in_memory_or_as_a_file(tmp_path, store):
     engine = partitioned([40, 50], cache=Cache(1500, str(tmp_path)))
-    before = STORE.loads
+    before = store.loads
     first = engine.total(sums)
-    assert STORE.loads - before == 2
+    assert store.loads - before == 2
     assert len(list(tmp_path.rglob("X.npy"))) == 1  # the first fits, the second does not
     for _ in range(3):
         assert engine.total(sums)[1] == first[1]
-    assert STORE.loads - before == 2
+    assert store.loads - before == 2
     again = partitioned([40, 50], cache=Cache(0, ""))
     again.total(sums)
     again.total(sums)
-    assert STORE.loads - before == 2  # the same rows, whoever asks
+    assert store.loads - before == 2  # the same rows, whoever asks
 
 
-def test_nothing_is_kept_where_that_is_asked_for():
+def test_nothing_is_kept_where_that_is_asked_for(store):
     engine = partitioned([41, 51], cache=Cache(0, ""))
-    before = STORE.loads
+    before = store.loads
     for _ in range(3):
         engine.total(sums)
-    assert STORE.loads - before == 6
+    assert store.loads - before == 6
 
 
 def test_what_nobody_needs_is_let_go_of(tmp_path):
