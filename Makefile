@@ -8,7 +8,7 @@ JOBS ?= 2
 # What one process compiles the others need not: tests start many.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo docs test test-random test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs test test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 # A file of 6,000 patients, from a first look to a report; the last line says where the report is.
 demo: $(VENV)/.demo
@@ -20,17 +20,21 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# What takes long: real clusters, killed processes, pages in a browser, the dearest models in scikit-learn's checks.
+test-slow: $(VENV)/.test
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m slow
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.
 test-random: $(VENV)/.test
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(JOBS)
 
-# The same tests on the oldest versions that pyproject.toml admits.
+# The tests of `make test` on the oldest versions that pyproject.toml admits.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
-	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow"
 
 # The tests of all that fits on an engine once more, with every table in three pieces instead of in memory.
 test-shards: $(VENV)/.test

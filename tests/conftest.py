@@ -67,6 +67,35 @@ def simulate(n=400, seed=0, low=0.3, high=0.9):
     return Simulated(X, f, e, y, s)
 
 
+# What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
+SLOW = (
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SARStackingClassifier",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifierCV",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(cross_fit",
+    "tests/scale/test_dask",
+    "tests/experiments/test_run.py::test_killed",
+    "tests/experiments/test_run.py::test_a_worker_that_dies",
+    "tests/experiments/test_run.py::test_two_workers",
+    "tests/experiments/test_own.py::test_every_estimator_of_ours",
+    "tests/experiments/test_own.py::test_two_workers",
+    "tests/metrics/test_proportions.py::test_intervals_cover_with_few_labels",
+    "tests/models/test_persistence.py::test_what_comes_back_says_the_same_to_the_bit",
+    "tests/models/test_sar_em.py::test_newton_ends_in_the_basin_of_em",
+    "tests/test_column_selectors.py::test_all_spellings_mean_the_same_columns",
+    "tests/test_column_selectors.py::test_a_raw_name_means_all_its_columns",
+    "tests/label_frequency/test_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
+    "tests/report/test_browser.py",
+    "tests/report/fit/test_browser.py",
+    "tests/pair/test_basins.py::test_five_starts",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def one_thread(request):
     """Keep OpenMP and BLAS of several test processes from fighting over few cores.

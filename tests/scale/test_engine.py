@@ -149,8 +149,8 @@ def test_many_partitions_have_more_lanes_for_more_workers():
 def store(monkeypatch):
     """A store that nothing of other tests is in."""
     store = Store()
-    for module in ("chains", "executors"):
-        monkeypatch.setattr(f"scarless.scale.{module}.STORE", store)
+    for holder in ("chains", "executors"):
+        monkeypatch.setattr(f"scarless.scale.{holder}.STORE", store)
     return store
 
 

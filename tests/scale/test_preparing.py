@@ -1,6 +1,7 @@
 """Raw tables in files: prepared by one pass as scikit-learn and skrub prepare them in memory, named as in the table."""
 
 import datetime
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -446,3 +447,57 @@ def test_numbers_pass_as_they_are_where_that_is_asked_for(tmp_path, table):
     found = model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
     written = pa.concat_tables([pq.read_table(path) for path in found.files])
     np.testing.assert_allclose(written["probability"], model.predict_proba(numbers[["age", "smoker"]])[:, 1])
+
+
+# --- long tails
+
+
+def incomes(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    income, savings = rng.lognormal(3, 1.2, n), np.where(rng.random(n) < 0.3, 0.0, rng.lognormal(1, 1.5, n))
+    savings[rng.random(n) < 0.05] = np.nan
+    return pd.DataFrame(
+        {"income": income, "savings": savings, "age": rng.normal(50, 10, n), "code": rng.integers(0, 3, n) ** 8.0}
+    )
+
+
+def test_the_logarithm_of_a_long_tail_is_put_beside_it(tmp_path):
+    table = incomes()
+    for number, rows in enumerate(np.array_split(np.arange(len(table)), 3)):
+        table.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", row_group_size=500, index=False)
+    found = FilePreparation().fit(ParquetRows(tmp_path))
+    assert found.names == ["income", "income_log", "savings", "savings_log", "missingindicator_savings", "age", "code"]
+    columns = found.transform(table)
+    expected = np.log(table["income"])
+    np.testing.assert_allclose(columns["income_log"], (expected - expected.mean()) / expected.std(ddof=0), rtol=1e-9)
+    above = table["savings"][table["savings"] > 0]
+    logarithm = np.log1p(table["savings"] / np.exp(np.log(above).mean()))
+    centred = (logarithm - logarithm.mean()).fillna(0.0)
+    np.testing.assert_allclose(columns["savings_log"], centred / np.sqrt((centred**2).mean()), rtol=1e-9, atol=1e-12)
+    labels = [origin.label for origin in trace_origins(found, found.raw_names, len(found.names))]
+    assert labels[:5] == ["income", "log of income", "savings", "log of savings", "savings = missing"]
+    lower = found.transform(table.head(2).assign(income=[-5.0, 1e-9]))["income_log"]
+    assert lower.nunique() == 1  # below all that was seen: the least
+
+
+@given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), min_size=1, max_size=5))
+def test_moments_of_parts_are_those_of_all(parts):
+    joined = reduce(Moments.and_those, (Moments.of(np.array(part)) for part in parts))
+    whole = Moments.of(np.concatenate([np.array(part) for part in parts]))
+    assert (joined.n, joined.least, joined.most) == (whole.n, whole.least, whole.most)
+    size = max(whole.most - whole.least, 1e-9)
+    np.testing.assert_allclose(joined.mean, whole.mean, atol=1e-9)
+    np.testing.assert_allclose(joined.squares / size**2, whole.squares / size**2, atol=1e-9 * whole.n)
+    np.testing.assert_allclose(joined.cubes / size**3, whole.cubes / size**3, atol=1e-8 * whole.n)
+
+
+def test_effects_of_a_logarithm_are_found_in_files_too(tmp_path):
+    """As in memory: without the logarithm the interval misses the truth."""
+    table = incomes(20_000, seed=1)[["income", "age"]]
+    rng = np.random.default_rng(2)
+    ill = rng.random(len(table)) < expit(1.5 * (np.log(table["income"]) - 3) - 1.0)
+    seen = rng.random(len(table)) < expit(0.1 * (table["age"] - 50))
+    table.assign(s=(ill & seen).astype(int)).to_parquet(tmp_path / "a.parquet")
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["age"], classification_attributes=["income"]))
+    low, high = model.fit(ParquetRows(tmp_path), "s").class_prior_interval()
+    assert low < ill.mean() < high

@@ -287,10 +287,7 @@ def analyse(
         tell("fitting both models")
         classifier = TableClassifier(estimator).fit(table[features], found.s, **_fit_params(table, settings))
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
-    tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
-    if tails:
-        listed = ", ".join(map(repr, tails))
-        notes.append(f"Long tails: beside {listed} the models see the logarithm too, as effects may follow either.")
+    notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))
@@ -343,6 +340,14 @@ def as_pandas(table: Any) -> Any:
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
     raise TypeError(f"analyse takes a data frame with named columns, got {type(table).__name__}.")
+
+
+def told_tails(classifier: TableClassifier) -> list[str]:
+    """Return what to say of columns whose logarithm was put beside them."""
+    tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
+    listed = ", ".join(map(repr, tails))
+    said = f"Long tails: beside {listed} the models see the logarithm too, as effects may follow either."
+    return [said] if tails else []
 
 
 def seen_levels(X: Any) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from scarless.analysis.answer import (
     make_estimator,
     narrowed,
     seen_levels,
+    told_tails,
 )
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.kinds import row_names
@@ -155,6 +156,7 @@ def analyse_files(
         classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
         classifier.fit(rows.select(features), settings.label, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": label.positive}
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})

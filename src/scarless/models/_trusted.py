@@ -85,6 +85,7 @@ _OURS = {
         "scarless.pair.relaxed.Levels",
         "scarless.scale.raw_columns.Column",
         "scarless.scale.raw_columns.Output",
+        "scarless.scale.raw_columns.Tail",
     ),
     METHOD: ("scarless.pair.crossed.Crossed.plain_logits",),
 }

@@ -24,12 +24,21 @@ from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups
 from scarless.scale.plan import Plan
-from scarless.scale.raw_columns import Column, Facts, facts_of_column, fill, recipe_of
+from scarless.scale.raw_columns import (
+    Column,
+    Facts,
+    Moments,
+    Tail,
+    facts_of_column,
+    fill,
+    recipe_of,
+    tail_of_column,
+)
 from scarless.scale.store import Arrays, Cache
 
 
 class FilePreparation(BaseEstimator):
-    """Make numbers of a raw table in files, as `scarless.models.preparation.table_preparation` does in memory.
+    r"""Make numbers of a raw table in files, as `scarless.models.preparation.table_preparation` does in memory.
 
     One pass over all rows finds means, variances, gaps and levels; their sums are added in the plan's order, so that
     the result does not depend on who adds them.
@@ -38,11 +47,12 @@ class FilePreparation(BaseEstimator):
       so: without a penalty, the median would change nothing but that column's coefficient.
     - Text and categories with up to `most_levels` values: a column for each, of two only one. Missing is a value of its
       own; a value that was not seen in the fit is none of them. Text in dictionaries is read as such.
+    - Beside numbers with a long tail, as incomes have, their logarithm: a second pass over these columns measures it.
+      Of a column with zeros it is :math:`\log(1 + x/m)`, `m` the geometric mean of what is above 0.
     - Dates: year, month and day.
     - All these columns are standardised, as in memory. What is the same in every row is left out.
 
-    Differences to the preparation in memory: text with more values is refused, and no logarithms are put beside
-    numbers with a long tail.
+    Differences to the preparation in memory: text with more values is refused, and `m` is the median there.
 
     Parameters
     ----------
@@ -80,7 +90,8 @@ class FilePreparation(BaseEstimator):
         lanes = find_executor(X.scheduler).map(facts_of_lane, program, plan.lanes, (self.most_levels,))
         facts = reduce(lambda one, other: _joined(one, other, self.most_levels), lanes)
         self._refuse_many(facts)
-        columns = _with_names_of_their_own([recipe_of(name, each) for name, each in facts.items()])
+        tails = _tails(X, facts)
+        columns = _with_names_of_their_own([recipe_of(name, each, tails.get(name)) for name, each in facts.items()])
         if not any(column.outputs for column in columns):
             raise ValueError(f"{X.files[0]}: every column is the same in all rows, so there is nothing to learn from.")
         self.columns_: list[Column] = columns
@@ -292,6 +303,28 @@ def facts_of_lane(program: Program, lane: tuple[Part, ...], most_levels: int) ->
 def _facts_of(source: RowGroups, most_levels: int) -> dict[str, Facts]:
     table, where = source.read(dictionaries=True), f"{source.path}, {source.place}"
     return {name: facts_of_column(table.column(name), name, where, most_levels) for name in source.names}
+
+
+def _tails(X: ParquetRows, facts: dict[str, Facts]) -> dict[str, Moments]:
+    """Return the moments of the logarithms of columns with long tails, by one more pass over these columns."""
+    tails = {name: each.tail for name, each in facts.items() if each.tail is not None}
+    if not tails:
+        return {}
+    plan = X.select(list(tails)).plan(raw=True)
+    program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
+    lanes = find_executor(X.scheduler).map(tails_of_lane, program, plan.lanes, (tails,))
+    return {name: reduce(Moments.and_those, [lane[name] for lane in lanes]) for name in tails}
+
+
+def tails_of_lane(program: Program, lane: tuple[Part, ...], tails: dict[str, Tail]) -> dict[str, Moments]:
+    """Return the moments of logarithms in a run of partitions."""
+    found: dict[str, Moments] = {}
+    for part in lane:
+        table = part.source.read()
+        for name, tail in tails.items():
+            here = tail_of_column(table.column(name), tail)
+            found[name] = found[name].and_those(here) if name in found else here
+    return found
 
 
 def _joined(one: dict[str, Facts], other: dict[str, Facts], most_levels: int) -> dict[str, Facts]:

@@ -10,20 +10,22 @@ from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError
 
 NUMBER, DATE, LEVELS, EMPTY = "number", "date", "levels", "empty"
-MISSING = "missing"
+MISSING, LOG = "missing", "log"  # pieces of a column, called so in models and reports too
+LONG_TAIL = 2.0  # skewness; that of an exponential distribution, as in memory
+_VARIED, _FIRST = 40, 10_000  # different values, among so many first rows of a partition, of a number that is no code
 DATE_PARTS = ("year", "month", "day")
 _WORDS = {NUMBER: "numbers", DATE: "dates", LEVELS: "text or categories"}
 _LARGEST = 1e100  # as for tables in memory
 
 
 class Moments(NamedTuple):
-    """Count, mean, sum of squares about the mean, and range of numbers; two are joined without cancellation.
+    """Count, mean, sums of squares and cubes about the mean, range of numbers; two are joined without cancellation.
 
     Examples
     --------
     >>> joined = Moments.of(np.array([1.0, 2.0])).and_those(Moments.of(np.array([6.0])))
-    >>> joined.n, joined.mean, joined.squares
-    (3, 3.0, 14.0)
+    >>> joined.n, joined.mean, joined.squares, joined.cubes
+    (3, 3.0, 14.0, 18.0)
     """
 
     n: int
@@ -31,27 +33,56 @@ class Moments(NamedTuple):
     squares: float
     least: float
     most: float
+    cubes: float = 0.0
+
+    @property
+    def skewness(self) -> float:
+        """Third standardised moment; 0 of what does not vary."""
+        return float(np.sqrt(self.n) * self.cubes / self.squares**1.5) if self.squares > 0 else 0.0
 
     @classmethod
     def of(cls, values: Vector) -> "Moments":
         """Return those of some numbers."""
         if not values.size:
-            return cls(0, 0.0, 0.0, np.inf, -np.inf)
+            return NONE
         mean = float(values.mean())
-        return cls(values.size, mean, float(((values - mean) ** 2).sum()), float(values.min()), float(values.max()))
+        apart = values - mean
+        squared = apart * apart
+        least, most = float(values.min()), float(values.max())
+        return cls(values.size, mean, float(squared.sum()), least, most, float(squared @ apart))
 
     def and_those(self, other: "Moments") -> "Moments":
         """Return the moments of both together."""
         if self.n == 0 or other.n == 0:
             return other if self.n == 0 else self
         n, apart = self.n + other.n, other.mean - self.mean
+        both, lopsided = self.n * other.n / n, (self.n - other.n) / n
+        between = 3.0 * apart * (self.n * other.squares - other.n * self.squares) / n
         return Moments(
             n,
             self.mean + apart * other.n / n,
-            self.squares + other.squares + apart**2 * self.n * other.n / n,
+            self.squares + other.squares + apart**2 * both,
             min(self.least, other.least),
             max(self.most, other.most),
+            self.cubes + other.cubes + apart**3 * both * lopsided + between,
         )
+
+
+NONE = Moments(0, 0.0, 0.0, np.inf, -np.inf)
+
+
+class Tail(NamedTuple):
+    """Of a column with a long tail, how its logarithm is taken: as in memory, but for the unit where there are zeros,
+    which is the geometric mean of what is above 0 (sums add up, medians do not).
+    """
+
+    least: float
+    unit: float
+
+    def logarithm(self, values: Vector) -> Vector:
+        """Return the logarithm of numbers; of what is below the least that was seen, that of the least."""
+        above = np.maximum(values, self.least)
+        return np.asarray(np.log(above) if self.least > 0 else np.log1p(above / self.unit))
 
 
 @dataclass(frozen=True)
@@ -65,6 +96,17 @@ class Facts:
     parts: tuple[Moments, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     many: bool = False  # levels, more than anyone wants
+    logs: Moments = NONE  # of what is above 0, where nothing is below
+    varied: bool = False  # whether a number takes many values
+
+    @property
+    def tail(self) -> Tail | None:
+        """How the logarithm of a number is taken, where its tail is long."""
+        if self.kind != NUMBER or not self.varied or not self.parts or self.parts[0].least < 0:
+            return None
+        if not self.parts[0].skewness > LONG_TAIL:
+            return None
+        return Tail(self.parts[0].least, float(np.exp(self.logs.mean)))
 
     def and_those(self, other: "Facts", name: str, most_levels: int) -> "Facts":
         """Return the facts of both together."""
@@ -79,7 +121,16 @@ class Facts:
         parts = tuple(a.and_those(b) for a, b in zip(self.parts, other.parts, strict=True))
         counts = {level: self.counts.get(level, 0) + other.counts.get(level, 0) for level in self.counts | other.counts}
         many = self.many or other.many or len(counts) > most_levels
-        return replace(self, parts=parts, counts={} if many else counts, many=many, n_rows=n_rows, n_missing=n_missing)
+        return replace(
+            self,
+            parts=parts,
+            counts={} if many else counts,
+            many=many,
+            n_rows=n_rows,
+            n_missing=n_missing,
+            logs=self.logs.and_those(other.logs),
+            varied=self.varied or other.varied,
+        )
 
 
 class Output(NamedTuple):
@@ -99,6 +150,7 @@ class Column(NamedTuple):
     kind: str
     levels: tuple[str, ...]
     outputs: tuple[Output, ...]
+    tail: Tail | None = None
 
 
 def kind_of(kind: Any, name: str, where: str) -> str:
@@ -139,11 +191,25 @@ def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Fac
     parts = parts if there.all() else [part[there] for part in parts]
     if any(np.abs(part).max(initial=0.0) > _LARGEST for part in parts):
         raise PartitionError(f"{where}: the column {name!r} holds infinity, or numbers beyond 1e100. Replace them.")
-    return Facts(kind, where, n, n - int(there.sum()), parts=tuple(map(Moments.of, parts)))
+    facts = Facts(kind, where, n, n - int(there.sum()), parts=tuple(map(Moments.of, parts)))
+    if kind != NUMBER or facts.parts[0].least < 0:
+        return facts
+    above = parts[0][parts[0] > 0]
+    varied = np.unique(parts[0][:_FIRST]).size > _VARIED
+    return replace(facts, logs=Moments.of(np.log(above)), varied=varied) if varied else facts
 
 
-def recipe_of(name: str, facts: Facts) -> Column:
-    """Return what is made of a column, once all of it was seen: nothing of what is the same in every row."""
+def tail_of_column(column: Any, tail: Tail) -> Moments:
+    """Return the moments of a column's logarithm in one partition."""
+    values = _floats(column)
+    return Moments.of(tail.logarithm(values[~np.isnan(values)]))
+
+
+def recipe_of(name: str, facts: Facts, logarithm: Moments | None = None) -> Column:
+    """Return what is made of a column, once all of it was seen: nothing of what is the same in every row.
+
+    `logarithm` has the moments of that of a column whose tail is long.
+    """
     n, outputs = facts.n_rows, []
     levels = tuple(sorted(facts.counts))
     if facts.kind == LEVELS:
@@ -152,15 +218,16 @@ def recipe_of(name: str, facts: Facts) -> Column:
         for code in range(first, len(counts) if len(counts) > 1 else 0):
             outputs.append(_indicator(name, levels[code] if code < len(levels) else MISSING, code, counts[code] / n))
         return Column(name, LEVELS, levels, tuple(outputs))
-    pieces = DATE_PARTS if facts.kind == DATE else ("",)
-    for code, (piece, part) in enumerate(zip(pieces, facts.parts, strict=False)):
+    pieces = DATE_PARTS if facts.kind == DATE else ("",) if logarithm is None else ("", LOG)
+    parts = facts.parts if logarithm is None else (*facts.parts, logarithm)
+    for code, (piece, part) in enumerate(zip(pieces, parts, strict=False)):
         scale = float(np.sqrt(part.squares / n))  # with gaps filled by the mean
         if part.most > part.least and scale > 0:
             outputs.append(Output(f"{name}_{piece}" if piece else name, piece, code, part.mean, scale))
     if 0 < facts.n_missing < n:
         indicator = _indicator(name, MISSING, len(pieces), facts.n_missing / n)
         outputs.append(indicator._replace(name=f"missingindicator_{name}"))
-    return Column(name, facts.kind, (), tuple(outputs))
+    return Column(name, facts.kind, (), tuple(outputs), None if logarithm is None else facts.tail)
 
 
 def _indicator(name: str, piece: str, code: int, share: float) -> Output:
@@ -187,6 +254,8 @@ def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
         return
     parts = _parts(column, recipe.kind)
     gaps = np.isnan(parts[0])
+    if recipe.tail is not None:
+        parts.append(recipe.tail.logarithm(parts[0]))
     for row, output in zip(below, recipe.outputs, strict=True):
         found = parts[output.code] if output.code < len(parts) else gaps
         row[:] = (found - output.mean) / output.scale
