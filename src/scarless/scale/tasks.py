@@ -43,4 +43,6 @@ def rows_of(program: Program, lane: tuple[Part, ...], names: tuple[str, ...] | N
 
 
 def _taken(X: Any, rows: Rows, names: tuple[str, ...] | None) -> dict[str, Any]:
-    return {"X": X, **{name: values for name, values in rows.items() if names is None or name in names}}
+    """Return copies: what is mapped is let go of before all is joined."""
+    taken = {"X": X, **{name: values for name, values in rows.items() if names is None or name in names}}
+    return {name: np.array(values) for name, values in taken.items()}
