@@ -36,6 +36,7 @@ MEASURED = (5, 20, 60)  # widths at which passes are measured
 ROWS = 1_000_000
 FITTED, CHECKED = ((2_000_000, 10), (1_000_000, 60)), (3_000_000, 40)
 BYTES_PER_SECOND = 1e9  # between machines
+NAMED = ("OBSERVED", "EXPECTED", "NONE")  # passes that are measured by themselves
 
 
 def files(n: int, d: int) -> Path:
@@ -85,7 +86,7 @@ def _labels(X: Any, rows: Any) -> dict[str, Any]:
 
 def basis(kind: str, d: int) -> list[float]:
     """Return what the cost of a row is made of: decoding and gradients grow with the columns, Hessians with pairs."""
-    return [1.0, float(d), 0.0 if kind in ("decode", "NONE") else float(d * d)]
+    return [1.0, float(d), 0.0 if kind in ("decode", "NONE", "other") else float(d * d)]
 
 
 def formula(costs: dict[int, dict[str, float]]) -> dict[str, list[float]]:
@@ -124,11 +125,22 @@ def predicted(terms: dict[str, list[float]], n: float, d: int, counts: dict[str,
     def cost(kind: str) -> float:
         return float(np.dot(terms[kind], basis(kind, d)))
 
-    named = {"OBSERVED", "EXPECTED", "NONE"}
-    passes = {kind: n * counts[kind] * cost(kind) for kind in named if kind in counts}
-    # Checks, labels, steps' lengths: a product with the table at most, as a gradient has two.
-    others = n * sum(value for kind, value in counts.items() if kind not in named) * 0.5 * cost("NONE")
-    return {"decode": n * cost("decode"), **passes, "others": others}
+    passes = {kind: n * counts[kind] * cost(kind) for kind in NAMED if kind in counts}
+    rest = n * _others(counts) * cost("other") if "other" in terms else 0.0
+    return {"decode": n * cost("decode"), **passes, "other": rest}
+
+
+def _others(counts: dict[str, float]) -> float:
+    """Return how often rows are walked for something else: checks, labels, lengths of steps, parts brought home."""
+    return sum(value for kind, value in counts.items() if kind not in NAMED)
+
+
+def of_the_rest(terms: dict[str, list[float]], runs: dict[tuple[int, int], tuple[float, Any]]) -> list[float]:
+    """Return what a row of the other walks costs, from what whole fits take beyond the passes that were measured."""
+    left = {size: seconds - sum(predicted(terms, *size, seen).values()) for size, (seconds, seen) in runs.items()}
+    A = np.array([[n * _others(runs[n, d][1]) * each for each in basis("other", d)] for n, d in left])
+    found: list[float] = nnls(A, np.maximum(list(left.values()), 0.0))[0].tolist()
+    return found
 
 
 def task_seconds() -> float:
@@ -166,6 +178,7 @@ def main() -> None:
     costs = {d: pass_costs(d) for d in MEASURED}
     terms = formula(costs)
     runs = {size: walked(*size) for size in (*FITTED, CHECKED)}
+    terms["other"] = of_the_rest(terms, {size: runs[size] for size in FITTED})
     counts = {kind: float(np.mean([runs[size][1][kind] for size in FITTED])) for kind in runs[FITTED[0]][1]}
     for size, (seconds, seen) in runs.items():
         parts = predicted(terms, *size, counts)
