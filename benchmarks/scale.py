@@ -282,6 +282,7 @@ def peers() -> Iterator[Row]:
         name = f"scikit-learn SGDClassifier.partial_fit, {n_passes} passes over the files"
         yield {"part": "peers", "method": name, "seconds": seconds, "distance": _apart(model, exact)}
     del X
+    yield from _dask_ml(folder, exact)
     rows = ParquetRows(folder, columns=NAMES, scheduler="threads")
     seconds, model = Clock()(SAREMClassifier(propensity_attributes=PROPENSITY).fit, rows, "s")
     yield {
@@ -290,6 +291,27 @@ def peers() -> Iterator[Row]:
         "seconds": seconds,
         "distance": _apart(model, exact),
     }
+
+
+def _dask_ml(folder: Path, exact: Any) -> Iterator[Row]:
+    """dask-ml's logistic regression on the same files; what it cannot do is a row too."""
+    name = "dask-ml LogisticRegression (lbfgs), Dask on threads"
+    if not _has("dask_ml"):
+        return
+    try:
+        import dask.dataframe as dd
+        from dask_ml.linear_model import LogisticRegression as DaskLogisticRegression
+
+        def fit() -> Any:
+            table = dd.read_parquet(folder)
+            X, y = table[NAMES].to_dask_array(lengths=True), table["y"].to_dask_array(lengths=True)
+            return DaskLogisticRegression(solver="lbfgs", C=1.0).fit(X, y)
+
+        seconds, model = Clock()(fit)
+    except Exception as error:  # of any library in the chain
+        yield {"part": "peers", "method": name, "failed": f"{type(error).__name__}: {error}"[:200]}
+        return
+    yield {"part": "peers", "method": name, "seconds": seconds, "distance": _apart(model, exact)}
 
 
 def _apart(model: Any, exact: Any) -> float:
