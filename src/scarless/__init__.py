@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _LATER = {"analyse": "scarless.analysis"}
-_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report")  # that may be used by full name
+_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale")  # by full name
 
 
 def __getattr__(name: str) -> _Any:
