@@ -208,7 +208,9 @@ def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n
 
 def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
     limit = 571_430_000
+    unwatched = {f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")}
     with (
+        config.set(unwatched),  # the worker is this process, which other tests have made larger
         LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, memory_limit=limit, dashboard_address=":0"
         ) as cluster,
