@@ -192,6 +192,7 @@ def test_packing_without_end_is_refused():
         ("nickname.gz", PACKED["gz"]),
         ("toy.data", PACKED["gz"]),  # renamed on its way
     ],
+    ids=["plain", "gz", "xz", "zip", "nickname", "renamed"],  # packed bytes have the time in them
 )
 def test_files_are_found_under_all_their_names(name, packed, tmp_path):
     (tmp_path / "toy").mkdir()
