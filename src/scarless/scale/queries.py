@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -88,9 +89,14 @@ def _open_query(X: QueryRows, y: Any = None, sample_weight: Any = None) -> Engin
 
 def lazy_frame_rows(X: Any) -> QueryRows:
     """Return the rows of a polars LazyFrame."""
+    polars = sys.modules["polars"]  # whose frame it is
 
     def write(columns: list[str], path: str) -> None:
-        X.select(columns).sink_parquet(path, row_group_size=_GROUP_ROWS)
+        wanted = X.select(columns)
+        try:
+            wanted.sink_parquet(path, row_group_size=_GROUP_ROWS)
+        except polars.exceptions.InvalidOperationError:  # older versions cannot stream every query
+            wanted.collect().write_parquet(path, row_group_size=_GROUP_ROWS)
 
     return QueryRows("LazyFrame", X.collect_schema().names(), write)
 
