@@ -359,3 +359,9 @@ def test_files_of_pyarrow_polars_and_duckdb_are_read_alike(tmp_path, table):
         engine = open_rows(rows, "s")
         np.testing.assert_array_equal(engine.collect(lambda X, rows: X), X)
         np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["y"]), s)
+
+
+def test_names_of_rows_that_pandas_writes_are_no_attribute():
+    there = ["age", "ill", "__index_level_0__"]
+    assert choose_names(there, None, "ill", None, "a.parquet") == ["age"]
+    assert choose_names(there, ["__index_level_0__"], "ill", None, "a.parquet") == ["__index_level_0__"]

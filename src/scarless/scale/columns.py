@@ -1,5 +1,6 @@
 """Columns of a partition: which are wanted, whether they hold numbers, and the arrays that become of them."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -11,6 +12,7 @@ from scarless.outside.extras import need
 from scarless.scale.store import Arrays
 
 SCALE = "scale"
+_ROW_NAMES = re.compile(r"__index_level_\d+__")  # what pandas writes its names of rows as: no attribute
 Place = Callable[[int | None], str]  # where a row of a partition is, in words; None for the partition as a whole
 
 
@@ -35,7 +37,8 @@ def choose_names(
     for name in (label, weight, *(wanted or ())):
         if name is not None and name not in there:
             raise ValueError(f"{called} has no column {name!r}. {_nearest(name, there)}")
-    names = [name for name in there if name not in (label, weight)] if wanted is None else list(wanted)
+    plain = [name for name in there if not _ROW_NAMES.fullmatch(name)]
+    names = [name for name in plain if name not in (label, weight)] if wanted is None else list(wanted)
     counts = Counter(there)
     twice = next((name for name, times in counts.items() if times > 1 and name in (*names, label, weight)), None)
     if twice is not None:
