@@ -7,6 +7,8 @@ from typing import Any as _Any
 
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.models import (
+    ClassPrior,
+    LabelFrequency,
     NaiveClassifier,
     PropensityWeightedClassifier,
     SAREMClassifier,
@@ -29,8 +31,10 @@ __version__ = _version("scarless")
 __all__ = [
     "DEDPUL",
     "BestBinEstimator",
+    "ClassPrior",
     "ElkanNoto",
     "KernelMean",
+    "LabelFrequency",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
     "SAREMClassifier",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -21,6 +21,22 @@ WIDEST_MATRIX = 1500
 WIDEST_GRAM = 300
 
 
+class Addition(Protocol):
+    """What is added to minus a log-likelihood beside a ridge."""
+
+    def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
+        """Return value, gradient and curvature, as a matrix whatever is asked for."""
+        ...
+
+    def product(self, beta: Vector, direction: Vector) -> Vector:
+        """Return the curvature times a direction."""
+        ...
+
+    def in_units(self, change: ChangeOfUnits) -> "Addition":
+        """Return the same for parameters in other units."""
+        ...
+
+
 @dataclass(frozen=True)
 class Pull:
     r"""Imaginary rows, half of each kind: :math:`k\,(\mathrm{softplus}(z) - z/2)` with :math:`z = z_0 + p'\beta`.
@@ -32,7 +48,7 @@ class Pull:
     point: Vector  # a coefficient for each parameter
     offset: float = 0.0
 
-    def sums(self, beta: Vector) -> Sums:
+    def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
         """Return value, gradient and curvature."""
         z = self.offset + float(self.point @ beta)
         p = float(expit(z))
@@ -47,6 +63,10 @@ class Pull:
         p = float(expit(self.offset + self.point @ beta))
         return self.weight * p * (1.0 - p) * float(self.point @ direction) * self.point
 
+    def in_units(self, change: ChangeOfUnits) -> "Pull":
+        """Return the same for parameters in other units."""
+        return replace(self, point=change.point(self.point))
+
 
 @dataclass(frozen=True)
 class PenalisedProblem:
@@ -55,7 +75,7 @@ class PenalisedProblem:
     engine: Engine
     objective: Objective
     ridge: Vector
-    pulls: tuple[Pull, ...] = ()
+    pulls: tuple[Addition, ...] = ()
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature over all rows, penalty included."""
@@ -66,7 +86,7 @@ class PenalisedProblem:
             matrix[np.diag_indices(beta.size)] += self.ridge
         value, gradient = value + 0.5 * ((self.ridge * beta) @ beta), gradient + self.ridge * beta
         for pull in self.pulls:
-            pulled = pull.sums(beta)
+            pulled = pull.sums(beta, curvature)
             value, gradient = value + pulled.value, gradient + pulled.gradient
             if curvature is Curvature.DIAGONAL:
                 matrix = matrix + np.diagonal(pulled.curvature)
@@ -181,7 +201,7 @@ class PenalisedProblem:
         change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
         if change is None:
             return minimise(self, start, options)
-        pulls = tuple(replace(pull, point=change.point(pull.point)) for pull in self.pulls)
+        pulls = tuple(pull.in_units(change) for pull in self.pulls)
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         if options.curvature is not None:
             options = replace(options, curvature=change.curvature(options.curvature))

@@ -14,12 +14,15 @@ from scarless.models.table_classifier import TableClassifier
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.pair.basins import Basin
+from scarless.pair.facts import ClassPrior, LabelFrequency
 from scarless.pair.relaxed import Levels, Relaxation
 from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
+    "ClassPrior",
     "Interval",
+    "LabelFrequency",
     "Levels",
     "ModelFileError",
     "NaiveClassifier",

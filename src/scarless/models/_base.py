@@ -184,10 +184,10 @@ class LogisticMixin:
 
     def _row_probability(self, engine: Engine, prefix: str = "") -> Vector:
         coef = getattr(self, f"{prefix}coef_")[0]
-        return np.asarray(engine.collect(_block_probability, coef, float(getattr(self, f"{prefix}intercept_")[0])))
+        return np.asarray(engine.collect(block_probability, coef, float(getattr(self, f"{prefix}intercept_")[0])))
 
 
-def _block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:
+def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:
     """Return probabilities in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
     return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
 

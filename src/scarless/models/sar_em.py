@@ -8,12 +8,21 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_at_least_zero, check_choice, check_flag, check_jobs, check_positive
+from scarless.checks.options import (
+    check_at_least_zero,
+    check_choice,
+    check_flag,
+    check_jobs,
+    check_positive,
+    check_share,
+)
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
-from scarless.models._base import check_solver_options, warn_unless_converged
+from scarless.engines.base import known_rows
+from scarless.models._base import check_solver_options, need_labels, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
+from scarless.models._looks import LooksMixin
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -34,7 +43,7 @@ from scarless.pair.starts import check_starts, make_starts
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(CrossedClassifier):
+class SAREMClassifier(CrossedClassifier, LooksMixin):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -64,6 +73,19 @@ class SAREMClassifier(CrossedClassifier):
         ``["all"]`` is a column of that name.
     classification_attributes : column selector, optional
         What the class may depend on, selected as `propensity_attributes` are. None: all columns.
+    visit_attributes : dict, optional
+        Attributes that differ between the looks of a row: a name, and one column of `X` for each look, as
+        ``{"effort": ["effort_1", "effort_2"]}``. The propensity of a look sees its own column, with one coefficient for
+        all of them; the classifier sees none of them.
+    shared_propensity : bool, default=True
+        With several looks: whether one propensity model holds for all of them. False: each look, an annotator say, has
+        coefficients of its own.
+    false_positive_rate : float, sequence or "estimate", default=0.0
+        How often a look labels a negative row. A number, or one for each look, is taken for granted. "estimate" needs
+        several looks, or audits of labelled rows.
+    known : list, optional
+        What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There is a warning
+        where it and the rows disagree.
     solver : {"auto", "newton", "em"}, default="auto"
         "newton" climbs the observed likelihood of two logistic models directly, by Fisher scoring and then
         Newton's method. "em" is the paper's expectation maximisation and works with any models. Both climb the
@@ -215,6 +237,10 @@ class SAREMClassifier(CrossedClassifier):
         *,
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
+        visit_attributes: Any = None,
+        shared_propensity: bool = True,
+        false_positive_rate: Any = 0.0,
+        known: Any = None,
         solver: str = "auto",
         refit: bool = False,
         cross_fit: Any = 5,
@@ -237,6 +263,10 @@ class SAREMClassifier(CrossedClassifier):
         self.propensity_estimator = propensity_estimator
         self.propensity_attributes = propensity_attributes
         self.classification_attributes = classification_attributes
+        self.visit_attributes = visit_attributes
+        self.shared_propensity = shared_propensity
+        self.false_positive_rate = false_positive_rate
+        self.known = known
         self.solver = solver
         self.refit = refit
         self.cross_fit = cross_fit
@@ -255,22 +285,32 @@ class SAREMClassifier(CrossedClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
         """Fit both models.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows. With a column for each look, NaN,
+            None, a mask or -1 says that a look did not take place, which is not the same as 0.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
+        audit : array of shape (n_rows,), optional
+            The true class, 1 or 0, of rows that someone checked; NaN, None or -1 elsewhere. Rows may be chosen by their
+            attributes, their labels or by chance, and not by what the check would find: if positives are more likely to
+            be checked, or to be reported, the class prior comes out too high.
 
         Returns
         -------
         self
         """
         solver = self._check_parameters()
+        if self._wants_looks(X, y, audit):
+            self._check_looks_solver(solver)
+            self._fit_looks(X, y, sample_weight, audit)
+            return self
+        self._looks = None
         if solver == "newton":
             self._fit_on(self._check_rows(X, y, sample_weight), X)
             return self
@@ -293,18 +333,101 @@ class SAREMClassifier(CrossedClassifier):
     def _lives_in_engine(self) -> bool:
         return self._check_parameters() == "newton"
 
-    def predict_propensity(self, X: Any) -> Vector:
+    def _forget_learners(self) -> None:
+        self._crossed, self._f_learner, self._e_learner = None, None, None
+
+    def _check_looks_solver(self, solver: str) -> None:
+        """Refuse what several looks, audits and facts do not go with."""
+        if solver != "newton":
+            raise ValueError(
+                "Several looks, audits, false positives and known facts need two logistic models so far: leave "
+                "estimator, propensity_estimator and solver as they are."
+            )
+        if self.refit:
+            raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
+
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels, coded as in `fit`.
+        audit : array of shape (n_rows,), optional
+            The class of rows that someone checked, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Without false positives 1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`, with :math:`1-e` the
+            probability that no look of a positive finds a label.
+        """
+        check_is_fitted(self)
+        if self._looks is None:
+            if audit is not None:
+                raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            return super().predict_posterior(X, s)
+        need_labels(s, "predict_posterior(X, s)")
+        return self._looks_posterior(known_rows(X), s, audit)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+
+        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels, coded as in `fit`.
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if self._looks is None:
+            return super().score(X, y, sample_weight)
+        return self._looks_score(known_rows(X), y, sample_weight)
+
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary or StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        check_is_fitted(self)
+        if self._looks is not None:
+            return self._summary_of_looks(check_share(level, "level"))
+        return super().summary(level=level)
+
+    def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        look : int, optional
+            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
 
         Returns
         -------
         array of shape (n_rows,)
         """
         check_is_fitted(self)
+        if self._looks is not None:
+            return self._look_probability(X, look)
+        if look not in (None, 0):
+            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
         if self._crossed is not None:
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
             return np.asarray(expit(self._crossed.propensity_logits(X, relaxed=self.relax)))

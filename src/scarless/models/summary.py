@@ -83,12 +83,15 @@ class Summary:
         Estimates of Pr(y=1) and of Pr(s=1|y=1).
     class_prior_interval, label_frequency_interval : Interval
         Their intervals.
-    blocks : tuple of two Block
-        The classifier's parameters and the propensity model's, as arrays.
+    blocks : tuple of Block
+        The classifier's parameters and the propensity model's, as arrays; of looks with propensities of their own, one
+        for each.
     remarks : tuple of str
         What to know of this very fit.
     relaxed : bool
         Whether scale, level and propensity were estimated anew from held-out logits.
+    extra : tuple of pairs of str
+        More that stands above the table: of several looks, audits and false positives.
     """
 
     title: str
@@ -104,18 +107,17 @@ class Summary:
     class_prior_interval: Interval
     label_frequency: float
     label_frequency_interval: Interval
-    blocks: tuple[Block, Block]
+    blocks: tuple[Block, ...]
     remarks: tuple[str, ...] = ()
     relaxed: bool = False
+    extra: tuple[tuple[str, str], ...] = ()
 
     def to_frame(self) -> Any:
         """Return the parameters of both models as a pandas DataFrame, indexed by model and attribute."""
         pandas = need("pandas", "Summary.to_frame", extra="frames")
-        labels = [
-            (model, name)
-            for model, block in zip(("classifier", "propensity"), self.blocks, strict=True)
-            for name in block.names
-        ]
+        several = len(self.blocks) > 2
+        models = ["classifier", *(f"propensity {k}" if several else "propensity" for k in range(len(self.blocks) - 1))]
+        labels = [(model, name) for model, block in zip(models, self.blocks, strict=True) for name in block.names]
         columns = ("coef", "std_err", "z", "p_value", "low", "high")
         data = {name: np.concatenate([getattr(block, name) for block in self.blocks]) for name in columns}
         return pandas.DataFrame(data, index=pandas.MultiIndex.from_tuples(labels, names=["model", "attribute"]))
@@ -149,6 +151,7 @@ class Summary:
             ("Label frequency", _estimate(self.label_frequency, self.label_frequency_interval)),
             ("C", f"{self.C:g}"),
             ("Propensity C", f"{self.propensity_C:g}"),
+            *self.extra,
         ]
 
     def notes(self) -> list[str]:
@@ -284,6 +287,7 @@ def _line(name: str, cells: list[str], name_width: int) -> str:
 
 def _side_by_side(facts: list[tuple[str, str]], width: int) -> list[str]:
     """Return names and values in two columns, the first half of them on the left."""
+    facts = facts if len(facts) % 2 == 0 else [*facts, ("", "")]
     half, gap = len(facts) // 2, 4
     right_width = 19 + max(len(value) for _, value in facts[half:])
     left_width = width - gap - right_width

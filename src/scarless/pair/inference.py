@@ -24,7 +24,7 @@ from scarless.pair.relaxed import Relaxation
 from scarless.pair.rows import all_labelled
 
 # Relative error of the sums over rows that make the information matrix.
-_NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
+NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
 _DENSE_ROWS = 1024  # of sparse tables, that are made dense at a time
 
@@ -184,7 +184,7 @@ def pair_inference(
     """
     engine, f, e = problem.engine, problem.f, problem.e
     sums = problem.sums(beta_f, beta_e) if sums is None else sums
-    noise, expected = _NOISE[np.dtype(engine.dtype)], False
+    noise, expected = NOISE[np.dtype(engine.dtype)], False
     if problem.n_parameters > WIDEST_MATRIX:
         information = None
     else:

@@ -1,0 +1,154 @@
+"""Labels at several looks, and audits -> codes: 1, 0, and -1 for what did not take place."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.checks.kinds import plain_array
+from scarless.checks.labels import LabelCoding, check_labels, is_missing
+from scarless.checks.options import shown
+
+Codes = NDArray[np.int8]
+NOT_SEEN = -1
+
+
+class CheckedLooks(NamedTuple):
+    """A line of codes for each row, one for each look; what labels looked like; names of the looks."""
+
+    labels: Codes
+    coding: LabelCoding
+    names: tuple[str, ...]
+
+
+def has_several_looks(y: Any) -> bool:
+    """Whether labels are a table: several columns, or one with looks that did not take place.
+
+    Examples
+    --------
+    >>> has_several_looks([0, 1]), has_several_looks([[0, 1], [1, 0]]), has_several_looks([[0], [1]])
+    (False, True, False)
+    """
+    if y is None or isinstance(y, str):
+        return False
+    shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+    if len(shape) != 2 or shape[1] == 0:
+        return False
+    return shape[1] > 1 or bool(_not_seen(_as_table(y)).any())
+
+
+def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y") -> CheckedLooks:
+    """Return labels at looks as codes. NaN, None, a mask, and -1 beside 0 and 1 mean that a look did not take place.
+
+    `coding` is that of a fit, for labels of other rows.
+
+    Examples
+    --------
+    >>> check_looks([[1, np.nan], [0, 0]]).labels
+    array([[ 1, -1],
+           [ 0,  0]], dtype=int8)
+    """
+    names, table = _names(y), _as_table(y, name)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or not table.shape[1]:
+        raise ValueError(
+            f"{name} must have one line for each row and one column for each look; got the shape {table.shape}."
+        )
+    seen = ~_not_seen(table)
+    values = table[seen]
+    if not values.size:
+        raise ValueError(f"{name} holds no label at all: every look is missing.")
+    values = np.array(values.tolist()) if values.dtype.kind == "O" else values
+    if coding is None:
+        _refuse_minus_one(values, name)
+        coding = check_labels(values, pos_label=pos_label)
+    else:
+        coding.refuse_unknown(values)
+    labels = np.full(table.shape, NOT_SEEN, dtype=np.int8)
+    labels[seen] = values == coding.classes[coding.positive]
+    given = names if names is not None else [f"look {j}" for j in range(table.shape[1])]
+    return CheckedLooks(labels, coding, tuple(given))
+
+
+def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -> Codes:
+    """Return audits as codes: 1 and 0 for rows whose class was checked, -1 for the others.
+
+    Examples
+    --------
+    >>> check_audit([1, np.nan, 0, None], n_rows=4)
+    array([ 1, -1,  0, -1], dtype=int8)
+    """
+    if audit is None:
+        return np.full(n_rows, NOT_SEEN, dtype=np.int8)
+    table = _as_table(audit, "audit").reshape(-1)
+    if table.size != n_rows:
+        raise ValueError(
+            f"audit has {table.size} values for {n_rows} rows; give one for each row: 1 or 0 where the class was "
+            "checked, and NaN (or -1) elsewhere."
+        )
+    seen = ~_not_seen(table)
+    values = table[seen]
+    values = np.array(values.tolist()) if values.dtype.kind == "O" else values
+    codes = np.full(n_rows, NOT_SEEN, dtype=np.int8)
+    if not values.size:
+        return codes
+    numeric = values.dtype.kind in "biuf"
+    if numeric and np.isin(values, [0, 1]).all():
+        codes[seen] = values == 1
+    elif coding is not None and np.isin(values, coding.classes).all():
+        codes[seen] = values == coding.classes[coding.positive]
+    else:
+        known = [0, 1] if coding is None else coding.classes.tolist()
+        odd = next(value for value in values.tolist() if value not in known)
+        raise ValueError(
+            f"audit holds {shown(odd)}; it must be 1 (or True) where the class was checked and is positive, 0 where it "
+            "is negative, and NaN, None or -1 where nobody checked."
+        )
+    return codes
+
+
+def refuse_contradictions(labels: Codes, audit: Codes) -> None:
+    """Raise where a row is labelled, its audit says negative, and negatives are said never to be labelled."""
+    odd = np.flatnonzero((labels == 1).any(axis=1) & (audit == 0))
+    if odd.size:
+        raise ValueError(
+            f"{odd.size} rows have a label although their audit says negative (first: row {odd[0]}), which cannot be "
+            "without false positives. Use false_positive_rate='estimate', or a number."
+        )
+
+
+def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
+    """Return labels as an array; what a mask hides is None."""
+    if isinstance(values, np.ma.MaskedArray):
+        plain = values.data.astype(object)
+        plain[np.ma.getmaskarray(values)] = None
+        return np.asarray(plain)
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    return np.asarray(plain_array(values, name))
+
+
+def _not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a look did not take place: missing, or -1."""
+    missing = is_missing(table).reshape(table.shape)
+    if table.dtype.kind in "if":
+        return missing | (table == NOT_SEEN)
+    if table.dtype.kind == "O":
+        minus = [isinstance(value, int | float | np.number) and value == NOT_SEEN for value in table.ravel().tolist()]
+        return missing | np.array(minus, dtype=bool).reshape(table.shape)
+    return missing
+
+
+def _refuse_minus_one(values: NDArray[Any], name: str) -> None:
+    """Raise where all labels are 1 once -1 is left out: someone coded negatives as -1."""
+    if values.dtype.kind in "iufb" and (values == 1).all():
+        raise ValueError(
+            f"{name} holds labels of 1 only, beside looks that did not take place (NaN or -1). In a table of looks -1 "
+            "does not mean unlabelled: code looks without a label as 0."
+        )
+
+
+def _names(y: Any) -> list[str] | None:
+    columns = getattr(y, "columns", None)
+    return None if columns is None else [str(name) for name in columns]

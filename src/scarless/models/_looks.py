@@ -1,0 +1,475 @@
+"""What `SAREMClassifier` does with several looks, audits, false positives and facts from elsewhere."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.looks import (
+    CheckedLooks,
+    Codes,
+    check_audit,
+    check_looks,
+    has_several_looks,
+    refuse_contradictions,
+)
+from scarless.checks.options import check_flag, real_number, shown
+from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import check_rows, named_values
+from scarless.checks.vectors import check_weight
+from scarless.engines import Engine, attach, has_own_engine
+from scarless.engines.base import known_rows
+from scarless.models._base import block_probability, warn_unless_converged
+from scarless.models._pair import PairClassifier
+from scarless.models.summary import Block, Summary
+from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
+from scarless.outside.notices import warn_user
+from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
+from scarless.pair.fit import FitOptions
+from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
+from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
+
+_APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
+_LARGEST_RATE = 0.5
+
+
+class Looks(NamedTuple):
+    """What a fit to several looks has to remember."""
+
+    n_looks: int
+    names: tuple[str, ...]
+    kinds: NDArray[np.intp]  # of each look
+    visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
+    objective: LooksLikelihood
+    n_audited: int
+
+    def counts(self, labels: Codes) -> tuple[Codes, Codes]:
+        """Return how many labels, and how many looks, each row has of each kind."""
+        n_kinds = self.objective.n_kinds
+        if n_kinds == labels.shape[1]:
+            return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
+        one = np.ones((1, 1), dtype=np.int8)
+        return (
+            np.sum(labels == 1, axis=1, keepdims=True, dtype=np.int8) * one,
+            np.sum(labels >= 0, axis=1, keepdims=True, dtype=np.int8) * one,
+        )
+
+
+class LooksMixin(PairClassifier):
+    """The half of `SAREMClassifier` that takes more than one label column; its parameters are that class's."""
+
+    C: float
+    propensity_C: float
+    classification_attributes: Any
+    visit_attributes: Any
+    shared_propensity: bool
+    false_positive_rate: Any
+    known: Any
+    tol: float | None
+    n_starts: int
+    _looks: Looks | None = None
+    _inference: Any
+
+    def _forget_learners(self) -> None:
+        """Forget what a fit of other models left."""
+        raise NotImplementedError
+
+    def _wants_looks(self, X: Any, y: Any, audit: Any) -> bool:
+        """Whether a fit has more to go by than one label of each row."""
+        rate = self.false_positive_rate
+        if self.known is not None and not isinstance(self.known, list | tuple):
+            raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(self.known)}.")
+        more = audit is not None or bool(self.known) or bool(self.visit_attributes) or _names_several(X, y)
+        return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
+
+    def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
+        """Check, compute, store."""
+        X = known_rows(X)
+        checked, codes = self._read_looks(X, y, audit)
+        labelled = (checked.labels == 1).any(axis=1)
+        rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
+        self._coding, self.classes_ = checked.coding, checked.coding.classes
+        self._looks = looks = self._design_looks(X, checked, codes)
+        labels, seen = looks.counts(checked.labels)
+        engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
+        engine, facts = self._facts(engine, X, looks)
+        problem = LooksProblem(
+            engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
+        )
+        tol = 1e-10 if self.tol is None else self.tol
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
+        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._store_looks(problem, fit, looks)
+
+    def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
+        """Return labels and audits as codes; of a table in files, by the names of their columns."""
+        if _names_several(X, y):
+            names = tuple(y)
+            y = np.stack([named_values(X, name, labels=True) for name in names], axis=1)
+            checked = check_looks(y, pos_label=self.pos_label)._replace(names=names)
+        else:
+            checked = check_looks(named_values(X, y, labels=True), pos_label=self.pos_label)
+            warn_of_row_order(X, y=y)
+        codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
+        warn_of_row_order(X, audit=audit)
+        if np.ndim(self.false_positive_rate) == 0 and real_number(self.false_positive_rate) == 0.0:
+            refuse_contradictions(checked.labels, codes)
+        self._refuse_unknowable(checked.labels, codes)
+        return checked, codes
+
+    def _refuse_unknowable(self, labels: Codes, audit: Codes) -> None:
+        """Raise where nothing tells false positives from true ones."""
+        estimated = isinstance(self.false_positive_rate, str)
+        if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
+            raise ValueError(
+                "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
+                "positives from true ones, and there are none. Audit some labelled rows, add a second look, or give "
+                "the rate as a number."
+            )
+
+    def _design_looks(self, X: Any, checked: CheckedLooks, audit: Codes) -> Looks:
+        """Return the models: what each sees, at each look."""
+        check_flag(self.shared_propensity, "shared_propensity")
+        n_looks = checked.labels.shape[1]
+        visits = self._visit_columns(X, n_looks)
+        taken = np.concatenate([np.arange(0), *visits.values()])
+        f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        for columns, parameter in ((f_columns, "classification_attributes"), (e_columns, "propensity_attributes")):
+            named = getattr(self, parameter) is not None and not isinstance(getattr(self, parameter), str)
+            if named and np.isin(columns, taken).any():
+                raise ValueError(
+                    f"{parameter} names columns that are visit_attributes too; these belong to single looks, and are "
+                    "seen by the propensity of their look only."
+                )
+        f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
+        e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
+        per_look = [np.concatenate([e_columns, [columns[k] for columns in visits.values()]]) for k in range(n_looks)]
+        designs = [Design.of(columns.astype(np.intp)) for columns in per_look]
+        one_kind = self.shared_propensity and not visits
+        if one_kind:
+            models: tuple[tuple[Design, ...], ...] = ((designs[0],),)
+        else:
+            models = (tuple(designs),) if self.shared_propensity else tuple((design,) for design in designs)
+        kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
+        self._f_columns, self._e_columns = f.indices, e_columns
+        objective = LooksLikelihood(f, models, self._false_positives(1 if one_kind else n_looks, n_looks))
+        n_audited = int(np.count_nonzero(audit >= 0))
+        return Looks(n_looks, checked.names, kinds, visits, objective, n_audited)
+
+    def _visit_columns(self, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
+        given = self.visit_attributes
+        if given is None:
+            return {}
+        if not isinstance(given, dict):
+            raise ValueError(
+                f"visit_attributes must be a dict of names and columns, one column for each look, as "
+                f"{{'effort': ['effort_1', 'effort_2']}}; got {shown(given)}."
+            )
+        found = {}
+        for name, columns in given.items():
+            places = [self._columns(X, [column], "visit_attributes") for column in columns]
+            if len(places) != n_looks or any(place.size != 1 for place in places):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] has {len(places)} columns, and labels have {n_looks} looks: give one "
+                    "column for each look, in their order."
+                )
+            found[str(name)] = np.concatenate(places).astype(np.intp)
+        return found
+
+    def _false_positives(self, n_kinds: int, n_looks: int) -> Any:
+        rate = self.false_positive_rate
+        if isinstance(rate, str):
+            if rate != "estimate":
+                raise ValueError(
+                    f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}."
+                )
+            return "shared" if self.shared_propensity else "own"
+        rates = np.array([real_number(each) for each in np.ravel(rate)])
+        if not ((rates >= 0) & (rates < _LARGEST_RATE)).all():
+            raise ValueError(
+                f"false_positive_rate must lie in [0, {_LARGEST_RATE}): the share of negatives that a look labels; got "
+                f"{shown(rate)}."
+            )
+        if rates.size not in (1, n_looks):
+            raise ValueError(
+                f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for "
+                "each."
+            )
+        if not rates.any():
+            return None
+        if rates.size > n_kinds and np.ptp(rates) > 0:
+            raise ValueError(
+                "false_positive_rate differs between looks that share one propensity. Use shared_propensity=False."
+            )
+        # A rate of 0 beside others: less than one in 10^9 labels.
+        return np.asarray(logit(np.maximum(np.resize(rates, n_kinds), 1e-9)))
+
+    def _facts(self, engine: Engine, X: Any, looks: Looks) -> tuple[Engine, tuple[Fact, ...]]:
+        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups."""
+        facts = []
+        for number, claim in enumerate(self.known or ()):
+            kind, group = None, None
+            if isinstance(claim, LabelFrequency):
+                if claim.look >= looks.n_looks:
+                    raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
+                kind = int(looks.kinds[claim.look])
+            elif isinstance(claim, ClassPrior):
+                if claim.where is not None:
+                    group = f"group {number}"
+                    columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
+                    engine = engine.derive(in_group, group, columns, tuple(claim.where.values()), keep=True)
+                    if not float(engine.total(_block_group, group)[0]) > 0:
+                        raise ValueError(f"known says the {claim.told}, and no row is there.")
+            else:
+                raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
+            facts.append((claim, kind, group))
+        return engine, tuple(
+            Fact(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.told)
+            for claim, kind, group in facts
+        )
+
+    def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
+        objective = problem.objective
+        places = objective.places
+        self._store_linear(fit.beta[places[0]], objective.f)
+        n_models, n_visits = len(objective.e), len(looks.visits)
+        coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
+        for k in range(n_models):
+            beta = fit.beta[places[1 + k]][:-1]
+            coef[k, self._e_columns], visit[k] = beta[: self._e_columns.size], beta[self._e_columns.size :]
+        self.propensity_coef_, self.visit_coef_ = coef, visit
+        self.propensity_intercept_ = np.array([fit.beta[place][-1] for place in places[1 : 1 + n_models]])
+        self.n_looks_ = looks.n_looks
+        self.n_audited_ = looks.n_audited
+        self.false_positive_rate_ = self._stored_rate([fit.beta[place.start] for place in places[1 + n_models :]])
+        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
+        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+        self._levels: tuple[Any, ...] = ()
+        self._forget_learners()
+        self._warn_of_units(problem.engine.units)
+        self._inference = inference = looks_inference(problem, fit)
+        self._remembered = self._told_of_looks(problem, fit, inference)
+        frequencies = [inference.label_frequency_of(int(kind)).value for kind in looks.kinds]
+        self.label_frequencies_ = np.array(frequencies)
+        self.log_likelihood_ = inference.log_likelihood
+        self.label_frequency_ = inference.labelled_positives / inference.positives
+        self.class_prior_ = inference.positives / problem.weight
+        for told in self._remembered:
+            warn_user(f"{type(self).__name__}: {told}", UserWarning)
+
+    def _stored_rate(self, logits: list[Any]) -> Any:
+        if logits:
+            rates = np.asarray(expit(logits))
+            return float(rates[0]) if rates.size == 1 else rates
+        return self.false_positive_rate
+
+    def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
+        """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
+        told = []
+        for claim, apart in disagreements(problem, fit, inference):
+            if apart > _APART:
+                told.append(
+                    f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
+                    "One of them is wrong: the claim, its standard error, or the form of the models."
+                )
+        if not fit.met:
+            told.append("no models of this form keep to what is known with se=0; give it a standard error.")
+        rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
+        frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
+        if rates.max() > min(frequencies):
+            told.append(
+                f"negatives are found to be labelled as often as positives (false-positive rate {rates.max():.2f}, "
+                f"label frequency {min(frequencies):.2f}): the looks say little, or the classes have changed places."
+            )
+        return tuple(told)
+
+    def _look_probability(self, X: Any, look: int | None) -> Vector:
+        """Return the propensity of a look."""
+        looks = self._looks
+        assert looks is not None
+        if look is None and looks.objective.n_kinds > 1:
+            raise ValueError(
+                f"This model has {looks.n_looks} looks with propensities of their own: say which one, look=0 to "
+                f"{looks.n_looks - 1}. detection_curve(X) is how many positives have a label after each."
+            )
+        k = 0 if look is None else look
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
+            raise ValueError(f"look must be a whole number from 0 to {looks.n_looks - 1}; got {shown(look)}.")
+        model = min(int(k), self.propensity_coef_.shape[0] - 1)
+        coef = self.propensity_coef_[model].copy()
+        for j, columns in enumerate(looks.visits.values()):
+            coef[columns[int(k)]] += self.visit_coef_[model, j]
+        intercept = float(self.propensity_intercept_[model])
+        return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+
+    def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
+        """Return rows with labels, looks and audits, for a fitted model."""
+        looks = self._looks
+        assert looks is not None
+        if _names_several(X, y):
+            y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
+        engine = check_rows(self, X)
+        checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
+        if checked.labels.shape != (engine.n_rows, looks.n_looks):
+            raise ValueError(
+                f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
+                f"has {engine.n_rows} rows: give one line for each row, one column for each look."
+            )
+        warn_of_row_order(X, **{name: y})
+        codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
+        labels, seen = looks.counts(checked.labels)
+        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+
+    def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
+        engine = self._rows_with_looks(X, y, audit)
+        return np.asarray(engine.collect(_block_posterior, self._inference.likelihood, self._inference.parameters))
+
+    def _looks_score(self, X: Any, y: Any, sample_weight: Any) -> float:
+        engine = self._rows_with_looks(X, y, None, "y")
+        w = check_weight(named_values(X, sample_weight), n_rows=engine.n_rows)
+        values = engine.collect(_block_values, self._inference.likelihood, self._inference.parameters)
+        counted = w > 0
+        return float(w[counted] @ np.asarray(values)[counted]) / float(w.sum())
+
+    def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
+        r"""Return the share of positives that have a label after one look, after two, and so on.
+
+        .. math:: \frac{\sum_i f_i \bigl[1 - \prod_{k \le K} (1 - e_{ik})\bigr]}{\sum_i f_i}
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        n_looks : int, optional
+            How many looks; more than there were only where all looks have one propensity. None: as many as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_looks,)
+        """
+        check_is_fitted(self)
+        looks = self._need_looks("detection_curve")
+        wanted = looks.n_looks if n_looks is None else n_looks
+        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or wanted < 1:
+            raise ValueError(f"n_looks must be a whole number of at least 1; got {shown(n_looks)}.")
+        if wanted > looks.n_looks and looks.objective.n_kinds > 1:
+            raise ValueError(
+                f"n_looks={wanted}, and the model was fitted to {looks.n_looks} looks whose propensities differ: "
+                "nothing says what that of another would be."
+            )
+        order = np.resize(looks.kinds, wanted)
+        inference = self._inference
+        found, positives = check_rows(self, X).total(detection_curve, inference.likelihood, inference.parameters, order)
+        return np.asarray(found / float(positives))
+
+    def _need_looks(self, what: str) -> Looks:
+        if self._looks is None:
+            raise ValueError(
+                f"{what} needs a fit to several looks: labels as a table, one column for each look. This model was "
+                "fitted to one label of each row."
+            )
+        return self._looks
+
+    def _summary_of_looks(self, level: float) -> Summary:
+        """Return the table of a fit to several looks."""
+        looks, inference, z = self._need_looks("summary"), self._known_inference(), quantile(level)
+        assert isinstance(inference, LooksInference)
+        errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.likelihood
+        blocks = [self._block("Classifier: Pr(y=1|x)", self._names(objective.f), beta, errors, objective.places[0], z)]
+        shared = len(objective.e) == 1
+        for k, place in enumerate(objective.places[1 : 1 + len(objective.e)]):
+            title = "Propensity: Pr(s=1|y=1,x)" + ("" if shared else f", {looks.names[k]}")
+            blocks.append(self._block(title, self._look_names(looks), beta, errors, place, z))
+        sums = inference.looks_sums
+        facts = [("Naive share", f"{float(sums.labelled / sums.weight):.3f}")]
+        facts.append(("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"))
+        audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
+        facts.append(("Audited rows", audited if sums.audits.sum() else "none"))
+        for kind in range(objective.n_kinds):
+            name = "Every look" if objective.n_kinds == 1 else _titled(looks.names[kind])
+            frequency = inference.label_frequency_of(kind)
+            facts.append((name, _share(frequency.value, inference.interval_of(frequency, level))))
+        facts += self._rate_facts(inference, z)
+        return Summary(
+            title=type(self).__name__,
+            level=level,
+            n_rows=inference.n_rows,
+            weight=float(sums.weight),
+            labelled=float(sums.labelled),
+            log_likelihood=inference.log_likelihood,
+            converged=bool(self.converged_),
+            C=inference.C,
+            propensity_C=inference.propensity_C,
+            class_prior=self.class_prior_,
+            class_prior_interval=self.class_prior_interval(level=level),
+            label_frequency=self.label_frequency_,
+            label_frequency_interval=self.label_frequency_interval(level=level),
+            blocks=tuple(blocks),
+            remarks=(*self._collinear_remarks(), *self._looks_remarks()),
+            extra=tuple(facts),
+        )
+
+    def _rate_facts(self, inference: LooksInference, z: float) -> list[tuple[str, str]]:
+        objective = inference.likelihood
+        if objective.false_positives is None:
+            return [("False positives", "none, by assumption")]
+        if not isinstance(objective.false_positives, str):
+            return [("False positives", f"{self.false_positive_rate} (given)")]
+        errors, found = inference.parameter_errors(), []
+        for place in objective.places[1 + len(objective.e) :]:
+            centre, error = inference.parameters[place.start], errors[place.start]
+            low, high = expit([centre - z * error, centre + z * error])
+            found.append(("False positives", _share(float(expit(centre)), Interval(float(low), float(high)))))
+        return found
+
+    def _block(self, title: str, names: list[str], beta: Vector, errors: Vector, place: slice, z: float) -> Block:
+        return Block.of(title, names, beta[place], errors[place], z)
+
+    def _look_names(self, looks: Looks) -> list[str]:
+        return [*self._names(Design.of(self._e_columns))[:-1], *looks.visits, "intercept"]
+
+    def _looks_remarks(self) -> list[str]:
+        looks = self._need_looks("summary")
+        remarks = [told[0].upper() + told[1:] for told in self._remembered]
+        if looks.n_looks > 1:
+            remarks.append(
+                "Looks count as independent given the attributes. Differences between rows that no attribute explains "
+                "make the class prior too low, and intervals far too short: goodness_of_fit looks for them, audits are "
+                "safe from them."
+            )
+        if looks.n_audited:
+            remarks.append(
+                "Audits count as chosen by attributes, labels or chance. If positives were more likely to be checked, "
+                "or to be reported, the class prior is too high."
+            )
+        return remarks
+
+
+def _share(value: float, interval: Interval) -> str:
+    return f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _titled(name: str) -> str:
+    return name[0].upper() + name[1:] if name.startswith("look ") else f"Look {name}"
+
+
+def _names_several(X: Any, y: Any) -> bool:
+    """Whether labels are named columns of a table whose rows live elsewhere."""
+    return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+
+
+def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
+    return (np.asarray(rows["w"] @ rows[group]),)
+
+
+def _block_posterior(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+    return objective.terms(X, rows, beta).q
+
+
+def _block_values(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+    return objective.terms(X, rows, beta).value

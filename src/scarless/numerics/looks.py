@@ -1,0 +1,144 @@
+r"""The likelihood of a row that was looked at several times, or whose class was checked.
+
+With the logit ``u`` of :math:`f = \Pr(y=1|x)`, ``v_j`` of the propensities :math:`e_j`, and ``g_j`` of the rates
+:math:`h_j` at which negatives are labelled, a row with :math:`m_j` looks of kind `j`, :math:`t_j` of them with a label,
+has
+
+.. math:: A = \prod_j e_j^{t_j}(1-e_j)^{m_j-t_j}, \quad B = \prod_j h_j^{t_j}(1-h_j)^{m_j-t_j}, \quad
+    L = f A + (1-f) B.
+
+A look that did not take place is in no product. A row whose class was checked has :math:`fA` or :math:`(1-f)B`. Without
+false positives `B` is 1 for rows without any label, and 0 for the others. One look of every row, no audit and
+:math:`h = 0` is `scarless.numerics.likelihood`, which has more digits and more speed.
+
+All is per row. The information of a row's logits is a diagonal minus a square, :math:`D - \omega c c'`: complete
+information minus what is lost because the class is not seen.
+"""
+
+from typing import Any, NamedTuple
+
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.namespace import concat, namespace_of
+from scarless.numerics.sigmoid import sigmoid_pair, softplus
+
+
+class LookTerms(NamedTuple):
+    """What one row says under all models. Fields of looks have one column for each kind of look."""
+
+    f: Vector
+    not_f: Vector
+    e: Matrix
+    not_e: Matrix
+    h: Matrix | None  # None: no false positives
+    q: Vector  # Pr(y=1 | labels, audit, x)
+    not_q: Vector
+    value: Vector  # log-likelihood
+    labels: Matrix  # t
+    looks: Matrix  # m
+    audited: Any  # which rows
+
+
+class RowInformation(NamedTuple):
+    r"""The information of a row's logits, :math:`D - \omega c c'`: columns are u, then v, then g."""
+
+    diagonal: Matrix
+    omega: Vector
+    along: Matrix  # c
+
+
+def look_terms(u: Vector, v: Matrix, g: Matrix | None, labels: Matrix, looks: Matrix, audit: Vector) -> LookTerms:
+    """Return posterior and log-likelihood of each row from its logits.
+
+    `audit` is 1 or 0 for rows whose class was checked, and -1 for the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> half = np.zeros((1, 1))
+    >>> terms = look_terms(np.zeros(1), half, None, np.zeros((1, 1)), np.array([[2.0]]), np.array([-1.0]))
+    >>> terms.q  # f = e = 1/2, two looks and no label: (1/8) / (5/8)
+    array([0.2])
+    """
+    xp = namespace_of(u)
+    f, not_f = sigmoid_pair(u)
+    e, not_e = sigmoid_pair(v)
+    missed = looks - labels
+    positive = -softplus(-u) - xp.sum(labels * softplus(-v) + missed * softplus(v), axis=1)  # log f A
+    if g is None:
+        h, none = None, xp.sum(labels, axis=1) == 0
+        negative = xp.where(none, -softplus(u), -xp.inf)  # log (1 - f) B
+    else:
+        h = sigmoid_pair(g)[0]
+        negative = -softplus(u) - xp.sum(labels * softplus(-g) + missed * softplus(g), axis=1)
+    q, not_q = sigmoid_pair(positive - negative)
+    value = xp.logaddexp(positive, negative)
+    audited, found = audit >= 0, audit == 1
+    return LookTerms(
+        f,
+        not_f,
+        e,
+        not_e,
+        h,
+        q=xp.where(audited, xp.where(found, 1.0, 0.0), q),
+        not_q=xp.where(audited, xp.where(found, 0.0, 1.0), not_q),
+        value=xp.where(audited, xp.where(found, positive, negative), value),
+        labels=labels,
+        looks=looks,
+        audited=audited,
+    )
+
+
+def look_scores(terms: LookTerms) -> Matrix:
+    r"""Return the derivatives of the log-likelihood by u, v and g: a column for each logit.
+
+    :math:`q - f`, :math:`q(t - m e)` and :math:`(1-q)(t - m h)`.
+    """
+    # q - f, where a row's class is open, as a difference of products: both may be next to 0, or to 1.
+    of_u = terms.q * terms.not_f - terms.not_q * terms.f
+    columns = [of_u[:, None], terms.q[:, None] * (terms.labels - terms.looks * terms.e)]
+    if terms.h is not None:
+        columns.append(terms.not_q[:, None] * (terms.labels - terms.looks * terms.h))
+    return concat(columns, axis=1)
+
+
+def observed_look_information(terms: LookTerms) -> RowInformation:
+    r"""Return minus the second derivatives of the log-likelihood by the logits, as a diagonal minus a square.
+
+    :math:`D = [f(1-f),\; q\,m\,e(1-e),\; (1-q)\,m\,h(1-h)]`, :math:`\omega = q(1-q)`,
+    :math:`c = [1,\; t - m e,\; -(t - m h)]`.
+    """
+    return _information(terms, terms.q, terms.not_q, terms.q * terms.not_q, terms.labels)
+
+
+def expected_look_information(terms: LookTerms) -> RowInformation:
+    r"""Return the expected information of the logits, or a matrix that is never smaller.
+
+    Without false positives, and of a class that was not checked, only the row without any label leaves the class open:
+    :math:`\omega = P_0 q_0 (1-q_0)`, :math:`P_0 = 1-f+f\prod(1-e)^m`, :math:`q_0 = f\prod(1-e)^m/P_0`,
+    :math:`c = [1, -m e]`. With false positives the sum over all labels is left out: complete information, as in EM.
+    """
+    xp = namespace_of(terms.f)
+    if terms.h is not None:
+        return _information(terms, terms.f, terms.not_f, xp.zeros_like(terms.f), terms.labels)
+    none = xp.prod(terms.not_e**terms.looks, axis=1)
+    unlabelled = terms.not_f + terms.f * none
+    lost = terms.f * none * terms.not_f / xp.where(unlabelled > 0, unlabelled, 1.0)
+    omega = xp.where(terms.audited, 0.0, lost)
+    return _information(terms, terms.f, terms.not_f, omega, xp.zeros_like(terms.labels))
+
+
+def _information(terms: LookTerms, q: Vector, not_q: Vector, omega: Vector, labels: Matrix) -> RowInformation:
+    xp = namespace_of(terms.f)
+    diagonal = [(terms.f * terms.not_f)[:, None], q[:, None] * terms.looks * terms.e * terms.not_e]
+    along = [xp.ones_like(terms.f)[:, None], labels - terms.looks * terms.e]
+    if terms.h is not None:
+        diagonal.append(not_q[:, None] * terms.looks * terms.h * (1.0 - terms.h))
+        along.append(terms.looks * terms.h - labels)
+    return RowInformation(concat(diagonal, axis=1), omega, concat(along, axis=1))
+
+
+def detected(terms: LookTerms) -> tuple[Vector, Vector]:
+    r"""Return the probability that a positive row gets any label at its looks, and that it gets none."""
+    xp = namespace_of(terms.f)
+    none = xp.prod(terms.not_e**terms.looks, axis=1)
+    return -xp.expm1(xp.sum(terms.looks * xp.log(xp.maximum(terms.not_e, 1e-300)), axis=1)), none

@@ -1,0 +1,260 @@
+"""Block functions of rows with several looks, audits and false positives: sums for the solver, and for inference.
+
+A *logit* is a linear function of some columns; several logits may share their parameters, as the same propensity model
+does that sees another column at every look.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from scarless.numerics import linear, looks
+from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.looks import LookTerms, RowInformation
+from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.sigmoid import sigmoid
+
+
+class Logit(NamedTuple):
+    """A linear function of columns, and where its parameters are."""
+
+    design: Design
+    place: slice
+
+
+@dataclass(frozen=True)
+class LooksLikelihood:
+    r"""Minus the log-likelihood of labels at several looks, of audits, and of labels of negatives.
+
+    Parameters are those of ``f``, then those of each propensity model, then, where false positives are estimated, one
+    logit for each of their rates. Rows: ``labels`` and ``looks``, how many of each kind; ``audit``, 1, 0 or -1; ``w``.
+    """
+
+    convex: ClassVar[bool] = False
+    f: Design
+    e: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
+    false_positives: Any = None  # None: there are none. "shared" or "own": estimated. A vector: logits that are known
+
+    @property
+    def n_kinds(self) -> int:
+        """How many kinds of looks there are."""
+        return sum(len(model) for model in self.e)
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What each model sees, at the first of its looks."""
+        rates = (
+            0 if not isinstance(self.false_positives, str) else 1 if self.false_positives == "shared" else self.n_kinds
+        )
+        return (self.f, *(model[0] for model in self.e), *(Design.of(np.arange(0)) for _ in range(rates)))
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return sum(design.n_parameters for design in self.designs)
+
+    @property
+    def places(self) -> list[slice]:
+        """Where each model's parameters are."""
+        ends = np.cumsum([0, *(design.n_parameters for design in self.designs)])
+        return [slice(int(start), int(end)) for start, end in pairwise(ends)]
+
+    @property
+    def logits(self) -> list[Logit]:
+        """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
+        places, designs = self.places, self.designs
+        found = [Logit(self.f, places[0])]
+        found += [Logit(design, places[1 + i]) for i, model in enumerate(self.e) for design in model]
+        if isinstance(self.false_positives, str):
+            own = places[1 + len(self.e) :]
+            found += [Logit(designs[-1], own[j if len(own) > 1 else 0]) for j in range(self.n_kinds)]
+        return found
+
+    def split(self, beta: Vector) -> tuple[Vector, Vector]:
+        """Return the parameters of ``f``, and all others."""
+        return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
+
+    def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
+        """Return what each row of a block says."""
+        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
+        n, kinds = columns[0].size, self.n_kinds
+        v, g = np.stack(columns[1 : 1 + kinds], axis=1), None
+        if isinstance(self.false_positives, str):
+            g = np.stack(columns[1 + kinds :], axis=1)
+        elif self.false_positives is not None:
+            g = np.broadcast_to(np.asarray(self.false_positives, dtype=np.float64), (n, kinds))
+        counts = (np.asarray(rows[name], dtype=np.float64) for name in ("labels", "looks", "audit"))
+        return looks.look_terms(columns[0], v, g, *counts)
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature."""
+        terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
+        scores, gradient = looks.look_scores(terms), np.zeros(self.n_parameters)
+        for j, logit in enumerate(logits):
+            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, j])
+        value = -(w @ terms.value)
+        if curvature is Curvature.NONE:
+            return Sums(np.asarray(value), gradient, np.zeros(0))
+        observed = curvature is Curvature.OBSERVED
+        found = looks.observed_look_information(terms) if observed else looks.expected_look_information(terms)
+        if curvature is Curvature.DIAGONAL:
+            return Sums(np.asarray(value), gradient, self._diagonal(X, w, found))
+        return Sums(np.asarray(value), gradient, self._matrix(X, w, found))
+
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Return each row's information of its logits: diagonal, weight of the square, its direction."""
+        terms = self.terms(X, rows, beta)
+        observed = curvature is Curvature.OBSERVED
+        found = looks.observed_look_information(terms) if observed else looks.expected_look_information(terms)
+        w, known = rows["w"][:, None], slice(0, len(self.logits))  # rates that are given have no parameters
+        return np.concatenate([w * found.diagonal[:, known], w * found.omega[:, None], found.along[:, known]], axis=1)
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction."""
+        logits = self.logits
+        diagonal, omega, along = np.split(rows["curvature"], [len(logits), len(logits) + 1], axis=1)
+        steps = self._steps(X, direction)
+        weights = diagonal * steps - omega * along * np.sum(along * steps, axis=1, keepdims=True)
+        out = np.zeros(self.n_parameters)
+        for j, logit in enumerate(logits):
+            out[logit.place] += linear.transposed_product(logit.design.take(X), weights[:, j])
+        return (out,)
+
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return, for each model, the weighted sum of the squared changes of its logits, in the mean over its looks."""
+        squares = rows["w"] @ self._steps(X, direction) ** 2
+        return (np.array([squares[mine].mean() for mine in self._logits_of_models()]),)
+
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        grams = [linear.exact_gram(logit.design.take(X), rows["w"]) for logit in self.logits]
+        return tuple(np.mean([grams[j] for j in mine], axis=0) for mine in self._logits_of_models())
+
+    def _logits_of_models(self) -> list[list[int]]:
+        starts = [logit.place.start for logit in self.logits]
+        return [[j for j, start in enumerate(starts) if start == place.start] for place in self.places]
+
+    def _steps(self, X: Any, direction: Vector) -> Matrix:
+        return np.stack([linear.logits(logit.design.take(X), direction[logit.place]) for logit in self.logits], axis=1)
+
+    def _diagonal(self, X: Any, w: Vector, found: RowInformation) -> Vector:
+        """Return the diagonal of the complete information: never less than that of the other, and never 0."""
+        diagonal = np.zeros(self.n_parameters)
+        for j, logit in enumerate(self.logits):
+            diagonal[logit.place] += linear.squared_sums(logit.design.take(X), w * found.diagonal[:, j])
+        return diagonal
+
+    def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
+        """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
+        matrix = np.zeros((self.n_parameters, self.n_parameters))
+        blocks: dict[int, Any] = {}
+        for j, logit in enumerate(self.logits):
+            seen = logit.design.take(X)
+            matrix[logit.place, logit.place] += linear.gram([(seen, np.sqrt(w * found.diagonal[:, j]))])
+            scaled = _scaled_with_ones(seen, found.along[:, j])
+            before = blocks.get(logit.place.start)
+            blocks[logit.place.start] = scaled if before is None else before + scaled
+        parts = [blocks[place.start] for place in self.places]
+        weight = w * found.omega
+        if any(sparse.issparse(part) for part in parts):
+            every = sparse.hstack(parts, format="csr")
+            lost = (every.T @ every.multiply(weight[:, None]).tocsr()).toarray()
+        else:
+            every = np.hstack(parts)
+            root = np.sqrt(weight).astype(every.dtype)
+            every *= root[:, None]
+            lost = every.T @ every
+        return matrix - lost
+
+
+def _scaled_with_ones(X: Any, scale: Vector) -> Any:
+    """Return ``diag(scale) [X, 1]``."""
+    if sparse.issparse(X):
+        return sparse.hstack([sparse.diags_array(scale) @ X, sparse.csr_array(scale[:, None])], format="csr")
+    out = np.empty((X.shape[0], X.shape[1] + 1), dtype=X.dtype)
+    np.multiply(X, scale.astype(X.dtype)[:, None], out=out[:, :-1])
+    out[:, -1] = scale
+    return out
+
+
+class LooksSums(NamedTuple):
+    """What fitted models say of all rows together; each a sum over rows, weighted by how often a row counts."""
+
+    log_likelihood: Vector
+    weight: Vector
+    labelled: Vector  # rows with any label
+    positives: Vector  # of w f
+    labelled_positives: Vector  # of w f d, with d = Pr(any label | y=1)
+    propensities: Vector  # of w d
+    squares: Vector  # of w f^2, w f^2 d, w f^2 d^2
+    positives_gradient: Vector
+    labelled_positives_gradient: Vector
+    columns: Vector  # of w [x, 1], for the columns of all models
+    by_look: Vector  # of w f e, for each kind of look
+    by_look_gradient: Matrix  # a line for each kind of look
+    by_look_squares: Matrix  # of w f^2 e and w f^2 e^2, for each kind of look
+    audits: Vector  # how many rows were checked: positive, negative
+    looks: Vector  # how often each kind took place
+    labels: Vector  # and how often it found a label
+
+
+def looks_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> LooksSums:
+    """Return the sums over one block of rows."""
+    terms, w, logits = objective.terms(X, rows, beta), rows["w"], objective.logits
+    kinds = objective.n_kinds
+    found, none = looks.detected(terms)
+    fd = terms.f * found
+    seen = [logit.design.take(X) for logit in logits]
+
+    def gradient(weights: list[Vector | None]) -> Vector:
+        out = np.zeros(objective.n_parameters)
+        for logit, block, weight in zip(logits, seen, weights, strict=True):
+            if weight is not None:
+                out[logit.place] += linear.transposed_product(block, w * weight)
+        return out
+
+    silent: list[Vector | None] = [None] * (len(logits) - 1)
+    of_f = terms.f * terms.not_f
+    of_any = [terms.f * none * terms.looks[:, j] * terms.e[:, j] for j in range(kinds)]
+    fe = terms.f[:, None] * terms.e
+    by_look = []
+    for j in range(kinds):
+        weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
+        weights[1 + j] = fe[:, j] * terms.not_e[:, j]
+        by_look.append(gradient(weights))
+    ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
+    counted = gradient(ones)
+    for place, mine in zip(objective.places, objective._logits_of_models(), strict=True):
+        counted[place] /= len(mine)
+    any_label = (terms.labels.sum(axis=1) > 0).astype(np.float64)
+    return LooksSums(
+        log_likelihood=np.asarray(w @ terms.value),
+        weight=np.asarray(w.sum()),
+        labelled=np.asarray(w @ any_label),
+        positives=np.asarray(w @ terms.f),
+        labelled_positives=np.asarray(w @ fd),
+        propensities=np.asarray(w @ found),
+        squares=np.array([w @ terms.f**2, w @ (terms.f * fd), w @ fd**2]),
+        positives_gradient=gradient([of_f, *silent]),
+        labelled_positives_gradient=gradient([of_f * found, *of_any, *([None] * (len(logits) - 1 - kinds))]),
+        columns=counted,
+        by_look=w @ fe,
+        by_look_gradient=np.array(by_look),
+        by_look_squares=np.array([w @ (terms.f[:, None] * fe), w @ fe**2]),
+        audits=np.array([w @ (terms.audited & (terms.q == 1)), w @ (terms.audited & (terms.q == 0))]),
+        looks=w @ terms.looks,
+        labels=w @ terms.labels,
+    )
+
+
+def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
+    """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
+    columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in objective.logits]
+    f = sigmoid(columns[0])
+    missed = np.cumprod([sigmoid(-columns[1 + j]) for j in order], axis=0)
+    return (1.0 - missed) @ f, np.asarray(f.sum())

@@ -1,0 +1,202 @@
+"""What is known from elsewhere: a prevalence from a survey, a sensitivity from a paper. As parts of a fit."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.checks.options import check_at_least_zero, check_share, check_whole
+from scarless.engines import Engine, Rows
+from scarless.engines.change import ChangeOfUnits
+from scarless.numerics import linear
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import Curvature, Sums
+
+_SURE = 1e-5  # a standard error of 0, where it has to be divided by
+
+
+@dataclass(frozen=True)
+class ClassPrior:
+    r"""The share of positives, known from elsewhere: :math:`\Pr(y=1)` is `value`, give or take `se`.
+
+    Parameters
+    ----------
+    value : float
+        Between 0 and 1.
+    se : float, default=0.0
+        Its standard error; 0: it is a fact, and the fit keeps to it.
+    where : dict, optional
+        The group that it is true of: columns of `X`, by name or position, and the value that they have there. None: all
+        rows.
+
+    Examples
+    --------
+    >>> from scarless import ClassPrior, SAREMClassifier
+    >>> SAREMClassifier(propensity_attributes=["age"], known=[ClassPrior(0.35, se=0.02)])  # doctest: +SKIP
+    """
+
+    value: float
+    se: float = 0.0
+    where: Any = None
+
+    def __post_init__(self) -> None:
+        check_share(self.value, "ClassPrior's value")
+        check_at_least_zero(self.se, "ClassPrior's se")
+        if self.where is not None and not (isinstance(self.where, dict) and self.where):
+            raise ValueError(
+                f"ClassPrior's where must be a dict of columns and the values that they have in the group, as "
+                f"{{'region': 2}}; got {self.where!r}."
+            )
+
+    @property
+    def told(self) -> str:
+        """The share in words."""
+        group = "" if self.where is None else f" where {', '.join(f'{k} = {v}' for k, v in self.where.items())}"
+        return f"class prior{group}"
+
+
+@dataclass(frozen=True)
+class LabelFrequency:
+    r"""The share of positives that a look labels, known from elsewhere: :math:`\Pr(s_k=1|y=1)`, a sensitivity.
+
+    Parameters
+    ----------
+    value : float
+        Between 0 and 1.
+    se : float, default=0.0
+        Its standard error; 0: it is a fact, and the fit keeps to it.
+    look : int, default=0
+        Which look; the first is 0.
+    """
+
+    value: float
+    se: float = 0.0
+    look: int = 0
+
+    def __post_init__(self) -> None:
+        check_share(self.value, "LabelFrequency's value")
+        check_at_least_zero(self.se, "LabelFrequency's se")
+        check_whole(self.look, "LabelFrequency's look", at_least=0)
+
+    @property
+    def told(self) -> str:
+        """The share in words."""
+        return f"label frequency of look {self.look}"
+
+
+class Share(NamedTuple):
+    """A share of rows, or of positives, with its first and second derivatives by the parameters."""
+
+    value: float
+    gradient: Vector
+    bend: Matrix
+
+
+class _ShareSums(NamedTuple):
+    above: Any
+    below: Any
+    above_gradient: Any
+    below_gradient: Any
+    above_bend: Any
+    below_bend: Any
+
+
+@dataclass(frozen=True)
+class Fact:
+    r"""A share :math:`g` of the rows of an engine, held at a target: :math:`(g - g_0)^2 / 2\sigma^2`.
+
+    A small :math:`\sigma` makes a valley that is too narrow for Newton's method; `fit` then widens it and moves the
+    target instead until the share is where it should be (the method of multipliers).
+    """
+
+    engine: Engine
+    objective: LooksLikelihood
+    kind: int | None  # of look; None: the class prior
+    group: str | None  # the name of the rows' values that say who belongs to it
+    value: float
+    variance: float
+    told: str
+    multiplier: float = 0.0
+    widened: float = 0.0  # variance that is added, and undone by the multiplier
+
+    def share(self, beta: Vector, *, bend: bool = True) -> Share:
+        """Return the share and its derivatives, in one pass."""
+        sums = self.engine.total(_share_sums, self.objective, beta, self.kind, self.group, bend)
+        below = float(sums.below)
+        value = float(sums.above) / below
+        gradient = (sums.above_gradient - value * sums.below_gradient) / below
+        if not bend:
+            return Share(value, gradient, np.zeros((0, 0)))
+        mixed = np.outer(gradient, sums.below_gradient)
+        return Share(value, gradient, (sums.above_bend - value * sums.below_bend - mixed - mixed.T) / below)
+
+    def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
+        """Return value, gradient and curvature; of the expected kind, without what bends the share itself."""
+        exact = curvature is Curvature.OBSERVED
+        share, variance = self.share(beta, bend=exact), self.variance + self.widened
+        away = (share.value - self.target) / variance
+        matrix = np.outer(share.gradient, share.gradient) / variance
+        value = np.asarray(0.5 * away * away * variance)
+        return Sums(value, away * share.gradient, matrix + away * share.bend if exact else matrix)
+
+    def product(self, beta: Vector, direction: Vector) -> Vector:
+        """Return the curvature, without what bends the share itself, times a direction."""
+        gradient = self.share(beta, bend=False).gradient
+        return gradient * float(gradient @ direction) / (self.variance + self.widened)
+
+    def in_units(self, change: ChangeOfUnits) -> "Fact":
+        """Return the same for parameters in other units."""
+        return replace(self, engine=self.engine.in_units())
+
+    @property
+    def target(self) -> float:
+        """Where the share is held, moved by the multiplier."""
+        return self.value - self.multiplier * self.widened
+
+    def moved(self, share: float) -> "Fact":
+        """Return the fact with the multiplier that a share asks for."""
+        return replace(self, multiplier=(share - self.target) / (self.variance + self.widened))
+
+    def information(self, beta: Vector) -> Matrix:
+        """Return what the fact adds to the information; what is sure is as good as that."""
+        gradient = self.share(beta, bend=False).gradient
+        return np.outer(gradient, gradient) / max(self.variance, _SURE**2)
+
+
+def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tuple[float, ...]) -> dict[str, Any]:
+    """Return who belongs to a group, as values of rows."""
+    belongs = np.ones(X.shape[0], dtype=bool)
+    for column, value in zip(columns, values, strict=True):
+        seen = X[:, [column]]
+        belongs &= (seen.toarray() if hasattr(seen, "toarray") else np.asarray(seen)).ravel() == value
+    return {name: belongs.astype(np.float64)}
+
+
+def _share_sums(
+    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, kind: int | None, group: str | None, bend: bool
+) -> _ShareSums:
+    terms, w = objective.terms(X, rows, beta), rows["w"]
+    if group is not None:
+        w = w * rows[group]
+    n, of_f = objective.n_parameters, objective.logits[0]
+    X_f = of_f.design.take(X)
+    slope, turn = w * terms.f * terms.not_f, terms.not_f - terms.f
+    gradient, matrix = np.zeros(n), np.zeros((n, n) if bend else (0, 0))
+    if kind is None:
+        gradient[of_f.place] = linear.transposed_product(X_f, slope)
+        if bend:
+            matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn, X_f)
+        return _ShareSums(np.asarray(w @ terms.f), np.asarray(w.sum()), gradient, np.zeros(n), matrix, 0.0 * matrix)
+    of_e, e, not_e = objective.logits[1 + kind], terms.e[:, kind], terms.not_e[:, kind]
+    X_e, below, below_matrix = of_e.design.take(X), np.zeros(n), 0.0 * matrix
+    below[of_f.place] = linear.transposed_product(X_f, slope)
+    gradient[of_f.place] = linear.transposed_product(X_f, slope * e)
+    gradient[of_e.place] = linear.transposed_product(X_e, w * terms.f * e * not_e)
+    if bend:
+        below_matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn, X_f)
+        matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn * e, X_f)
+        matrix[of_f.place, of_e.place] = linear.cross_product(X_f, slope * e * not_e, X_e)
+        matrix[of_e.place, of_f.place] = matrix[of_f.place, of_e.place].T
+        matrix[of_e.place, of_e.place] = linear.cross_product(X_e, w * terms.f * e * not_e * (not_e - e), X_e)
+    return _ShareSums(np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f), gradient, below, matrix, below_matrix)

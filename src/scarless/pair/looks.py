@@ -1,0 +1,207 @@
+"""Classifier and propensity from several looks, audits and facts: the problem, where climbs begin, and the fit."""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from scarless.checks.rows import RowTotals, row_totals
+from scarless.engines import Engine, Rows
+from scarless.engines.problem import Addition, PenalisedProblem, Pull
+from scarless.numerics.arrays import Vector
+from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
+from scarless.numerics.newton import Solution, Status
+from scarless.pair.facts import Fact
+from scarless.pair.fit import FitOptions, paper_start
+from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
+from scarless.pair.problem import PairProblem
+
+_ROUGH = 1e-5
+_MANY_ROWS, _PART_ROWS = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
+_FEWEST_AUDITS = 10  # of each class, for a start from them
+_RATE = 0.01  # of false positives, where a climb begins
+_HIGH = 0.9
+_ROUNDS = 50  # of the method of multipliers
+_MET = 1e-7  # a share that is this close to where it should be
+_EXACT = 1e-15  # predicted gain per row, where shares are to be met
+
+
+class LooksProblem(NamedTuple):
+    """Rows with labels at looks, audits and weights; the models; the penalties; facts."""
+
+    engine: Engine
+    totals: RowTotals
+    objective: LooksLikelihood
+    C: float = 1.0
+    propensity_C: float = 1.0
+    facts: tuple[Fact, ...] = ()
+    n_audited: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """All rows together."""
+        return float(self.totals.weight)
+
+    @property
+    def labelled_share(self) -> float:
+        """Share of rows with any label."""
+        return self.totals.labelled_share
+
+    @property
+    def ridge(self) -> Vector:
+        """The penalty's weight on the square of each parameter."""
+        designs, n_models = self.objective.designs, 1 + len(self.objective.e)
+        penalties = [self.C, *[self.propensity_C] * (n_models - 1), *[math.inf] * (len(designs) - n_models)]
+        return np.concatenate([ridge_of(design, C) for design, C in zip(designs, penalties, strict=True)])
+
+    @property
+    def pulls(self) -> tuple[Pull, ...]:
+        """Half an imaginary label of negatives, and half a look without: a rate stays off 0 where there are none."""
+        n, rates = self.objective.n_parameters, self.objective.places[1 + len(self.objective.e) :]
+        return tuple(Pull(1.0, np.eye(n)[place.start]) for place in rates)
+
+    def penalised(self, facts: tuple[Fact, ...]) -> PenalisedProblem:
+        """Return what a solver minimises."""
+        additions: tuple[Addition, ...] = (*self.pulls, *facts)
+        return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
+
+    def sums(self, beta: Vector) -> LooksSums:
+        """Return what fitted models say of all rows together, in one pass."""
+        return self.engine.total(looks_sums, self.objective, beta)
+
+    def on(self, engine: Engine) -> "LooksProblem":
+        """Return the problem on other rows."""
+        facts = tuple(replace(fact, engine=engine) for fact in self.facts)
+        return self._replace(engine=engine, totals=row_totals(engine), facts=facts)
+
+    def part(self, n_rows: int) -> "LooksProblem":
+        """Return the problem on about `n_rows` rows that weigh as much as all."""
+        step = max(1, self.engine.n_rows // n_rows)
+        part = self.engine.every(step)
+        weight = row_totals(part).weight
+        return self.on(part.derive(_weighted, self.weight / weight)) if weight > 0 else self
+
+
+class LooksFit(NamedTuple):
+    """The parameters of all models, and how they were found."""
+
+    beta: Vector
+    solution: Solution
+    facts: tuple[Fact, ...]  # with their multipliers
+    met: bool  # whether every fact that is sure is kept to
+    start: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver met its stopping rule, and facts are kept to."""
+        return self.solution.status is Status.CONVERGED and self.met
+
+
+def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) -> LooksFit:
+    """Fit all models, from the best of a few starts."""
+    whole = problem.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < _MANY_ROWS
+    part = problem if whole else problem.part(_PART_ROWS)
+    if not 0.0 < part.labelled_share < 1.0:
+        part = problem
+    rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
+    climbs = [climb_looks(part, beta, rough, name) for name, beta in make_looks_starts(part, n_starts)]
+    best = min(climbs, key=lambda climb: climb.solution.value)
+    return climb_looks(problem, best.beta, options, best.start)
+
+
+def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name: str) -> LooksFit:
+    """Climb from one start. Facts that are nearly sure are kept to by the method of multipliers.
+
+    A penalty as stiff as such a fact stalls Newton's method. In its place stands one as wide as the share of as many
+    rows as there are would be if their classes were known, whose target moves until the share is where it should be.
+    """
+    free = math.isinf(problem.C) or math.isinf(problem.propensity_C)
+    facts = tuple(_widened(fact, problem.weight) for fact in problem.facts)
+    beta, solution, met = start, None, True
+    tol = min(options.tol, _EXACT) if any(fact.widened for fact in facts) else options.tol
+    for _ in range(_ROUNDS):
+        found = problem.penalised(facts).solve(
+            beta,
+            total_weight=problem.weight,
+            tol=tol,
+            max_iter=options.max_iter,
+            may_diverge=free,
+            damp_indefinite=problem.objective.false_positives is not None,
+            progress=options.progress,
+        )
+        solution = found if solution is None else solution.followed_by(found)
+        beta = solution.parameters
+        if not any(fact.widened for fact in facts):
+            break
+        moved = tuple(fact.moved(fact.share(beta, bend=False).value) if fact.widened else fact for fact in facts)
+        away = [fact.widened * abs(new.multiplier - fact.multiplier) for fact, new in zip(facts, moved, strict=True)]
+        facts, met = moved, max(away) < _MET
+        if met or solution.status is not Status.CONVERGED:
+            break
+    assert solution is not None
+    return LooksFit(beta, solution, facts, met, name)
+
+
+def _widened(fact: Fact, weight: float) -> Fact:
+    least = fact.value * (1.0 - fact.value) / weight
+    return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
+
+
+def make_looks_starts(problem: LooksProblem, n_starts: int) -> list[tuple[str, Vector]]:
+    """Return where to begin: as if a row had one look, whether any label was found; both extremes; from audits."""
+    e = problem.objective.e[0][0]
+    pair = PairProblem(problem.engine, problem.totals, problem.objective.f, e, problem.C, problem.propensity_C)
+    looks = float(problem.engine.total(_block_looks)[0]) / problem.weight
+    labels, high = problem.engine.derive(as_targets), constant_model(e, _HIGH)
+    naive = fit_targets(labels, pair.f, C=pair.C, tol=_ROUGH, max_iter=50).parameters
+    alone = fit_targets(labels, e, C=pair.propensity_C, tol=_ROUGH, max_iter=50).parameters
+    starts = [
+        ("paper", paper_start(pair)),
+        ("all labelled", np.concatenate([naive, high])),
+        ("all positive", np.concatenate([constant_model(pair.f, _HIGH), alone])),
+    ]
+    if problem.n_audited > 0 and (audited := _audited_start(problem, pair)) is not None:
+        starts.insert(0, ("audits", audited))
+    steps = np.arange(1, n_starts) / n_starts
+    for share in problem.labelled_share + (1.0 - problem.labelled_share) * steps:
+        starts.append((f"class prior {share:.2g}", np.concatenate([constant_model(pair.f, share), alone])))
+    return [(name, spread_start(problem.objective, beta, looks)) for name, beta in starts]
+
+
+def spread_start(objective: LooksLikelihood, beta: Vector, looks: float) -> Vector:
+    """Return parameters for all looks from those of one, whether any label was found at about so many looks."""
+    beta_f, beta_e = beta[: objective.f.n_parameters], beta[objective.f.n_parameters :].copy()
+    found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
+    once = -math.expm1(math.log1p(-found) / max(looks, 1.0))
+    beta_e[-1] = logit(np.clip(once, 1e-6, 1.0 - 1e-6))
+    rates = len(objective.designs) - 1 - len(objective.e)
+    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(rates, logit(_RATE))])
+
+
+def _audited_start(problem: LooksProblem, pair: PairProblem) -> Vector | None:
+    """Return a classifier of the rows that were checked, and the propensity that it implies."""
+    (counts,) = problem.engine.total(_block_audits)
+    if min(counts) < _FEWEST_AUDITS:
+        return None
+    checked = problem.engine.derive(_audit_targets)
+    f = fit_targets(checked, pair.f, C=pair.C, tol=_ROUGH, max_iter=50).parameters
+    engine = with_probability(problem.engine, pair.f, f, "f")
+    return np.concatenate([f, propensity_start(engine, pair.e, C=pair.propensity_C)])
+
+
+def _weighted(X: Any, rows: Rows, times: float) -> dict[str, Any]:
+    return {"w": rows["w"] * times}
+
+
+def _block_looks(X: Any, rows: Rows) -> tuple[Any]:
+    return (np.asarray(rows["w"] @ np.sum(rows["looks"], axis=1, dtype=np.float64)),)
+
+
+def _block_audits(X: Any, rows: Rows) -> tuple[Any]:
+    return (np.array([np.count_nonzero((rows["audit"] == value) & (rows["w"] > 0)) for value in (0, 1)]) * 1.0,)
+
+
+def _audit_targets(X: Any, rows: Rows) -> dict[str, Any]:
+    return {"t": (rows["audit"] == 1).astype(np.float64), "w": rows["w"] * (rows["audit"] >= 0)}
