@@ -100,7 +100,7 @@ class LooksMixin(PairClassifier):
         engine, facts = self._facts(engine, X, looks)
         problem = LooksProblem(
             engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
-        )
+        )._replace(n_looks=looks.n_looks)
         tol = 1e-10 if self.tol is None else self.tol
         fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
@@ -272,6 +272,12 @@ class LooksMixin(PairClassifier):
     def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
         told = []
+        if problem.exchangeable:
+            told.append(
+                "both models see the same attributes, and one label of each row does not say which of them is the "
+                "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
+                "audits, or naming what drives the labelling."
+            )
         for claim, apart in disagreements(problem, fit, inference):
             if apart > _APART:
                 told.append(

@@ -16,7 +16,7 @@ from scarless.numerics.newton import Solution, Status
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
-from scarless.pair.problem import PairProblem
+from scarless.pair.problem import PairProblem, see_the_same
 
 _ROUGH = 1e-5
 _MANY_ROWS, _PART_ROWS = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
@@ -38,6 +38,17 @@ class LooksProblem(NamedTuple):
     propensity_C: float = 1.0
     facts: tuple[Fact, ...] = ()
     n_audited: float = 0.0
+    n_looks: int = 2  # of a row, at most
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether nothing but the paper's start says which of two models is the classifier.
+
+        One look at each row, no audit, and both models see the same attributes. What is known of a share holds for
+        either of them.
+        """
+        e = self.objective.e
+        return self.n_looks == 1 and not self.n_audited and see_the_same(self.objective.f, e[0][0])
 
     @property
     def weight(self) -> float:
@@ -106,7 +117,9 @@ def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) 
     if not 0.0 < part.labelled_share < 1.0:
         part = problem
     rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
-    climbs = [climb_looks(part, beta, rough, name) for name, beta in make_looks_starts(part, n_starts)]
+    starts = make_looks_starts(part, n_starts)
+    starts = starts[:1] if problem.exchangeable else starts  # of two images of one optimum either might be higher
+    climbs = [climb_looks(part, beta, rough, name) for name, beta in starts]
     best = min(climbs, key=lambda climb: climb.solution.value)
     return climb_looks(problem, best.beta, options, best.start)
 

@@ -31,6 +31,7 @@ class LooksInference(PairInference):
 
     objective: LooksLikelihood | None = None
     added: Matrix | None = None  # what penalties and facts add to the information
+    either_way: bool = False  # whether nothing but the start says which model is the classifier
 
     @property
     def likelihood(self) -> LooksLikelihood:
@@ -46,8 +47,8 @@ class LooksInference(PairInference):
 
     @property
     def exchangeable(self) -> bool:
-        """Several looks, or audits, tell the models apart."""
-        return False
+        """Whether nothing but the start says which model is the classifier; several looks, and audits, do."""
+        return self.either_way
 
     @cached_property
     def precision(self) -> Precision:
@@ -108,6 +109,7 @@ def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
         noise,
         objective=objective,
         added=added,
+        either_way=problem.exchangeable,
     )
 
 
