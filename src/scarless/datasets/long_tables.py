@@ -313,7 +313,8 @@ def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vec
     if gone.size:
         raise ValueError(
             f"Visit attribute {name!r} is missing in {gone.size} of {int(looked.sum())} looks that took place "
-            f"(first: line {gone[0]}, {lines.said(int(gone[0]))}). Fill it in; if there was no look, leave its label missing."
+            f"(first: line {gone[0]}, {lines.said(int(gone[0]))}). Fill it in; if there was no look, leave its "
+            "label missing."
         )
     numbers = np.full(len(frame), np.nan)
     for line in np.flatnonzero(~column.missing).tolist():
