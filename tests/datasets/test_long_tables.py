@@ -177,6 +177,29 @@ def test_categories_with_an_order_keep_it(days):
     assert plain.looks == ("Fri", "Mon")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda k: f"site {k}",
+        lambda k: k / 3 - 1,
+        lambda k: datetime.date(2026, 1, 1 + k),
+        lambda k: datetime.datetime(2026, 1, 1 + k, tzinfo=datetime.UTC),
+        lambda k: datetime.timedelta(hours=k),
+        datetime.time,
+        Decimal,
+    ],
+)
+@pytest.mark.parametrize("make", LIBRARIES)
+def test_kinds_of_units_looks_and_attributes(make, kind):
+    units = [kind(k) for k in (3, 1, 3, 2)]
+    found = from_long(
+        make({"site": units, "visit": [kind(k) for k in (5, 4, 4, 5)], "seen": [1, 0, 0, 1], "area": units}), **KEYS
+    )
+    assert found.units.to_list() == column(found.X, "area") == [kind(k) for k in (1, 2, 3)]
+    assert found.looks == (kind(4), kind(5))
+    assert_array_equal(found.S, [[0, np.nan], [np.nan, 1], [0, 1]])
+
+
 # --- labels, audits, columns
 
 
@@ -304,6 +327,7 @@ def test_the_name_is_public_in_two_places():
          r"place \(first: line 3, unit 'c'\). Fill it in"),
         ({"hours": ["1", "2", "3", "4", "5"]}, {}, "Visit attribute 'hours' must hold finite numbers, and holds '1'"),
         ({"hours": [1.0, np.inf, 3.0, 4.0, 5.0]}, {}, "Visit attribute 'hours' must hold finite numbers, and holds in"),
+        ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold finite numbers, and holds \(1,\)|holds lists or)"),
         ({"hours_2": [0, 0, 0, 0, 0]}, {}, "Visit attribute 'hours' needs a column 'hours_2', and there is another"),
         ({"area": [[1], [1], [2], [3], [3]]}, {}, "Column 'area' holds lists or other values that cannot be compared"),
         ({name: [] for name in sites()}, {}, "table has no lines; it must have one for each unit and look"),

@@ -17,10 +17,23 @@ from scarless.outside.extras import need
 
 @dataclass(frozen=True)
 class Column:
-    """Values of a column, one per line, and which of them are missing."""
+    """The different values of a column, and the place of each line's value among them, -1 where it is missing."""
 
     values: list[Any]
-    missing: Mask
+    codes: Integers
+
+    @property
+    def missing(self) -> Mask:
+        """Which lines have no value."""
+        return self.codes < 0
+
+    def said(self, line: int) -> str:
+        """Return a line's value, in words."""
+        return "missing" if self.codes[line] < 0 else shown(self.values[self.codes[line]])
+
+    def replaced(self, numbers: Any) -> Vector:
+        """Return a number for each line, given one for each different value; NaN where there is none."""
+        return np.append(np.asarray(numbers, dtype=np.float64), np.nan)[self.codes]
 
 
 @dataclass(frozen=True)
@@ -35,14 +48,16 @@ class LongFrame:
         return int(self.table.shape[0])
 
     def column(self, name: Any) -> Column:
-        """Return the values of a column as Python's own."""
+        """Return a column, its values as Python's own."""
         column = self.table[name]
-        if self.is_pandas:
-            return Column(column.tolist(), np.asarray(column.isna(), dtype=bool))
-        missing = column.is_null().to_numpy()
-        if column.dtype.is_float():
-            missing = missing | column.is_nan().fill_null(False).to_numpy()
-        return Column(column.to_list(), np.asarray(missing, dtype=bool))
+        try:
+            codes, values = _pandas_codes(column) if self.is_pandas else _polars_codes(column)
+        except TypeError:
+            raise ValueError(
+                f"Column {name!r} holds lists or other values that cannot be compared; give each part a column of its "
+                "own."
+            ) from None
+        return Column(values, codes)
 
     def order_of(self, name: Any) -> list[Any] | None:
         """Return the categories of a column that says their order, None of any other."""
@@ -102,17 +117,29 @@ def check_name(frame: LongFrame, name: Any, parameter: str) -> Any:
     raise ValueError(f"table has no column {name!r} ({parameter}). {nearest_name(name, frame.names)}")
 
 
-def coded(column: Column, name: Any) -> Integers:
-    """Return a number for each different value, in the order in which they come, -1 for missing ones."""
+def _pandas_codes(column: Any) -> tuple[Integers, list[Any]]:
+    """Return the place of each value among the different ones, -1 for none, and these."""
+    codes, values = column.factorize()
+    return np.asarray(codes, dtype=np.intp), values.tolist()
+
+
+def _polars_codes(column: Any) -> tuple[Integers, list[Any]]:
+    """Return the same of a Series of polars."""
+    dtype = column.dtype
+    missing = column.is_null().to_numpy()
+    if dtype.is_float():
+        missing = missing | column.is_nan().fill_null(False).to_numpy()
+    codes = np.full(len(column), -1, dtype=np.intp)
+    if dtype.is_integer() or dtype.is_float() or dtype.is_temporal():
+        there = np.flatnonzero(~missing)
+        numbers = column.to_physical().fill_null(0).to_numpy()[there]
+        _, first, codes[there] = np.unique(numbers, return_index=True, return_inverse=True)
+        return codes, column[there[first]].to_list()
     place: dict[Any, int] = {}
-    try:
-        codes = [-1 if gone else place.setdefault(value, len(place))
-                 for value, gone in zip(column.values, column.missing.tolist(), strict=True)]  # fmt: skip
-    except TypeError:
-        raise ValueError(
-            f"Column {name!r} holds lists or other values that cannot be compared; give each part a column of its own."
-        ) from None
-    return np.array(codes, dtype=np.intp)
+    for line, value in enumerate(column.to_list()):
+        if value is not None:
+            codes[line] = place.setdefault(value, len(place))
+    return codes, list(place)
 
 
 def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers, list[Any]]:
@@ -127,9 +154,7 @@ def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers
             f"line {int(np.flatnonzero(column.missing)[0])}); every line must say its {parameter}. Fill it in, or drop "
             "such lines."
         )
-    codes = coded(column, name)
-    _, first = np.unique(codes, return_index=True)
-    values = [column.values[line] for line in first]
+    values = column.values
     categories = frame.order_of(name)
     rank = None if categories is None else {value: place for place, value in enumerate(categories)}
     try:
@@ -142,4 +167,4 @@ def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers
         ) from None
     place = np.empty(len(values), dtype=np.intp)
     place[order] = np.arange(len(values))
-    return place[codes], [values[j] for j in order]
+    return place[column.codes], [values[j] for j in order]

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.options import shown
-from scarless.datasets.long_frames import Column, coded
+from scarless.datasets.long_frames import Column
 from scarless.numerics.arrays import Integers, Vector
 
 
 def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[Any]]:
     """Return 1, 0 or NaN for each line, and the values that there are."""
-    values = _distinct(column, name)
+    values = column.values
     if not values:
         raise ValueError(f"Column {name!r} (label) is missing in every line; at least one look must have taken place.")
     if len(values) > 2:
@@ -33,7 +33,7 @@ def audit_of(
     column: Column, name: Any, *, row: Integers, units: list[Any], labels: list[Any], pos_label: Any
 ) -> Vector:
     """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
-    values = _distinct(column, name)
+    values = column.values
     as_labels = pos_label is not None and all(_among(value, [*labels, pos_label]) for value in values)
     if not as_labels and not _is_binary(values):
         raise ValueError(
@@ -51,17 +51,8 @@ def audit_of(
     return np.where(count[1] > 0, 1.0, np.where(count[0] > 0, 0.0, np.nan))
 
 
-def _distinct(column: Column, name: Any) -> list[Any]:
-    _, first = np.unique(coded(column, name), return_index=True)
-    return [column.values[line] for line in first if not column.missing[line]]
-
-
 def _coded_by(column: Column, positive: Any) -> Vector:
-    known = [
-        np.nan if gone else float(_same(value, positive))
-        for value, gone in zip(column.values, column.missing.tolist(), strict=True)
-    ]
-    return np.array(known, dtype=np.float64)
+    return column.replaced([_same(value, positive) for value in column.values])
 
 
 def _same(value: Any, other: Any) -> bool:

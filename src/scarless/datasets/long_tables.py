@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.options import check_choice, real_number, shown
-from scarless.datasets.long_frames import Column, LongFrame, check_name, coded, open_frame, sorted_values
+from scarless.datasets.long_frames import LongFrame, check_name, open_frame, sorted_values
 from scarless.datasets.long_labels import audit_of, labels_of
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
@@ -269,21 +269,16 @@ def _placed(lines: _Lines, values: Vector, fill: float = np.nan) -> Matrix:
 
 def _refuse_varying(frame: LongFrame, lines: _Lines, name: Any) -> None:
     column = frame.column(name)
-    codes = coded(column, name)
-    other = np.flatnonzero(codes != codes[lines.first][lines.row])
+    other = np.flatnonzero(column.codes != column.codes[lines.first][lines.row])
     if other.size:
         line = int(other[0])
-        one, two = (_value(column, at) for at in (int(lines.first[lines.row[line]]), line))
+        one, two = column.said(int(lines.first[lines.row[line]])), column.said(line)
         units = np.unique(lines.row[other]).size
         raise ValueError(
             f"Attribute {name!r} differs within {lines.said(line)}: {one} and {two} (units like that: {units}). If it "
             "belongs to looks, name it in visit_attributes; if to nothing, leave it out: attributes=[...] says what "
             "to keep."
         )
-
-
-def _value(column: Column, line: int) -> str:
-    return "missing" if column.missing[line] else shown(column.values[line])
 
 
 def _spread(
@@ -316,10 +311,9 @@ def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vec
             f"(first: line {gone[0]}, {lines.said(int(gone[0]))}). Fill it in; if there was no look, leave its "
             "label missing."
         )
-    numbers = np.full(len(frame), np.nan)
-    for line in np.flatnonzero(~column.missing).tolist():
-        numbers[line] = _number(column.values[line], name)
-    return numbers
+    if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # there may be many
+        return column.replaced(column.values)
+    return column.replaced([_number(value, name) for value in column.values])
 
 
 def _number(value: Any, name: Any) -> float:
