@@ -327,7 +327,7 @@ def test_the_name_is_public_in_two_places():
          r"place \(first: line 3, unit 'c'\). Fill it in"),
         ({"hours": ["1", "2", "3", "4", "5"]}, {}, "Visit attribute 'hours' must hold finite numbers, and holds '1'"),
         ({"hours": [1.0, np.inf, 3.0, 4.0, 5.0]}, {}, "Visit attribute 'hours' must hold finite numbers, and holds in"),
-        ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold finite numbers, and holds \(1,\)|holds lists or)"),
+        ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold .*\(1,\)|holds lists or)"),
         ({"hours_2": [0, 0, 0, 0, 0]}, {}, "Visit attribute 'hours' needs a column 'hours_2', and there is another"),
         ({"area": [[1], [1], [2], [3], [3]]}, {}, "Column 'area' holds lists or other values that cannot be compared"),
         ({name: [] for name in sites()}, {}, "table has no lines; it must have one for each unit and look"),
