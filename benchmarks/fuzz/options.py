@@ -148,6 +148,40 @@ STACKS: Pool = {
     "one of ours inside": lambda _: [("ours", NaiveClassifier())],
     "itself inside": lambda _: [("ours", SAREMClassifier())],
 }
+COLUMNS: Pool = {
+    **ATTRIBUTES,
+    **pool(["unit", "look", "label", "audit", "effort", "Unit", ["effort", "a0"], ["effort", "effort"], ["label"]]),
+}
+
+
+def _lines(base: Base, *, polars: bool = False) -> Any:
+    """Return two lines for each unit of the base table."""
+    n, pairs = len(base.s), np.tile([0, 1], len(base.s))
+    columns = {
+        "unit": np.repeat(np.arange(n), 2),
+        "look": pairs,
+        "label": np.repeat(base.s, 2) * pairs,
+        "audit": np.where(np.repeat(np.arange(n), 2) % 9 == 0, np.repeat(base.y, 2), np.nan),
+        "effort": np.repeat(base.w, 2) + pairs,
+        "a0": np.repeat(base.X[:, 0], 2),
+    }
+    return (pl if polars else pd).DataFrame(columns)
+
+
+LONG: Pool = {
+    "polars": lambda b: _lines(b, polars=True),
+    "a query": lambda b: _lines(b, polars=True).lazy(),
+    "no lines": lambda b: _lines(b).iloc[:0],
+    "lines twice": lambda b: pd.concat([_lines(b)] * 2),
+    "an index": lambda b: _lines(b).set_index("unit"),
+    "gaps": lambda b: _lines(b).where(pd.Series(np.arange(2 * len(b.s)) % 5 > 0), axis=0),
+    "texts": lambda b: _lines(b).astype(str),
+    "objects": lambda b: _lines(b).astype(object).assign(a0=[[]] * (2 * len(b.s))),
+    "kinds mixed": lambda b: _lines(b).assign(look=["x", 1] * len(b.s)),
+    "looks of times": lambda b: _lines(b).assign(look=pd.date_range("2026", periods=2 * len(b.s))),
+    "equal names": lambda b: pd.concat([_lines(b)] * 2, axis=1),
+    "an array": lambda b: b.X,
+}
 PLACES: Pool = {
     **pool([None, 5, "", "\0", b"/nowhere", "/nowhere/at/all", [], 0.5, "~nobody/x", "/dev/null", True]),
     "an empty folder": lambda _: folder(),
@@ -219,6 +253,19 @@ CHOICES: dict[str, Choice] = {
     "thresholds": Choice(lambda b: [0.0], SEQUENCES),
     "propensities": Choice(lambda b: [0.3, 0.7], SEQUENCES),
     "table": Choice(lambda b: {-1.0: 0.3, 1.0: 0.7}, SEQUENCES),
+    "from_long.table": Choice(_lines, {**NOT_NUMBERS, **LONG}),
+    "from_long.unit": Choice(lambda b: "unit", COLUMNS),
+    "from_long.look": Choice(lambda b: "look", COLUMNS),
+    "from_long.label": Choice(lambda b: "label", COLUMNS),
+    "from_long.audit": Choice(lambda b: "audit", COLUMNS),
+    "from_long.attributes": Choice(lambda b: ["a0"], COLUMNS),
+    "from_long.visit_attributes": Choice(lambda b: ["effort"], COLUMNS),
+    "from_long.align": Choice(None, {**NUMBERS, **pool(["value", "order"])}),
+    "simulate_looks.propensities": Choice(lambda b: [0.3, b.e], {**SEQUENCES, **PROPENSITIES, **TABLES}),
+    "simulate_looks.false_positive_rate": Choice(None, {**SEQUENCES, **PROBABILITIES, **TABLES}),
+    "simulate_looks.observed": Choice(None, {**SEQUENCES, **PROBABILITIES, **TABLES}),
+    "simulate_audit.probability": Choice(None, {**NUMBERS, **PROBABILITIES}),
+    "simulate_audit.n_rows": Choice(lambda b: 20, {**SMALL, **pool([10**6])}),
     "signs": Choice(None, SEQUENCES),
     "ranges": Choice(None, SEQUENCES),
     "gammas": Choice(lambda b: [1.0, 1.5], SEQUENCES),

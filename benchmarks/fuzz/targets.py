@@ -34,6 +34,7 @@ NOT_CALLED = {
     "Interval",
     "LabellingAttributes",
     "LabellingMechanism",
+    "Looks",
     "PUData",
     "Provenance",
     "RankBounds",

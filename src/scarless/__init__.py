@@ -25,6 +25,7 @@ from scarless.models import (
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
+    from scarless.datasets import from_long
 
 __version__ = _version("scarless")
 
@@ -46,13 +47,14 @@ __all__ = [
     "TableClassifier",
     "__version__",
     "analyse",
+    "from_long",
     "load",
     "save",
     "save_onnx",
     "to_onnx",
 ]
 
-_LATER = {"analyse": "scarless.analysis"}
+_LATER = {"analyse": "scarless.analysis", "from_long": "scarless.datasets"}
 _ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale")  # by full name
 
 

@@ -14,13 +14,16 @@ from scarless.datasets.loaders import (
     load_newsgroups,
     load_splice,
 )
+from scarless.datasets.long_tables import Looks, from_long
 from scarless.datasets.pu_data import Provenance, PUData
 
 __all__ = [
     "DatasetFileError",
+    "Looks",
     "PUData",
     "Provenance",
     "dataset_names",
+    "from_long",
     "load_adult",
     "load_breast_cancer",
     "load_bundled_breast_cancer",

@@ -1,7 +1,8 @@
 """Labelling mechanisms ``e(x)``, and the labels that are drawn from them.
 
 A mechanism turns attributes into propensities, ``mechanism.propensity(X)``; `simulate_labels` turns classes
-and propensities into labels.
+and propensities into labels, `simulate_looks` into those of several looks, and `simulate_audit` says which true
+classes somebody found out.
 
 Examples
 --------
@@ -16,6 +17,7 @@ array([0.4, 0.8, 0.2, 0.4])
 """
 
 from scarless.labelling.base import Assumption, LabellingMechanism
+from scarless.labelling.looks import simulate_audit, simulate_looks
 from scarless.labelling.mechanisms import SCAR, GeometricMeanSAR, LogisticSAR, ProbabilisticGap
 from scarless.labelling.simulate import simulate_labels
 from scarless.labelling.strata import StepSAR, StratifiedSAR
@@ -29,5 +31,7 @@ __all__ = [
     "ProbabilisticGap",
     "StepSAR",
     "StratifiedSAR",
+    "simulate_audit",
     "simulate_labels",
+    "simulate_looks",
 ]

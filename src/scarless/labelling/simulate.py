@@ -1,18 +1,13 @@
-"""Drawing labels from classes and propensities.
-
-A seed for the labels is a seed of their own stream: it goes through a spawn key that only this module uses,
-so that ``random_state=0`` here and ``default_rng(0)`` where the attributes were drawn share no random
-numbers.
-"""
+"""Drawing labels from classes and propensities."""
 
 from typing import Any
 
 import numpy as np
-from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 from numpy.typing import NDArray
 
-from scarless.checks.vectors import bad_seed, check_indicator, check_propensity, check_random_stream
+from scarless.checks.vectors import check_indicator, check_propensity
 from scarless.labelling.base import LabellingMechanism
+from scarless.labelling.streams import own_streams
 from scarless.numerics.arrays import ArrayLike
 
 _LABEL_STREAM = 0x6C61626C  # "labl": the spawn key of the label stream; a change changes every simulated label
@@ -58,28 +53,5 @@ def simulate_labels(y: ArrayLike, propensity: ArrayLike, *, random_state: Any = 
             f"propensity is the mechanism {type(propensity).__name__}; give its values, mechanism.propensity(X)."
         )
     e = check_propensity(propensity, n_rows=positive.size)
-    u = _label_generator(random_state).random(positive.size)
+    u = own_streams(random_state, [(_LABEL_STREAM,)])[0].random(positive.size)
     return (positive & (u < e)).astype(np.int64)
-
-
-def _label_generator(random_state: Any) -> Generator:
-    if isinstance(random_state, Generator | BitGenerator | RandomState):
-        return check_random_stream(random_state)
-    seed = _as_seed(random_state)
-    return Generator(np.random.PCG64(_with_key(seed, (*seed.spawn_key, _LABEL_STREAM))))
-
-
-def _as_seed(random_state: Any) -> SeedSequence:
-    if isinstance(random_state, SeedSequence):
-        return random_state
-    if isinstance(random_state, bool):
-        raise ValueError(bad_seed(random_state))
-    try:
-        return SeedSequence(random_state)
-    except (TypeError, ValueError) as error:
-        raise ValueError(bad_seed(random_state)) from error
-
-
-def _with_key(seed: SeedSequence, spawn_key: tuple[int, ...]) -> SeedSequence:
-    """Return a new sequence, so that the user's own one is left as it was."""
-    return SeedSequence(seed.entropy, spawn_key=spawn_key, pool_size=seed.pool_size)
