@@ -445,8 +445,8 @@ class LooksMixin(PairClassifier):
         if looks.n_looks > 1:
             remarks.append(
                 "Looks count as independent given the attributes. Differences between rows that no attribute explains "
-                "make the class prior too low, and intervals far too short: goodness_of_fit looks for them, audits are "
-                "safe from them."
+                "make the class prior too low, and intervals far too short. goodness_of_fit looks for them; "
+                "audited_class_prior is right whatever the models are."
             )
         if looks.n_audited:
             remarks.append(
