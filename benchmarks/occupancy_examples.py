@@ -4,10 +4,10 @@ In an occupancy model a site is a row, a visit a look, "occupied" the class (psi
 our e). Each function returns an `Example`: what a fit needs, and what R's ``unmarked`` (``occu``, ``occuFP``) or
 PRESENCE printed for it. Where the data come from: ``data/README.md``.
 
-Two things to know when comparing. *Printed is not exact*: ``unmarked`` stops its quasi-Newton method early and PRESENCE
-takes derivatives with a coarse step, so that their last digits are often wrong (two codings of one model in
-``unmarked`` differ in the fifth digit). ``Number.decimals`` is the number of decimals that the exact maximum
-confirms. *Not looked is NaN*, in S and in the columns of a visit attribute.
+Two things to know when comparing. *Printed is not exact*: R stops its climb early and takes slopes over a coarse step,
+PRESENCE curvatures, so that the last digits are often not those of the maximum (two codings of one model differ in
+the fifth). A `Number` knows how many decimals the exact maximum confirms; with R's own rules (`r_climb`) all digits
+that ``unmarked`` printed come out. *Not looked is NaN*, in S and in the columns of a visit attribute.
 
 Run ``python -m benchmarks.occupancy_examples`` for the list.
 """
@@ -15,91 +15,17 @@ Run ``python -m benchmarks.occupancy_examples`` for the list.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.printed import Estimate, Example, Number, estimates
 from benchmarks.r_random import RStream
 
 HOME = Path(__file__).with_name("data")
 COURSE = "C. J. Schwarz, course notes on occupancy models: "
 AHM2 = "Kéry and Royle (2021), Applied Hierarchical Modeling in Ecology 2, "
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number as printed, and how many of its decimals the exact maximum confirms."""
-
-    value: float
-    decimals: int
-
-    @classmethod
-    def parse(cls, text: str) -> Number:
-        """Read ``0.4826``, or ``0.4826/3`` if only three of the four decimals hold."""
-        number, _, confirmed = text.partition("/")
-        return cls(float(number), int(confirmed or len(number.partition(".")[2])))
-
-    def agrees(self, exact: float) -> bool:
-        """Whether a value is the printed one up to rounding of the last decimal confirmed."""
-        return abs(exact - self.value) <= 0.5 * 10.0**-self.decimals
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One coefficient of the model f, e or h; ``look`` if it is the intercept of one look only."""
-
-    model: str
-    term: str
-    look: int | None
-    value: Number
-    se: Number | None
-
-
-@dataclass(frozen=True)
-class Example:
-    """Data of a published example, its model and what was printed.
-
-    Attributes
-    ----------
-    X : DataFrame
-        One row a site: its own attributes and one column per look of every visit attribute.
-    S : array of shape (n, K)
-        1 seen, 0 not seen, NaN not looked.
-    class_attributes, propensity_attributes : columns of X that f and e see, beside an intercept.
-    visit_attributes : name -> one column of X per look, with one coefficient for all looks.
-    intercept_per_look : each look has an intercept of e of its own.
-    false_positive_looks : looks that can be wrong, with one rate h for all of them; none if empty.
-    aic, posterior, fit_statistic : None if not printed. The posterior is the probability of class 1 of a site that was
-        looked at every time and never labelled; the statistic is MacKenzie and Bailey's chi-square of the data.
-    """
-
-    name: str
-    printed_in: str
-    formula: str
-    X: pd.DataFrame
-    S: np.ndarray
-    estimates: tuple[Estimate, ...]
-    class_attributes: tuple[str, ...] = ()
-    propensity_attributes: tuple[str, ...] = ()
-    visit_attributes: dict[str, list[str]] | None = None
-    intercept_per_look: bool = False
-    false_positive_looks: tuple[int, ...] = ()
-    aic: Number | None = None
-    posterior: Number | None = None
-    fit_statistic: Number | None = None
-
-
-def _estimates(*lines: str) -> tuple[Estimate, ...]:
-    """Read lines ``model term value [se]``; ``term@2`` is the coefficient of the third look only."""
-    return tuple(_estimate(*line.split()) for line in lines)
-
-
-def _estimate(model: str, term: str, value: str, se: str = "") -> Estimate:
-    name, _, look = term.partition("@")
-    error = Number.parse(se) if se else None
-    return Estimate(model, name, int(look) if look else None, Number.parse(value), error)
 
 
 def _looks(name: str, n_looks: int) -> list[str]:
@@ -128,7 +54,7 @@ def salamander(*, by_visit: bool = False) -> Example:
             formula="~1 ~1",
             X=X,
             S=S,
-            estimates=_estimates(
+            estimates=estimates(
                 "f intercept 0.383108 0.5086094",
                 "e intercept -1.052585 0.3008626",
             ),
@@ -142,7 +68,7 @@ def salamander(*, by_visit: bool = False) -> Example:
         formula="psi(.) p(t)",
         X=X,
         S=S,
-        estimates=_estimates(
+        estimates=estimates(
             "f intercept 0.322275 0.482586/5",
             "e intercept@0 -1.537688 0.580492/5",
             "e intercept@1 -1.877696 0.643633/5",
@@ -151,6 +77,7 @@ def salamander(*, by_visit: bool = False) -> Example:
             "e intercept@4 -1.018563 0.518256/5",
         ),
         intercept_per_look=True,
+        printed_by="PRESENCE",
         aic=Number.parse("167.7144"),
         posterior=Number.parse("0.2198"),
     )
@@ -170,7 +97,7 @@ def _weta_table() -> tuple[pd.DataFrame, np.ndarray, dict[str, np.ndarray]]:
 def _weta(
     name: str,
     formula: str,
-    estimates: tuple[Estimate, ...],
+    lines: tuple[Estimate, ...],
     *,
     printed_by: str = "unmarked",
     site: str | None = "unbrowsed",
@@ -183,10 +110,11 @@ def _weta(
     return Example(
         name=name,
         printed_in=f"{COURSE}Weta, {printed_by}",
+        printed_by=printed_by,
         formula=formula,
         X=X,
         S=S,
-        estimates=estimates,
+        estimates=lines,
         class_attributes=(site,) if site else (),
         propensity_attributes=(site,) if site and site_on_e else (),
         visit_attributes=names or None,
@@ -196,37 +124,37 @@ def _weta(
 
 def weta_constant() -> Example:
     """Mahoenui giant weta: 72 sites, 5 visits of which 98 of 360 were not made, no attribute."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 0.4752421/3 0.3745705/4",
         "e intercept -0.6217868/4 0.2363836/4",
     )
-    return _weta("weta", "~1 ~1", estimates, site=None, aic="265.79")
+    return _weta("weta", "~1 ~1", lines, site=None, aic="265.79")
 
 
 def weta_browsed() -> Example:
     """Weta again: browsed sites are more often occupied."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 1.1492178/4",
         "f unbrowsed -1.2252670/4 0.721",
         "e intercept -0.6222472/4",
     )
-    return _weta("weta-browsed", "~1 ~BrowCat", estimates, aic="264.26")
+    return _weta("weta-browsed", "~1 ~BrowCat", lines, aic="264.26")
 
 
 def weta_browsed_twice() -> Example:
     """Both models see the same attribute, which repeated visits can tell apart."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 1.13303258/2",
         "f unbrowsed -1.19695607/2",
         "e intercept -0.61066377/3",
         "e unbrowsed -0.02995047/3",
     )
-    return _weta("weta-browsed-twice", "~BrowCat ~BrowCat", estimates, site_on_e=True, aic="266.26")
+    return _weta("weta-browsed-twice", "~BrowCat ~BrowCat", lines, site_on_e=True, aic="266.26")
 
 
 def weta_observer() -> Example:
     """A visit attribute: who looked."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 1.1178664/5",
         "f unbrowsed -1.1791957/4",
         "e intercept -1.2452609/5",
@@ -234,12 +162,12 @@ def weta_observer() -> Example:
         "e observer_3 1.0294164/5",
     )
     visits = ("observer_2", "observer_3")
-    return _weta("weta-observer", "~obs ~BrowCat", estimates, visits=visits, aic="262.04")
+    return _weta("weta-observer", "~obs ~BrowCat", lines, visits=visits, aic="262.04")
 
 
 def weta_observer_day() -> Example:
     """Two visit attributes: who looked, and when; the best model of the course notes."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 1.19328816/4",
         "f unbrowsed -1.16929772/4",
         "e intercept -1.29970076/4",
@@ -251,12 +179,12 @@ def weta_observer_day() -> Example:
         "e day_5 1.03543938/4",
     )
     visits = ("observer_2", "observer_3", "day_2", "day_3", "day_4", "day_5")
-    return _weta("weta-observer-day", "~obs+Time ~BrowCat", estimates, visits=visits, aic="257.60")
+    return _weta("weta-observer-day", "~obs+Time ~BrowCat", lines, visits=visits, aic="257.60")
 
 
 def weta_presence() -> Example:
     """The same model as PRESENCE codes and prints it, with standard errors."""
-    estimates = _estimates(
+    lines = estimates(
         "f intercept 0.023993 0.459659/4",
         "f browsed 1.169320 0.741299/4",
         "e intercept -0.229701 0.473246/4",
@@ -271,8 +199,8 @@ def weta_presence() -> Example:
     return _weta(
         "weta-presence",
         "psi(browse) p(t + obs)",
-        estimates,
-        printed_by="PRESENCE 4.0",
+        lines,
+        printed_by="PRESENCE",
         site="browsed",
         visits=visits,
         aic="257.5994",
@@ -295,11 +223,11 @@ def frogs(*, attributes: bool = True) -> Example:
     )
     S = np.where(np.isnan(calls), np.nan, calls > 0)
     site = table[[]]
-    printed_in = "S. Yanco, CECAM 2019 occupancy workshop, unmarked (its data frog2001pcru)"
+    printed_in = "M. Hebblewhite, lab 12 of a course (2023), unmarked (its data frog2001pcru)"
     if not attributes:
-        # Nearly flat in psi: unmarked stopped at 2.95, the maximum is at 2.957.
-        estimates = _estimates("f intercept 2.95/1 1.44/1", "e intercept -0.249 0.17")
-        return Example("frogs-constant", printed_in, "~1 ~1", site, S, estimates, aic=Number.parse("461.0042/3"))
+        # Nearly flat in psi: unmarked stopped at 2.952, the maximum is at 2.957.
+        lines = estimates("f intercept 2.952089/1 1.44/1", "e intercept -0.2490076/3 0.1695313/3")
+        return Example("frogs-constant", printed_in, "~1 ~1", site, S, lines, aic=Number.parse("461.0042/3"))
     X, names = _with_visit_columns(site, {"minutes": _standardised(minutes), "temperature": _standardised(temperature)})
     return Example(
         name="frogs",
@@ -307,11 +235,11 @@ def frogs(*, attributes: bool = True) -> Example:
         formula="~MinAfterSunset + Temperature ~1",
         X=X,
         S=S,
-        estimates=_estimates(
-            "f intercept 1.54 0.292",
-            "e intercept 0.2098 0.206",
-            "e minutes -0.0855 0.160",
-            "e temperature -1.8936/3 0.291",
+        estimates=estimates(
+            "f intercept 1.537304/4 0.2921265/4",
+            "e intercept 0.2097710/3 0.2063600/5",
+            "e minutes -0.08554601/3 0.1597061/5",
+            "e temperature -1.893615/3 0.2909565/4",
         ),
         visit_attributes=names,
         aic=Number.parse("356.7591"),
@@ -332,12 +260,13 @@ def false_positives() -> Example:
         formula="detection ~1, false positives ~1, occupancy ~1; type (0, 7, 0)",
         X=pd.DataFrame(index=range(len(S))),
         S=S,
-        estimates=_estimates(
+        estimates=estimates(
             "f intercept 0.323 0.15",
             "e intercept 0.762 0.083",
             "h intercept -2.69 0.199",
         ),
         false_positive_looks=tuple(range(7)),
+        start=(0.0, float(np.log(7 / 3)), float(-np.log(9))),
         aic=Number.parse("1550.633"),
     )
 
@@ -357,7 +286,7 @@ def two_methods() -> Example:
         formula="detection ~Method, false positives ~1, occupancy ~1; type (3, 4, 0)",
         X=X,
         S=S,
-        estimates=_estimates(
+        estimates=estimates(
             "f intercept 0.5442685/4 0.149",
             "e intercept 0.9008509/5 0.119",
             "e second_method -0.9670559/4 0.147",

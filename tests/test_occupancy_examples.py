@@ -17,10 +17,13 @@ from scipy.special import expit, log_expit
 examples = pytest.importorskip(
     "benchmarks.occupancy_examples", reason="the benchmarks are not part of the distribution"
 )
+printed_numbers = pytest.importorskip("benchmarks.printed")
+r_climb = pytest.importorskip("benchmarks.r_climb")
 r_random = pytest.importorskip("benchmarks.r_random")
 
 Term = tuple[str, str, int | None]
 NAMES = tuple(examples.EXAMPLES)
+BY_R = tuple(name for name, load in examples.EXAMPLES.items() if load().printed_by == "unmarked")
 
 
 def columns(example: Any) -> dict[Term, np.ndarray]:
@@ -125,6 +128,24 @@ def test_the_exact_maximum_agrees_with_every_number_printed(name):
         assert example.posterior.agrees(expit(positive - negative)[never[0]])
 
 
+@pytest.mark.parametrize("name", BY_R)
+def test_with_the_rules_of_r_every_printed_digit_comes_out(name):
+    example = examples.EXAMPLES[name]()
+    model = Model(example)
+
+    def cost(theta: np.ndarray) -> float:
+        return -model.log_likelihood(theta)
+
+    theta = r_climb.climb(cost, np.zeros(len(model.terms)) if example.start is None else np.array(example.start))
+    printed = {(line.model, line.term, line.look): line for line in example.estimates}
+    for term, value, error in zip(model.terms, theta, r_climb.standard_errors(cost, theta), strict=True):
+        line = printed[term]
+        assert line.value.is_printed_of(value), (term, value)
+        assert line.se is None or line.se.is_printed_of(error), (term, error)
+    if example.aic is not None:
+        assert example.aic.is_printed_of(2.0 * theta.size + 2.0 * cost(theta))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_printed_is_no_better_than_the_exact_maximum(name):
     model, theta, _ = fitted(name)
@@ -184,9 +205,21 @@ def test_a_sure_thing_costs_no_random_number():
     assert stream.uniform() == r_random.RStream(7).uniform()
 
 
-def test_only_confirmed_decimals_count():
-    number = examples.Number.parse("0.4826/3")
-    assert number == examples.Number(0.4826, 3)
+def test_confirmed_decimals_and_printed_ones():
+    number = printed_numbers.Number.parse("0.4826/3")
+    assert number == printed_numbers.Number(0.4826, 4, 3)
     assert number.agrees(0.4822)
     assert not number.agrees(0.4820)
-    assert examples.Number.parse("-2.69").decimals == 2
+    assert number.is_printed_of(0.48264)
+    assert not number.is_printed_of(0.4822)
+    assert printed_numbers.Number.parse("-2.69") == printed_numbers.Number(-2.69, 2, 2)
+
+
+def test_the_climb_of_r_stops_where_r_stops_in_a_bent_valley():
+    """The example of ``optim``: Rosenbrock's function from (-1.2, 1) without slopes; R prints 0.9998044 0.9996084."""
+
+    def cost(x: np.ndarray) -> float:
+        return float(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2)
+
+    end = r_climb.climb(cost, np.array([-1.2, 1.0]))
+    np.testing.assert_allclose(end, [0.9998044, 0.9996084], rtol=0.0, atol=5e-8)
