@@ -124,7 +124,7 @@ class LooksMixin(PairClassifier):
 
     def _refuse_unknowable(self, labels: Codes, audit: Codes) -> None:
         """Raise where nothing tells false positives from true ones."""
-        estimated = isinstance(self.false_positive_rate, str)
+        estimated = any(isinstance(each, str) for each in _listed(self.false_positive_rate))
         if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
             raise ValueError(
                 "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
@@ -190,7 +190,10 @@ class LooksMixin(PairClassifier):
                     f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}."
                 )
             return "shared" if self.shared_propensity else "own"
-        rates = np.array([real_number(each) for each in np.ravel(rate)])
+        open_ones = [isinstance(each, str) and each == "estimate" for each in _listed(rate)]
+        rates = np.array(
+            [0.0 if sure else real_number(each) for each, sure in zip(_listed(rate), open_ones, strict=True)]
+        )
         if not ((rates >= 0) & (rates < _LARGEST_RATE)).all():
             raise ValueError(
                 f"false_positive_rate must lie in [0, {_LARGEST_RATE}): the share of negatives that a look labels; got "
@@ -201,14 +204,16 @@ class LooksMixin(PairClassifier):
                 f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for "
                 "each."
             )
-        if not rates.any():
+        if not rates.any() and not any(open_ones):
             return None
-        if rates.size > n_kinds and np.ptp(rates) > 0:
+        if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
             raise ValueError(
-                "false_positive_rate differs between looks that share one propensity. Use shared_propensity=False."
+                "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
+                "shared_propensity=False."
             )
         # A rate of 0 beside others: less than one in 10^9 labels.
-        return np.asarray(logit(np.maximum(np.resize(rates, n_kinds), 1e-9)))
+        known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))
+        return np.asarray(np.resize(known, n_kinds))
 
     def _facts(self, engine: Engine, X: Any, looks: Looks) -> tuple[Engine, tuple[Fact, ...]]:
         """Return what is known from elsewhere, as parts of the objective, and rows that know their groups."""
@@ -247,7 +252,7 @@ class LooksMixin(PairClassifier):
         self.propensity_intercept_ = np.array([fit.beta[place][-1] for place in places[1 : 1 + n_models]])
         self.n_looks_ = looks.n_looks
         self.n_audited_ = looks.n_audited
-        self.false_positive_rate_ = self._stored_rate([fit.beta[place.start] for place in places[1 + n_models :]])
+        self.false_positive_rate_ = self._stored_rate(objective, fit.beta, looks.kinds)
         self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
         self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
         self._levels: tuple[Any, ...] = ()
@@ -263,11 +268,15 @@ class LooksMixin(PairClassifier):
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
-    def _stored_rate(self, logits: list[Any]) -> Any:
-        if logits:
-            rates = np.asarray(expit(logits))
-            return float(rates[0]) if rates.size == 1 else rates
-        return self.false_positive_rate
+    def _stored_rate(self, objective: LooksLikelihood, beta: Vector, kinds: NDArray[np.intp]) -> Any:
+        """Return the rate of false positives of every look; one number where all are the same."""
+        if objective.false_positives is None:
+            return 0.0
+        own = [beta[place.start] for place in objective.places[1 + len(objective.e) :]]
+        known = objective.false_positives
+        logits = [known[kind] if rate is None else own[rate] for kind, rate in enumerate(objective.rates)]
+        rates = np.asarray(expit(logits))[kinds]
+        return float(rates[0]) if np.ptp(rates) == 0 else rates
 
     def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
@@ -424,7 +433,7 @@ class LooksMixin(PairClassifier):
         objective = inference.likelihood
         if objective.false_positives is None:
             return [("False positives", "none, by assumption")]
-        if not isinstance(objective.false_positives, str):
+        if not objective.n_rates:
             return [("False positives", f"{self.false_positive_rate} (given)")]
         errors, found = inference.parameter_errors(), []
         for place in objective.places[1 + len(objective.e) :]:
@@ -454,6 +463,11 @@ class LooksMixin(PairClassifier):
                 "or to be reported, the class prior is too high."
             )
         return remarks
+
+
+def _listed(rate: Any) -> list[Any]:
+    """Return rates one by one; a single one stands for all."""
+    return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
 
 
 def _share(value: float, interval: Interval) -> str:

@@ -189,8 +189,7 @@ def spread_start(objective: LooksLikelihood, beta: Vector, looks: float) -> Vect
     found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
     once = -math.expm1(math.log1p(-found) / max(looks, 1.0))
     beta_e[-1] = logit(np.clip(once, 1e-6, 1.0 - 1e-6))
-    rates = len(objective.designs) - 1 - len(objective.e)
-    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(rates, logit(_RATE))])
+    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(objective.n_rates, logit(_RATE))])
 
 
 def _audited_start(problem: LooksProblem, pair: PairProblem) -> Vector | None:

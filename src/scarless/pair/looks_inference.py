@@ -147,8 +147,8 @@ def _block_intervals(
     for start in range(0, len(along), _DENSE_ROWS):
         part = slice(start, start + _DENSE_ROWS)
         gradients = np.zeros((len(along[part]), beta.size))
-        for j, logit in enumerate(objective.logits):
-            gradients[:, logit.place] += along[part, j, None] * _with_ones(logit.design.take(X)[part])
+        for logit in objective.logits:
+            gradients[:, logit.place] += along[part, logit.column, None] * _with_ones(logit.design.take(X)[part])
         errors[part] = precision.errors(gradients)
     with np.errstate(divide="ignore"):
         centre = np.log(terms.q) - np.log(terms.not_q)
