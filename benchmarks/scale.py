@@ -1,9 +1,10 @@
 """Rows beyond memory: passes and fits from Parquet files, on threads, Dask and Ray, against the same rows in memory.
 
-``python -m benchmarks.scale`` runs all parts but `big`; ``python -m benchmarks.scale passes fit`` some, ``passes:ray`` one row; ``big`` writes
-100,000,000 rows (8 GB) and fits them out of core. Files go to ``SCARLESS_BENCHMARK_FILES`` (default: a folder
-``scarless-files`` in the system's temporary one) and stay there. Times are CPU seconds of all processes, since workers
-on one machine share its cores; ratios are within one run. ``python -m benchmarks.scale table`` prints the rows.
+``python -m benchmarks.scale`` runs all parts but `big`; ``python -m benchmarks.scale passes fit`` some; ``passes:ray``
+one row of a part; ``big`` writes 100,000,000 rows (8 GB) and fits them out of core. Files go to
+``SCARLESS_BENCHMARK_FILES`` (default: a folder ``scarless-files`` in the system's temporary one) and stay there. Times
+are CPU seconds of all processes, since workers on one machine share its cores; ratios are within one run.
+``python -m benchmarks.scale table`` prints the rows.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def passes(
             for curvature in (Curvature.EXPECTED, Curvature.OBSERVED):
                 one_pass(plain, curvature), one_pass(engine, curvature)
                 times = [  # in turn, since a machine that others use too is faster at one time than at another
-                    (Clock()(one_pass, plain, curvature)[0], clock(one_pass, engine, curvature)[0]) for _ in range(5)
+                    (Clock()(one_pass, plain, curvature)[0], clock(one_pass, engine, curvature)[0]) for _ in range(3)
                 ]
                 at_home, seconds = map(min, zip(*times, strict=True))
                 row[curvature.name.lower()] = {"seconds": seconds, "in_memory": at_home, "ratio": seconds / at_home}
