@@ -56,7 +56,10 @@ def main() -> None:
         since = time.perf_counter()
         model = fit_example(example)
         took = time.perf_counter() - since
-        agree = [line.value.agrees(value) for line, (_, value, _) in zip(example.estimates, found(model, example), strict=True)]
+        agree = [
+            line.value.agrees(value)
+            for line, (_, value, _) in zip(example.estimates, found(model, example), strict=True)
+        ]
         errors = [
             line.se.agrees(se)
             for line, (_, _, se) in zip(example.estimates, found(model, example), strict=True)

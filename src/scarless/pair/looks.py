@@ -9,10 +9,11 @@ from scipy.special import expit, logit
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import Addition, PenalisedProblem, Pull
+from scarless.engines.problem import WIDEST_MATRIX, Addition, PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
-from scarless.numerics.newton import Solution, Status
+from scarless.numerics.newton import Solution, Status, solve_positive
+from scarless.numerics.objectives import Curvature
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
@@ -22,9 +23,11 @@ _ROUGH = 1e-5
 _MANY_ROWS, _PART_ROWS = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
 _FEWEST_AUDITS = 10  # of each class, for a start from them
 _RATE = 0.01  # of false positives, where a climb begins
+_HALF = 1e-4  # of a negative that is labelled, and of one that is not: keeps a rate off 0
 _HIGH = 0.9
 _ROUNDS = 50  # of the method of multipliers
 _MET = 1e-7  # a share that is this close to where it should be
+_NOTHING = 1e-9  # of the objective: more is no last step
 _EXACT = 1e-15  # predicted gain per row, where shares are to be met
 
 
@@ -69,9 +72,9 @@ class LooksProblem(NamedTuple):
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """Half an imaginary label of negatives, and half a look without: a rate stays off 0 where there are none."""
+        """A trace of imaginary labels of negatives, and of looks without: a rate stays off 0 where there are none."""
         n, rates = self.objective.n_parameters, self.objective.places[1 + len(self.objective.e) :]
-        return tuple(Pull(1.0, np.eye(n)[place.start]) for place in rates)
+        return tuple(Pull(_HALF, np.eye(n)[place.start]) for place in rates)
 
     def penalised(self, facts: tuple[Fact, ...]) -> PenalisedProblem:
         """Return what a solver minimises."""
@@ -154,7 +157,18 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
         if met or solution.status is not Status.CONVERGED:
             break
     assert solution is not None
+    if options.tol < _ROUGH and solution.status is Status.CONVERGED:
+        beta = _last_step(problem.penalised(facts), beta)
     return LooksFit(beta, solution, facts, met, name)
+
+
+def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
+    """Return where one more step by Newton's method leads: too short for the objective to tell, and nearer to its top."""
+    if beta.size > WIDEST_MATRIX:
+        return beta
+    there = penalised.evaluate(beta, Curvature.OBSERVED)
+    step = -solve_positive(there.curvature, there.gradient)
+    return beta + step if 0.0 <= -there.gradient @ step <= _NOTHING * abs(float(there.value)) else beta
 
 
 def _widened(fact: Fact, weight: float) -> Fact:
