@@ -223,3 +223,20 @@ def test_the_climb_of_r_stops_where_r_stops_in_a_bent_valley():
 
     end = r_climb.climb(cost, np.array([-1.2, 1.0]))
     np.testing.assert_allclose(end, [0.999804433, 0.999608381], rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_classifier_finds_what_was_printed(name):
+    """Estimates, standard errors and AIC to every decimal that the exact maximum confirms."""
+    published = pytest.importorskip("benchmarks.published")
+    example = examples.EXAMPLES[name]()
+    model = published.fit_example(example)
+    for line, (term, value, error) in zip(example.estimates, published.found(model, example), strict=True):
+        assert line.value.agrees(value), (term, value, line.value)
+        assert line.se is None or line.se.agrees(error), (term, error, line.se)
+    if example.aic is not None:
+        assert example.aic.agrees(2 * len(example.estimates) - 2 * model.log_likelihood_)
+    if example.posterior is not None:
+        table = example.X.fillna(0.0).assign(nothing=0.0)
+        unseen = np.nanmax(example.S, axis=1) == 0
+        assert example.posterior.agrees(float(model.predict_posterior(table, example.S)[unseen].mean()))

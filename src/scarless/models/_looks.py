@@ -287,7 +287,7 @@ class LooksMixin(PairClassifier):
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
                 "audits, or naming what drives the labelling."
             )
-        for claim, apart in disagreements(problem, fit, inference):
+        for claim, apart in disagreements(problem, fit, max_iter=self.max_iter):
             if apart > _APART:
                 told.append(
                     f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "

@@ -163,7 +163,7 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
 
 
 def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
-    """Return where one more step by Newton's method leads: too short for the objective to tell, and nearer to its top."""
+    """Return where one more step leads, by Newton's method: too short for the objective to tell, but nearer its top."""
     if beta.size > WIDEST_MATRIX:
         return beta
     there = penalised.evaluate(beta, Curvature.OBSERVED)

@@ -16,10 +16,12 @@ from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, Precision
+from scarless.pair.fit import FitOptions
 from scarless.pair.inference import NOISE, PairInference
-from scarless.pair.looks import LooksFit, LooksProblem
+from scarless.pair.looks import LooksFit, LooksProblem, climb_looks
 
 _DENSE_ROWS = 1024
+_CLOSE = 1e-8  # predicted gain per row: enough for a test
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,24 +115,26 @@ def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
     )
 
 
-def disagreements(problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> list[tuple[str, float]]:
+def disagreements(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list[tuple[str, float]]:
     r"""Return each fact, in words, with how many standard errors rows and claim are apart.
 
-    The multiplier :math:`\lambda` of a fact is what the likelihood would gain if it were let go of; by
-    :math:`\lambda^2(\sigma^2 + V)`, with `V` the variance of the share by rows and all other facts, it is a test of
-    one degree of freedom.
+    By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
     """
-    found: list[tuple[str, float]] = []
-    if inference.information is None or inference.added is None:
-        return found
-    for fact in fit.facts:
-        share = fact.share(fit.beta, bend=False)
-        others = inference.information + inference.added - fact.information(fit.beta)
-        (error,) = uncertainty.precision(others, noise=inference.noise).errors(share.gradient[None])
-        multiplier = fact.multiplier if fact.widened else (share.value - fact.value) / fact.variance
-        apart = abs(multiplier) * float(np.hypot(error, np.sqrt(fact.variance))) if np.isfinite(error) else 0.0
-        found.append((fact.told, apart))
+    if not fit.converged:
+        return []
+    held = _objective(problem, fit)
+    found = []
+    for k, fact in enumerate(problem.facts):
+        others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
+        free = climb_looks(others, fit.beta, FitOptions(_CLOSE, max_iter), fit.start)
+        found.append((fact.told, float(np.sqrt(2.0 * max(held - _objective(others, free), 0.0)))))
     return found
+
+
+def _objective(problem: LooksProblem, fit: LooksFit) -> float:
+    """Return minus the penalised log-likelihood at a fit, with facts as they are; what is sure is kept to."""
+    facts = tuple(fact for fact in problem.facts if fact.variance > 0)
+    return float(problem.penalised(facts).evaluate(fit.beta, Curvature.NONE).value)
 
 
 def _block_intervals(
