@@ -20,10 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from tests.scale.files import NAMES, make_rows
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless.checks import samples
 from scarless.checks.rows import count_rows
 from scarless.diagnostics import bootstrap_intervals, profile_class_prior
 from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import known_rows
+from scarless.label_frequency import ElkanNoto
 from scarless.scale import PartitionError
 from scarless.scale.collections import DaskRows
 from scarless.scale.datasets import DatasetRows
@@ -153,8 +155,20 @@ def test_what_needs_rows_in_memory_says_what_to_do(make, frame):
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
     with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all if they fit: X\.{call}\(\)"):
         NaiveClassifier(LogisticRegression()).fit(X, "s")
-    with pytest.raises(ValueError, match=rf"estimator of the label frequency needs all rows in .*X\.{call}\(\)"):
-        SCARClassifier("tice").fit(X, "s")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_label_frequencies_are_estimated_on_a_sample(make, frame, monkeypatch):
+    X = make(frame)
+    expected = SCARClassifier("elkan-noto").fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
+    found = SCARClassifier("elkan-noto").fit(X, "s", sample_weight="w")
+    assert found.label_frequency_ == expected.label_frequency_
+    assert found.label_frequency_rows_ == N
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7)
+    alone = ElkanNoto(random_state=0).fit(X, "s", sample_weight="w")
+    assert alone.label_frequency_ == expected.label_frequency_
+    monkeypatch.setattr(samples, "MOST_ROWS", 500)
+    assert SCARClassifier("elkan-noto").fit(X, "s", sample_weight="w").label_frequency_rows_ == 500
 
 
 def test_a_column_that_is_not_there(make, frame, model):
