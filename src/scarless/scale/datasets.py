@@ -8,7 +8,7 @@ import numpy as np
 
 from scarless.engines.base import Engine, open_rows
 from scarless.outside.extras import need
-from scarless.scale.columns import SCALE, PartitionError, arrays_of, check_kind, choose_names, common_type
+from scarless.scale.columns import SCALE, PartitionError, arrays_of, check_kind, choose_names, common_type, row_names_of
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import DEFAULT_CACHE, need_names, together
@@ -79,7 +79,7 @@ class DatasetRows:
     def plan(self, label: str | None = None, weight: str | None = None) -> Plan:
         """Return the pieces in which the rows are walked."""
         schema, condition = self.dataset.schema, _filter_of(self.dataset)
-        names = choose_names(schema.names, self._wanted, label, weight, "The dataset")
+        names = choose_names(schema.names, self._wanted, label, weight, "The dataset", row_names_of(schema))
         kinds = {name: schema.field(name).type for name in names}
         for name, kind in kinds.items():
             check_kind(kind, name, "The dataset")

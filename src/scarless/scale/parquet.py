@@ -21,6 +21,8 @@ from scarless.scale.columns import (
     choose_names,
     common_type,
     numbers,
+    row_names_of,
+    without_row_names,
 )
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
@@ -136,7 +138,8 @@ class ParquetRows:
     where : path, or list of paths
         A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``.
     columns : list of str, optional
-        The attributes, in this order. Default: all columns but labels and weights.
+        The attributes, in this order. Default: all columns but labels, weights, and the index of a data frame that
+        pandas wrote, named or not.
     dtype : {"float32", "float64"}, optional
         Default: float32 where all attributes are, else float64.
     memory : int, default=2 GiB
@@ -166,6 +169,7 @@ class ParquetRows:
     """
 
     _called = ""  # in errors, where the files' names would say nothing to the user
+    _with_index = False  # whether an index with a name is a column like others
 
     def __init__(
         self,
@@ -185,8 +189,15 @@ class ParquetRows:
 
     def select(self, columns: Sequence[str]) -> "ParquetRows":
         """Return the same rows with these attributes, in this order."""
+        return self._but(_wanted=tuple(columns))
+
+    def with_index(self) -> "ParquetRows":
+        """Return the same rows where an index that pandas wrote is a column like others, if it has a name."""
+        return self._but(_with_index=True)
+
+    def _but(self, **changes: Any) -> "ParquetRows":
         other = object.__new__(ParquetRows)
-        vars(other).update({**vars(self), "_wanted": tuple(columns)})
+        vars(other).update({**vars(self), **changes})
         return other
 
     def plan(
@@ -206,8 +217,9 @@ class ParquetRows:
         if not footers:
             others = " and others" if len(self.files) > 1 else ""
             raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
-        names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called)
-        self._check_alike(footers, names, label, weight, raw=raw)
+        index = frozenset().union(*(footer.row_names for footer in footers if not self._with_index))
+        names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called, index)
+        self._check_alike(footers, names, label, weight, index, raw=raw)
         dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))
         model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), called=self._called)
         row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
@@ -217,7 +229,14 @@ class ParquetRows:
         return _footer(path, self._called or path)
 
     def _check_alike(
-        self, footers: list["_Footer"], names: list[str], label: str | None, weight: str | None, *, raw: bool
+        self,
+        footers: list["_Footer"],
+        names: list[str],
+        label: str | None,
+        weight: str | None,
+        index: frozenset[str],
+        *,
+        raw: bool,
     ) -> None:
         """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
         first, others = footers[0], [name for name in (label, weight) if name is not None]
@@ -231,7 +250,7 @@ class ParquetRows:
                 check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
             if self._wanted is None:
                 whole = f"{first.called}, {_in_words(tuple(range(len(first.group_rows))))}"
-                check_present(first.there, footer.there, whole)
+                check_present(first.there, without_row_names(footer.there, index), whole)
 
 
 @open_rows.register
@@ -261,6 +280,7 @@ class _Footer:
     kinds: dict[str, Any]  # of columns, by name
     group_rows: tuple[int, ...]
     stamp: tuple[int, int]
+    row_names: frozenset[str]  # columns that are the index of a data frame
 
 
 def _files(where: Any) -> list[str]:
@@ -284,12 +304,13 @@ def _footer(path: str, called: str) -> _Footer:
         with parquet.ParquetFile(path) as file:
             there = tuple(file.schema_arrow.names)
             kinds = dict(zip(there, file.schema_arrow.types, strict=True))
+            row_names = row_names_of(file.schema_arrow)
             rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{called}: no such file is there.") from error
     except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
         raise PartitionError(f"{called}: is no Parquet file, or was cut short ({_line(error)}).") from error
-    return _Footer(path, called, there, kinds, rows, stamp)
+    return _Footer(path, called, there, kinds, rows, stamp, row_names)
 
 
 def stamp_of(path: str) -> tuple[int, int]:
