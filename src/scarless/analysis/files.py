@@ -95,12 +95,13 @@ def inspect_files(
     if drawn.n_rows > found.n_rows:
         among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
         found = replace(found, notes=(among, *found.notes))
-    return with_advice(found, rows.files)
+    return with_advice(found, rows.files, rows.filesystem)
 
 
-def with_advice(found: Inspection, files: list[str]) -> Inspection:
+def with_advice(found: Inspection, files: list[str], filesystem: Any = None) -> Inspection:
     """Return what an inspection found, and what makes the Parquet files slow to walk."""
-    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in file_advice(files))))
+    said = file_advice(files, filesystem=filesystem)
+    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in said)))
 
 
 def analyse_files(

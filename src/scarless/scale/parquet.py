@@ -1,8 +1,7 @@
 """Tables in Parquet files: one file, a folder, a pattern or several, larger than memory or not."""
 
-import glob
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from scarless.scale.columns import (
     choose_names,
     common_type,
     numbers,
-    row_names_of,
     without_row_names,
 )
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
+from scarless.scale.files import Footer, find_files, line_of, opened, read_footers, stamp_of
 from scarless.scale.plan import Plan
 from scarless.scale.store import Arrays, Cache
 
@@ -48,6 +47,7 @@ class RowGroups:
     dtype: str
     group_rows: tuple[int, ...] = ()
     called: str = ""  # in errors, where the path would say nothing to the user
+    filesystem: Any = field(default=None, repr=False, compare=False)  # None: this machine's own
 
     def load(self) -> Arrays:
         """Decode attributes, labels and weights."""
@@ -59,13 +59,15 @@ class RowGroups:
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
         try:
-            footer = parquet.read_metadata(self.path)
-            texts = self._texts(footer) if dictionaries else None
-            with parquet.ParquetFile(self.path, metadata=footer, read_dictionary=texts) as file:
-                check_present(file.schema_arrow.names, wanted, self._place())
-                table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
+            with opened(self.path, self.filesystem) as place:
+                footer = parquet.read_metadata(place)
+                options: dict[str, Any] = {"read_dictionary": self._texts(footer) if dictionaries else None}
+                options |= {"pre_buffer": self.filesystem is not None}  # few long requests, not many short ones
+                with parquet.ParquetFile(place, metadata=footer, **options) as file:
+                    check_present(file.schema_arrow.names, wanted, self._place())
+                    table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self._place()}: cannot be read ({_line(error)}).") from error
+            raise PartitionError(f"{self._place()}: cannot be read ({line_of(error)}).") from error
         if table.num_rows != self.n_rows:
             raise PartitionError(f"{self._place()}: has {table.num_rows} rows, and had {self.n_rows}.")
         return table
@@ -81,6 +83,11 @@ class RowGroups:
     def numbers(self, table: Any, name: str) -> Any:
         """Return a column of numbers without gaps."""
         return numbers(table.column(name), name, self._place)
+
+    def columns_there(self) -> list[str]:
+        """Return the names of all columns of the file."""
+        with opened(self.path, self.filesystem) as place:
+            return list(need("pyarrow.parquet", "ParquetRows", SCALE).read_schema(place).names)
 
     def _texts(self, footer: Any) -> list[str]:
         types = need("pyarrow", "ParquetRows", SCALE).types
@@ -104,9 +111,9 @@ class RowGroups:
 
     def _check_stamp(self) -> None:
         try:
-            there = stamp_of(self.path)
+            there = stamp_of(self.path, self.filesystem)
         except OSError as error:
-            raise PartitionError(f"{self._place()}: is no longer there ({_line(error)}).") from error
+            raise PartitionError(f"{self._place()}: is no longer there ({line_of(error)}).") from error
         if there != self.stamp:
             raise PartitionError(
                 f"{self._place()}: was replaced or changed while it was read; start again when nobody writes to it."
@@ -136,7 +143,8 @@ class ParquetRows:
     Parameters
     ----------
     where : path, or list of paths
-        A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``.
+        A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``; also as an address
+        that pyarrow knows, such as ``s3://bucket/claims/``.
     columns : list of str, optional
         The attributes, in this order. Default: all columns but labels, weights, and the index of a data frame that
         pandas wrote, named or not.
@@ -150,6 +158,9 @@ class ParquetRows:
         A folder that remembers every pass, so that the same fit, started again, goes on where it ended.
     scheduler : "threads", "ray", a Dask client or the address of one, optional
         Who walks the rows. Default: the Dask client or Ray session of this process; else threads.
+    filesystem : file system of pyarrow.fs or fsspec, optional
+        Where the paths are, with its endpoint and keys; it goes to workers with them. Default: this machine's, or that
+        of an address, with the keys that the environment has.
 
     Examples
     --------
@@ -181,8 +192,9 @@ class ParquetRows:
         scratch: str | Path | bool | None = None,
         checkpoint: str | Path | None = None,
         scheduler: Any = None,
+        filesystem: Any = None,
     ) -> None:
-        self.files = _files(where)
+        self.files, self.filesystem = find_files(where, filesystem)
         self._wanted = None if columns is None else tuple(columns)
         self.dtype, self.scheduler, self.checkpoint = dtype, scheduler, checkpoint
         self.cache = Cache(int(memory), "" if scratch is False else None if scratch in (None, True) else str(scratch))
@@ -213,7 +225,8 @@ class ParquetRows:
         `raw`: attributes need not be numbers, as they are prepared when they are read; `row_bytes` is the size of a row
         that will be kept.
         """
-        footers = [footer for footer in map(self._footer, self.files) if any(footer.group_rows)]
+        found = read_footers(self.files, self._called, self.filesystem)
+        footers = [footer for footer in found if any(footer.group_rows)]
         if not footers:
             others = " and others" if len(self.files) > 1 else ""
             raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
@@ -221,16 +234,13 @@ class ParquetRows:
         names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called, index)
         self._check_alike(footers, names, label, weight, index, raw=raw)
         dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))
-        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), called=self._called)
+        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), (), self._called, self.filesystem)
         row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
         return Plan.of([part for footer in footers for part in _partitions(footer, model, row_bytes)], names, dtype)
 
-    def _footer(self, path: str) -> "_Footer":
-        return _footer(path, self._called or path)
-
     def _check_alike(
         self,
-        footers: list["_Footer"],
+        footers: list[Footer],
         names: list[str],
         label: str | None,
         weight: str | None,
@@ -272,54 +282,7 @@ def need_names(kind: str, holder: str, **given: Any) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Footer:
-    path: str
-    called: str
-    there: tuple[str, ...]  # names of columns
-    kinds: dict[str, Any]  # of columns, by name
-    group_rows: tuple[int, ...]
-    stamp: tuple[int, int]
-    row_names: frozenset[str]  # columns that are the index of a data frame
-
-
-def _files(where: Any) -> list[str]:
-    given = [where] if isinstance(where, str | Path) else list(where)
-    found: list[str] = []
-    for each in given:
-        path = Path(each)
-        if path.is_dir():
-            found += sorted(str(file) for file in path.rglob("*.parquet"))
-        else:
-            found += sorted(glob.glob(str(each))) if glob.has_magic(str(each)) else [str(each)]
-    if not found:
-        raise FileNotFoundError(f"{', '.join(map(str, given))}: no Parquet file is there.")
-    return found
-
-
-def _footer(path: str, called: str) -> _Footer:
-    parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
-    try:
-        stamp = stamp_of(path)
-        with parquet.ParquetFile(path) as file:
-            there = tuple(file.schema_arrow.names)
-            kinds = dict(zip(there, file.schema_arrow.types, strict=True))
-            row_names = row_names_of(file.schema_arrow)
-            rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{called}: no such file is there.") from error
-    except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-        raise PartitionError(f"{called}: is no Parquet file, or was cut short ({_line(error)}).") from error
-    return _Footer(path, called, there, kinds, rows, stamp, row_names)
-
-
-def stamp_of(path: str) -> tuple[int, int]:
-    """Return a file's size and time of change."""
-    found = Path(path).stat()
-    return found.st_size, found.st_mtime_ns
-
-
-def _partitions(footer: _Footer, model: RowGroups, row_bytes: int) -> list[RowGroups]:
+def _partitions(footer: Footer, model: RowGroups, row_bytes: int) -> list[RowGroups]:
     found = []
     for groups in together(footer.group_rows, row_bytes):
         sizes = tuple(footer.group_rows[group] for group in groups)
@@ -347,7 +310,3 @@ def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]
             found.append(tuple(groups))
             groups, rows = [], 0
     return found
-
-
-def _line(error: BaseException) -> str:
-    return str(error).split("\n", maxsplit=1)[0][:200]

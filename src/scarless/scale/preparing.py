@@ -243,6 +243,10 @@ class PreparedGroups:
         """The file."""
         return self.raw.path
 
+    def columns_there(self) -> list[str]:
+        """Return the names of all raw columns of the file."""
+        return self.raw.columns_there()
+
     @property
     def groups(self) -> tuple[int, ...]:
         """Its row groups."""
