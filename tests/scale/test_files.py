@@ -68,6 +68,15 @@ def test_the_same_files_are_found_anywhere(place, system, way):
         assert names(find_files(here)) == expected
 
 
+def test_a_path_means_the_same_from_any_folder(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    for where in ("bucket", Path("bucket"), "./bucket", ["bucket"]):
+        assert find_files(where) == find_files(place / "bucket")
+    plan = ParquetRows("bucket/part-*.parquet").plan("s")
+    monkeypatch.chdir(tmp_path)
+    assert plan.parts[0].source.load()["y"].size == 100
+
+
 def test_an_address_of_this_machine_is_a_path(place):
     for where in ((place / "bucket").as_uri(), [(place / "bucket").as_uri()]):
         found = find_files(where)

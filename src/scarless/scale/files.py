@@ -22,7 +22,10 @@ _AT_ONCE = 16  # files elsewhere whose ends are read at a time
 
 
 class Found(NamedTuple):
-    """Files in their order, and the file system that they are in; None for this machine's own."""
+    """Files in their order, and the file system that they are in; None for this machine's own.
+
+    Paths are absolute: a worker may stand in another folder.
+    """
 
     files: list[str]
     filesystem: Any
@@ -132,10 +135,10 @@ def line_of(error: BaseException) -> str:
 
 
 def _here(where: Any) -> list[str]:
-    path = Path(where)
-    if path.is_dir():
-        return sorted(str(file) for file in path.rglob("*.parquet"))
-    return sorted(glob.glob(str(where))) if glob.has_magic(str(where)) else [str(where)]
+    path = os.path.abspath(where)
+    if os.path.isdir(path):
+        return sorted(str(file) for file in Path(path).rglob("*.parquet"))
+    return sorted(glob.glob(path)) if glob.has_magic(path) else [path]
 
 
 def _elsewhere(where: str, filesystem: Any) -> list[str]:

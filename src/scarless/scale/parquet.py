@@ -113,7 +113,10 @@ class RowGroups:
         try:
             there = stamp_of(self.path, self.filesystem)
         except OSError as error:
-            raise PartitionError(f"{self._place()}: is no longer there ({line_of(error)}).") from error
+            raise PartitionError(
+                f"{self._place()}: is no longer there ({line_of(error)}). On a cluster, every worker must see it under "
+                "this path."
+            ) from error
         if there != self.stamp:
             raise PartitionError(
                 f"{self._place()}: was replaced or changed while it was read; start again when nobody writes to it."
