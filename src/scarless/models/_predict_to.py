@@ -87,6 +87,7 @@ class PredictToMixin:
             propensity=propensity,
             known=self._propensity_is_fact,
             dtype=dtype,
+            condition=getattr(X, "condition", ""),
         )
         return write_predictions(table, folder, asked, force=force)
 

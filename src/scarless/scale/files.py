@@ -61,6 +61,11 @@ def is_address(path: Any) -> bool:
     return isinstance(path, str) and _ADDRESS.match(path) is not None
 
 
+def address_of(path: str, filesystem: Any) -> str:
+    """Return what a file is called: its absolute path on this machine, or its address."""
+    return os.path.abspath(path) if filesystem is None else f"{_kind(filesystem)}://{path}"
+
+
 def absolute(path: str) -> str:
     """Return a path that means the same file wherever a process stands; an address does."""
     return path if is_address(path) else os.path.abspath(path)

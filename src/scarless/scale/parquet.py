@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ class RowGroups:
     @property
     def place(self) -> str:
         """Where in the file, in words."""
-        return _in_words(self.groups)
+        return in_words(self.groups)
 
     def place_of(self, row: int) -> str:
         """Return where a row of this partition is, in words."""
@@ -107,7 +108,7 @@ class RowGroups:
         groups = self.groups
         if row is not None and self.group_rows:
             groups = (groups[int(np.searchsorted(np.cumsum(self.group_rows), row, side="right"))],)
-        return f"{self.called or self.path}, {_in_words(groups)}"
+        return f"{self.called or self.path}, {in_words(groups)}"
 
     def _check_stamp(self) -> None:
         try:
@@ -133,7 +134,8 @@ def check_present(there: Sequence[str], wanted: Sequence[str], place: str) -> No
         )
 
 
-def _in_words(groups: tuple[int, ...]) -> str:
+def in_words(groups: tuple[int, ...]) -> str:
+    """Return which row groups these are."""
     first, last = groups[0], groups[-1]
     return f"row group {first}" if first == last else f"row groups {first} to {last}"
 
@@ -145,9 +147,10 @@ class ParquetRows:
 
     Parameters
     ----------
-    where : path, or list of paths
+    where : path, list of paths, or pyarrow Dataset
         A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``; also as an address
-        that pyarrow knows, such as ``s3://bucket/claims/``.
+        that pyarrow knows, such as ``s3://bucket/claims/``. Or a pyarrow Dataset of Parquet files, with its filter and
+        the columns that folders are named by.
     columns : list of str, optional
         The attributes, in this order. Default: all columns but labels, weights, and the index of a data frame that
         pandas wrote, named or not.
@@ -197,7 +200,13 @@ class ParquetRows:
         scheduler: Any = None,
         filesystem: Any = None,
     ) -> None:
-        self.files, self.filesystem = find_files(where, filesystem)
+        self._dataset = where if _is_dataset(where) else None
+        if self._dataset is None:
+            self.files, self.filesystem = find_files(where, filesystem)
+        elif filesystem is None:
+            self.files, self.filesystem = _datasets().files_of(where)
+        else:
+            raise ValueError("filesystem is given, and a pyarrow Dataset has its own; leave it out.")
         self._wanted = None if columns is None else tuple(columns)
         self.dtype, self.scheduler, self.checkpoint = dtype, scheduler, checkpoint
         self.cache = Cache(int(memory), "" if scratch is False else None if scratch in (None, True) else str(scratch))
@@ -209,6 +218,12 @@ class ParquetRows:
     def with_index(self) -> "ParquetRows":
         """Return the same rows where an index that pandas wrote is a column like others, if it has a name."""
         return self._but(_with_index=True)
+
+    @property
+    def condition(self) -> str:
+        """Which rows of the files these are, in words: the filter of a dataset; empty for all."""
+        found = None if self._dataset is None else _datasets().filter_of(self._dataset)
+        return "" if found is None else str(found)
 
     def _but(self, **changes: Any) -> "ParquetRows":
         other = object.__new__(ParquetRows)
@@ -228,6 +243,11 @@ class ParquetRows:
         `raw`: attributes need not be numbers, as they are prepared when they are read; `row_bytes` is the size of a row
         that will be kept.
         """
+        if self._dataset is not None:
+            options: dict[str, Any] = {"dtype": self.dtype, "raw": raw, "row_bytes": row_bytes}
+            options |= {"with_index": self._with_index}
+            planned: Plan = _datasets().plan_dataset(self._dataset, self._wanted, label, weight, **options)
+            return planned
         found = read_footers(self.files, self._called, self.filesystem)
         footers = [footer for footer in found if any(footer.group_rows)]
         if not footers:
@@ -254,7 +274,7 @@ class ParquetRows:
         """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
         first, others = footers[0], [name for name in (label, weight) if name is not None]
         for footer in footers:
-            place = f"{footer.called}, {_in_words(tuple(range(len(footer.group_rows))))}"
+            place = f"{footer.called}, {in_words(tuple(range(len(footer.group_rows))))}"
             check_present(footer.there, [*names, *others], place)
             choose_names(footer.there, [*names, *others], None, None, footer.called)
             for name in () if raw else names:
@@ -262,8 +282,16 @@ class ParquetRows:
             if label is not None:
                 check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
             if self._wanted is None:
-                whole = f"{first.called}, {_in_words(tuple(range(len(first.group_rows))))}"
+                whole = f"{first.called}, {in_words(tuple(range(len(first.group_rows))))}"
                 check_present(first.there, without_row_names(footer.there, index), whole)
+
+
+def _is_dataset(where: Any) -> bool:
+    return any(base.__name__ == "Dataset" and base.__module__.startswith("pyarrow") for base in type(where).__mro__)
+
+
+def _datasets() -> Any:
+    return import_module("scarless.scale.datasets")  # which reads Parquet files as this module does
 
 
 @open_rows.register

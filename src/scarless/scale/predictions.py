@@ -63,6 +63,7 @@ class Asked:
     propensity: str | float | None = None
     known: bool = False
     dtype: str = "float64"
+    condition: str = ""  # which rows of the files, in words
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -72,7 +73,8 @@ class Asked:
     @property
     def options(self) -> str:
         """All but the model, for a stamp."""
-        return repr((self.keep, self.label, self.propensity, self.dtype))
+        said = repr((self.keep, self.label, self.propensity, self.dtype))
+        return f"{said}, where {self.condition}" if self.condition else said
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,7 @@ def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) ->
     if there["model"] != job.asked.scorer.fingerprint:
         return "of another model"
     if there["options"] != job.asked.options:
-        return "with other columns (keep, label, propensity or dtype are not the same)"
+        return "with other columns or of other rows (keep, label, propensity, dtype or a filter are not the same)"
     return f"of another table ({there['path']})" if here is not None and here["path"] != there["path"] else ""
 
 
