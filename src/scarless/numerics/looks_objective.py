@@ -42,6 +42,7 @@ class LooksLikelihood:
     # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits
     # that are known, NaN for those that share one rate to be estimated.
     false_positives: Any = None
+    offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to the logit of its propensity
 
     @property
     def n_kinds(self) -> int:
@@ -93,10 +94,17 @@ class LooksLikelihood:
         """Return the parameters of ``f``, and all others."""
         return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
 
+    def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
+        """Return the values of all logits, in their order."""
+        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
+        for kind, column in enumerate(self.offsets or ()):
+            columns[1 + kind] = columns[1 + kind] + _dense_column(X, column)
+        return columns
+
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
         """Return what each row of a block says."""
         logits, kinds = self.logits, self.n_kinds
-        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in logits]
+        columns = self.logit_values(X, beta)
         v, g = np.stack(columns[1 : 1 + kinds], axis=1), None
         if self.false_positives is not None:
             known = np.nan if isinstance(self.false_positives, str) else self.false_positives
@@ -191,6 +199,11 @@ class LooksLikelihood:
         return matrix - lost
 
 
+def _dense_column(X: Any, column: int) -> Vector:
+    taken = X[:, [column]]
+    return np.asarray(taken.toarray() if sparse.issparse(taken) else taken, dtype=np.float64).ravel()
+
+
 def _scaled_with_ones(X: Any, scale: Vector) -> Any:
     """Return ``diag(scale) [X, 1]``."""
     if sparse.issparse(X):
@@ -273,7 +286,7 @@ def looks_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> 
 
 def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
     """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
-    columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in objective.logits]
+    columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])
     missed = np.cumprod([sigmoid(-columns[1 + j]) for j in order], axis=0)
     return (1.0 - missed) @ f, np.asarray(f.sum())

@@ -143,7 +143,7 @@ def _block_intervals(
     if kind is not None:
         of = objective.logits[1 + kind]
         seen = of.design.take(X).astype(np.float64)
-        centre = np.asarray(seen @ beta[of.place][:-1]) + beta[of.place][-1]
+        centre = objective.logit_values(X, beta)[1 + kind]
         return np.column_stack(uncertainty.logit_interval(centre, precision.logit_errors(seen, of.place), z))
     terms = objective.terms(X, rows, beta)
     along = looks.observed_look_information(terms).along
