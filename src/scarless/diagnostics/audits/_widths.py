@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.checks.rows import check_rows_again
+from scarless.checks.rows import check_rows
 from scarless.diagnostics.audits._designs import Drawn
 from scarless.diagnostics.audits._reading import Judged
 from scarless.engines import Engine, attach
@@ -42,9 +42,8 @@ class ModelWidths(NamedTuple):
         else:
             objective = LooksLikelihood(inference.f, ((inference.e,),))
             shape = (judged.labels == 1).astype(np.int8), np.ones_like(judged.labels)
-        labelled = model._coding.decode(judged.labelled)
-        engine = check_rows_again(model, judged.X, labelled, None).engine
-        engine = attach(engine, labels=shape[0], looks=shape[1], audit=judged.audit)
+        rows = check_rows(model, judged.X)
+        engine = attach(rows, labels=shape[0], looks=shape[1], audit=judged.audit, w=np.ones(rows.n_rows))
         return cls(inference, objective, engine, drawn, level)
 
     def gain(self, chance: Vector) -> Matrix:

@@ -61,9 +61,10 @@ class AuditedClassPrior:
     def sentences(self) -> list[str]:
         """Return what was found, in words."""
         low, high = self.interval
+        kind = " without a label" if self.labels_are_sure else ""
         told = [
             f"Class prior {self.value:.3f}, {self.level:.4g} interval {low:.3f} to {high:.3f}, by "
-            f"{self.n_audited:,} audited rows, {self.n_positive:,} of them positive."
+            f"{self.n_audited:,} audited rows{kind}, {self.n_positive:,} of them positive."
         ]
         z = abs(self.difference) / self.std_err if self.std_err > 0 else 0.0
         if abs(self.difference) < 5e-4:
