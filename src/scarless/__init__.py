@@ -25,6 +25,7 @@ from scarless.models import (
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
+    from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
 
 __version__ = _version("scarless")
 
@@ -46,13 +47,21 @@ __all__ = [
     "TableClassifier",
     "__version__",
     "analyse",
+    "audited_class_prior",
+    "goodness_of_fit",
     "load",
+    "plan_audit",
     "save",
     "save_onnx",
     "to_onnx",
 ]
 
-_LATER = {"analyse": "scarless.analysis"}
+_LATER = {
+    "analyse": "scarless.analysis",
+    "audited_class_prior": "scarless.diagnostics",
+    "goodness_of_fit": "scarless.diagnostics",
+    "plan_audit": "scarless.diagnostics",
+}
 _ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale")  # by full name
 
 

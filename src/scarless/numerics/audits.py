@@ -91,16 +91,16 @@ def difference_interval(value: float, open_: Differences, rest: float, *, z: flo
         inside = min(max(alpha, 0.0), 1.0)
         return alpha, max(spread, implied) * factor + rest + inside * (1.0 - inside) * kish
 
-    def beyond(delta: float, side: float) -> float:
-        alpha, variance = at(delta)
-        return side * (alpha - value) - z * np.sqrt(variance)
+    def end(side: float) -> float:
+        def beyond(delta: float) -> float:
+            alpha, variance = at(delta)
+            return side * (alpha - value) - z * float(np.sqrt(variance))
 
-    ends = []
-    for side in (-1.0, 1.0):
-        far, near = side * _FARTHEST, -side * _FARTHEST
-        delta = far if beyond(far, side) <= 0 else find_root(lambda d, side=side: beyond(d, side), near, far)
-        ends.append(min(max(at(delta)[0], 0.0), 1.0))
-    return Interval(min(ends[0], value), max(ends[1], value))
+        far = side * _FARTHEST
+        delta = far if beyond(far) <= 0 else find_root(beyond, -far, far)
+        return min(max(at(delta)[0], 0.0), 1.0)
+
+    return Interval(min(end(-1.0), value), max(end(1.0), value))
 
 
 def lost_information(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> tuple[Matrix]:
@@ -123,6 +123,8 @@ def inclusion_scale(size: Vector, n_rows: int) -> float:
     >>> inclusion_scale(np.array([1.0, 1.0, 10.0]), 2)
     0.5
     """
+    if n_rows == 0:
+        return 0.0
     descending = np.sort(size)[::-1]
     left = np.cumsum(descending[::-1])[::-1]  # of all that are not above 1
     for n_sure in range(n_rows):

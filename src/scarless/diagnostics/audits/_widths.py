@@ -97,8 +97,11 @@ def difference_widths(judged: Judged, drawn: Drawn, sizes: Any, level: float) ->
     equal = bool(np.ptp(drawn.size[drawn.free]) == 0)
     widths = []
     for size in sizes:
+        total = m + int(size)
+        if total < 2:  # without audits this estimator knows nothing
+            widths.append(1.0)
+            continue
         if equal:
-            total = m + int(size)
             design = spread * (1.0 - total / q.size) / total
         else:
             p = drawn.with_pilot(int(size), judged)[drawn.open_]

@@ -105,16 +105,16 @@ def audited_class_prior(
 ) -> AuditedClassPrior:
     r"""Estimate the class prior by the difference estimator: right even if the model is wrong.
 
-    With the model's posterior :math:`q_i`, audits not used, and the class :math:`a_i` of audited rows, each of which was
+    With the model's posterior :math:`q_i`, audits not used, and the class :math:`a_i` of audited rows, each of them
     chosen with the probability :math:`p_i`,
 
     .. math:: \hat\alpha = \frac{\sum_i w_i q_i}{\sum_i w_i} +
         \frac{\sum_{\text{audited}} (w_i/p_i)\,(a_i - q_i)}{\sum_{\text{audited}} w_i/p_i}.
 
-    The second part is what the model gets wrong on average. A good model makes it small and sure; a bad one costs width,
-    never validity. It is right if probabilities are: audits chosen at random, or by attributes, labels and earlier
-    results with a known chance. If positives were more likely to be checked, or only findings were reported, nothing
-    here can notice. Rows without a label and rows with one are strata of their own. Where labels are sure (no false
+    The second part is what the model gets wrong on average. A good model makes it small and sure; a bad one costs
+    width, never validity. It is right if probabilities are: audits chosen at random, or by attributes, labels and
+    earlier results with a known chance. If positives were more likely to be checked, or only findings were reported,
+    nothing here can notice. Rows without a label and rows with one are strata of their own. Where labels are sure (no false
     positives), the difference of labelled rows is 0 and checking them adds nothing; the second part is then of
     unlabelled rows, times their share.
 
@@ -131,7 +131,7 @@ def audited_class_prior(
 
     The interval holds the class priors that are no more than `z` of *their own* standard errors away from the estimate:
     where the model thinks the same of all rows it is Wilson's. With 25 to 200 audits and class priors from .03 to .84,
-    under right and wrong models, 95% intervals covered in 93 to 100% of simulations; intervals that are symmetric in the
+    under right and wrong models, 95% intervals covered in 93 to 100% of simulations; intervals symmetric in the
     logit fell to 52% where few positives were found.
 
     Parameters
@@ -180,7 +180,7 @@ def audited_class_prior(
     >>> audit[rows] = y[rows]
     >>> found = audited_class_prior(model, X, s, audit)
     >>> print(f"model {found.model_value:.2f}, with audits {found.value:.2f}, truth {y.mean():.2f}")
-    model 0.44, with audits 0.52, truth 0.50
+    model 0.26, with audits 0.47, truth 0.50
     """
     level = check_share(level, "level")
     judged = read_judged(estimator, X, s, audit)

@@ -258,8 +258,8 @@ def plan_audit(
 
 
 _DESIGN_REMARK = (
-    "rows drawn by what the model thinks make short intervals where it is right, and too short ones where it is not: on "
-    "real tables 200 such rows covered in 22 to 89% of runs, and after two stages errors were 15 to 75% larger than "
+    "rows drawn by what the model thinks make short intervals where it is right, and too short ones where it is not: "
+    "on real tables 200 such rows covered in 22 to 89% of runs, and after two stages errors were 15 to 75% larger than "
     "with 200 random rows. Random is the safe design."
 )
 
@@ -274,8 +274,8 @@ def _check_pilot(judged: Judged, design: str) -> None:
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audits, and the model was fitted with {seen or 'none'}: fit(X, s, audit=pilot) first, so "
-            "that expected widths begin where the pilot ended."
+            f"pilot has {given} audits, and the model was fitted with {seen or 'none'}: fit(X, s, audit=pilot) first, "
+            "so that expected widths begin where the pilot ended."
         )
     if design == "two-stage" and not given:
         raise ValueError(

@@ -71,7 +71,9 @@ class AuditPlanDisplay(Display):
         later = plan.sizes > 0
         more = "more audits" if plan.n_pilot else "audits"
         lines = [(plan.expected_width, BLUE, "o", "-", "a fit with audits, if the models are right", False)]
-        lines.append((plan.expected_width_difference, ORANGE, "s", "--", "audited_class_prior, whatever the model", True))
+        lines.append(
+            (plan.expected_width_difference, ORANGE, "s", "--", "audited_class_prior, whatever the model", True)
+        )
         for widths, colour, marker, style, label, difference in lines:
             if np.isnan(widths).all():
                 continue
