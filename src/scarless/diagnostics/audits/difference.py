@@ -114,8 +114,8 @@ def audited_class_prior(
     The second part is what the model gets wrong on average. A good model makes it small and sure; a bad one costs
     width, never validity. It is right if probabilities are: audits chosen at random, or by attributes, labels and
     earlier results with a known chance. If positives were more likely to be checked, or only findings were reported,
-    nothing here can notice. Rows without a label and rows with one are strata of their own. Where labels are sure (no false
-    positives), the difference of labelled rows is 0 and checking them adds nothing; the second part is then of
+    nothing here can notice. Rows without a label and rows with one are strata of their own. Where labels are sure (no
+    false positives), the difference of labelled rows is 0 and checking them adds nothing; the second part is then of
     unlabelled rows, times their share.
 
     The variance has two parts. Given the rows, :math:`\hat\alpha` has the mean :math:`\bar y`, the share of positives

@@ -222,7 +222,7 @@ def plan_audit(
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> plan = plan_audit(model, X, s, n_rows=200, random_state=0)
     >>> len(plan.rows), [round(plan.width_at(n), 2) for n in (0, 200, 2000)]
-    (200, [0.11, 0.07, 0.04])
+    (200, [0.11, 0.07, 0.03])
     """
     level = check_share(level, "level")
     check_choice(design, "design", DESIGNS)
