@@ -248,7 +248,9 @@ def test_words(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit)
     told = str(plan)
-    assert told.startswith(f"Audit 200 of {plan.n_open:,} rows without a label, drawn at random. Labelled rows count as")
+    assert told.startswith(
+        f"Audit 200 of {plan.n_open:,} rows without a label, drawn at random. Labelled rows count as"
+    )
     assert f"is {plan.expected_width[0]:.3f} wide now. After 200 more audits expect {plan.width_at(200):.3f}" in told
     assert repr(plan) == told
     assert "<p>" in plan._repr_html_()
