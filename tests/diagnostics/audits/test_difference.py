@@ -250,8 +250,27 @@ def test_words():
     assert told.startswith(f"Class prior {found.value:.3f}, 0.9 interval {found.interval.low:.3f} to ")
     assert f"The model alone says {found.model_value:.3f}" in told
     assert "Labelled rows count as positive, checked or not." in told
+    assert "if chance chose the audits: that positives were checked, or reported, more often would not be" in told
     assert repr(found) == told
     assert told in found._repr_html_().replace("&#x27;", "'")
+
+
+def test_tiny_probabilities_that_are_equal_do_no_harm():
+    tiny, none = (audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2]), p) for p in (5e-324, 1e-12))
+    assert numbers(tiny) == pytest.approx(numbers(none))
+
+
+def test_audits_that_prefer_positives_are_not_noticed_as_the_words_say():
+    """The trap, measured: odds of 2 for positives, taken as equal, move the estimate up by more than an end."""
+    X, y, s, _ = drawn(n=20_000)
+    rng = np.random.default_rng(3)
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
+    chance = np.where(y, 0.1, 0.05)
+    audit = np.where(rng.random(y.size) < chance, y, np.nan)
+    found = audited_class_prior(model, X, s[:, 0], audit)
+    assert found.interval.low > y.mean() + 0.03
+    told = audited_class_prior(model, X, s[:, 0], audit, chance)
+    assert told.interval.low < y.mean() < told.interval.high
 
 
 def test_wildly_unequal_probabilities_are_told_of():

@@ -82,6 +82,10 @@ class AuditedClassPrior:
             told.append(f"Their probabilities differ much: they say as much as {self.n_effective:.0f} random ones.")
         if min(self.n_positive, self.n_audited - self.n_positive) < _FEW_POSITIVES:
             told.append("Few of one class were found: audit more rows before leaning on the ends of the interval.")
+        told.append(
+            "Right whatever the model, if chance chose the audits: that positives were checked, or reported, more often "
+            "would not be noticed."
+        )
         return told
 
     def __str__(self) -> str:
@@ -234,7 +238,8 @@ def _stratum(judged: Judged, w: Vector, p: Vector | None, kind: NDArray[np.bool_
         )
     chance = np.full(n, n / kind.sum()) if p is None else p[checked]
     share = float(w[kind].sum() / w.sum())
-    return Differences((judged.audit[checked] == 1) * 1.0, judged.q[checked], w[checked] / chance, chance, share)
+    omega = w[checked] / w[checked].max() * (chance.min() / chance)  # only ratios matter, and 1/p may be beyond numbers
+    return Differences((judged.audit[checked] == 1) * 1.0, judged.q[checked], omega, chance, share)
 
 
 def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | None:
