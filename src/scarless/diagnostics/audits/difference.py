@@ -83,8 +83,8 @@ class AuditedClassPrior:
         if min(self.n_positive, self.n_audited - self.n_positive) < _FEW_POSITIVES:
             told.append("Few of one class were found: audit more rows before leaning on the ends of the interval.")
         told.append(
-            "Right whatever the model, if chance chose the audits: that positives were checked, or reported, more often "
-            "would not be noticed."
+            "Right whatever the model, if chance chose the audits: that positives were checked, or reported, more "
+            "often would not be noticed."
         )
         return told
 
