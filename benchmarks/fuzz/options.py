@@ -29,7 +29,13 @@ from benchmarks.fuzz.base import Base, Maker, Pool, fitted, folder
 from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
-from scarless.diagnostics import Sensitivity, labelling_attributes, profile_class_prior
+from scarless.diagnostics import (
+    Sensitivity,
+    goodness_of_fit,
+    labelling_attributes,
+    plan_audit,
+    profile_class_prior,
+)
 
 
 def pool(values: Iterable[Any]) -> Pool:
@@ -204,6 +210,20 @@ def _sensitivity(base: Base) -> Sensitivity:
     return Sensitivity(base.f * base.e, base.e)
 
 
+def _audit(base: Base) -> np.ndarray:
+    """Return the class of every other row."""
+    return np.where(np.arange(base.y.size) % 2, base.y, -1)
+
+
+def _looks(base: Base) -> np.ndarray:
+    """Return labels at two looks, the second of which finds every other positive."""
+    return np.column_stack([base.s, base.y * (np.arange(base.y.size) % 2)])
+
+
+def _fitted_to_looks(base: Base) -> SAREMClassifier:
+    return SAREMClassifier(propensity_attributes=_last(base)).fit(base.X, _looks(base))
+
+
 def _members(base: Base) -> list[tuple[str, Any]]:
     """Return one or two members that are fitted in no time."""
     boosting = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=3, random_state=0)
@@ -225,6 +245,19 @@ CHOICES: dict[str, Choice] = {
     "X": Choice(lambda b: b.X, TABLES),
     "y": Choice(lambda b: b.s, LABELS),
     "s": Choice(lambda b: b.s, LABELS),
+    "required audit": Choice(_audit, LABELS),
+    "plan": Choice(lambda b: plan_audit(fitted(b), b.X, b.s, 10), MODELS),
+    "plan_audit.n_rows": Choice(lambda b: 10, SMALL),
+    "AuditPlanDisplay.n_rows": Choice(lambda b: 10, SMALL),
+    "goodness_of_fit.estimator": Choice(_fitted_to_looks, MODELS),
+    "goodness_of_fit.s": Choice(_looks, LABELS),
+    "goodness_of_fit.n_resamples": Choice(lambda b: 0, SMALL),
+    "GoodnessOfFitDisplay.estimator": Choice(_fitted_to_looks, MODELS),
+    "GoodnessOfFitDisplay.s": Choice(_looks, LABELS),
+    "GoodnessOfFitDisplay.n_resamples": Choice(lambda b: 0, SMALL),
+    "GoodnessOfFitDisplay.fit": Choice(
+        lambda b: goodness_of_fit(_fitted_to_looks(b), b.X, _looks(b), n_resamples=0), MODELS
+    ),
     "decisions": Choice(lambda b: b.y, LABELS),
     "sample_weight": Choice(lambda b: b.w, WEIGHTS),
     "propensity": Choice(lambda b: b.e, PROPENSITIES),
