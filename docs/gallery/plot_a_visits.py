@@ -67,7 +67,9 @@ plt.show()
 # **What visits cannot tell.** Ponds may differ in how well frogs are heard in a way that no column knows: deep reeds, a
 # noisy mill. Then those heard twice are the loud ones, the rest are thought absent, and the estimate is too low.
 loud = rng.normal(size=(n, 1))
-again = simulate_looks(there, 1 / (1 + np.exp(-np.log(heard / (1 - heard)) - 1.5 * loud)), observed=0.85, random_state=1)
+again = simulate_looks(
+    there, 1 / (1 + np.exp(-np.log(heard / (1 - heard)) - 1.5 * loud)), observed=0.85, random_state=1
+)
 other = SAREMClassifier(propensity_attributes=["road"], visit_attributes=field.visit_attributes, C=10)
 other.fit(field.X, again)
 print(f"estimated {other.class_prior_:.2f}, true {there.mean():.2f}: `goodness_of_fit` looks for this")

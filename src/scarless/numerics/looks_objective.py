@@ -42,7 +42,7 @@ class LooksLikelihood:
     # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits
     # that are known, NaN for those that share one rate to be estimated.
     false_positives: Any = None
-    offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to the logit of its propensity
+    offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to its propensity's logit
 
     @property
     def n_kinds(self) -> int:
