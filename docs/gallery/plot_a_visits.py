@@ -2,15 +2,17 @@
 Ecology: a species seen on two of four visits
 =============================================
 
-Four visits to each of 400 ponds; a frog is there or it is not, and a visit may miss it. Simulated, so that we know where
-the frogs are. Field data come as one line per visit, with the hour of the night and gaps where it rained.
+Four visits to each of 400 ponds; a frog is there or it is not, and a visit may miss it. Simulated, so that we know
+where the frogs are. Field data come as one line per visit, with the hour of the night and gaps where it rained.
 
-**Lesson.** A second visit tells what one visit cannot: how often a visit misses a frog that is there. Then absence can be
-counted. What it cannot tell is shown at the end.
+**Lesson.** A second visit tells what one visit cannot: how often a visit misses a frog that is there. Then absence can
+be counted. What it cannot tell is shown at the end.
 """
 
 # %%
 # The field book: one line for each visit that took place.
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -55,7 +57,7 @@ left.set(xlabel="visits", ylabel="frogs found, of those that are there", ylim=(0
 posterior = model.predict_posterior(field.X, field.S)
 empty = np.nanmax(field.S, axis=1) == 0
 cuts = np.linspace(0, 1, 6)
-for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+for a, b in pairwise(cuts):
     inside = empty & (posterior >= a) & (posterior < b)
     if inside.sum() > 5:
         right.plot(posterior[inside].mean(), there[inside].mean(), "o", ms=4 + inside.sum() ** 0.5, color="#e08a3c")

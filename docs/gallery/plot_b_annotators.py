@@ -5,8 +5,8 @@ Three annotators: who misses what, and who sees ghosts
 Three people read 3,000 messages and mark those that are abuse. Not everybody reads every message, each misses some, and
 one of them marks too much. Simulated, so that the truth is known.
 
-**Lesson.** A majority vote takes all annotators for equal, and a gap for a no. A model of their looks learns how each of
-them works, and needs no gold standard for it; a few checked messages make it surer still.
+**Lesson.** A majority vote takes all annotators for equal, and a gap for a no. A model of their looks learns how each
+of them works, and needs no gold standard for it; a few checked messages make it surer still.
 """
 
 # %%

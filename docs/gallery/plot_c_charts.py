@@ -2,11 +2,11 @@
 Medicine: how many charts must the hospital audit?
 ==================================================
 
-A hospital knows who has a diagnosis on record, not who is ill. Reading a chart in full costs an hour. How many are needed
-to know, to five points, how many patients are ill? Simulated, so that the truth is known.
+A hospital knows who has a diagnosis on record, not who is ill. Reading a chart in full costs an hour. How many are
+needed to know, to five points, how many patients are ill? Simulated, so that the truth is known.
 
-**Lesson.** Read 50 charts drawn by chance, fit, and let the fit say what more of them would be worth. Draw by chance, always:
-the last picture shows what becomes of audits of people who seemed ill.
+**Lesson.** Read 50 charts drawn by chance, fit, and let the fit say what more of them would be worth. Draw by chance,
+always: the last picture shows what becomes of audits of people who seemed ill.
 """
 
 # %%
@@ -28,7 +28,8 @@ found = 1 / (1 + np.exp(1.0 - patients @ [0.5, 0.3, 1.2, 0.6]))
 record = simulate_labels(ill, found, random_state=0)
 
 
-def told(model):
+def told(model: SAREMClassifier) -> str:
+    """Say what a fit found."""
     low, high = model.class_prior_interval()
     return f"{model.class_prior_:.2f} ({low:.2f} to {high:.2f})"
 
@@ -66,7 +67,7 @@ ways = {
     "only findings\nare written down": {"negatives_reported": 0.0},
 }
 figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-for place, (words, options) in enumerate(ways.items()):
+for place, options in enumerate(ways.values()):
     for seed in range(10):
         given = simulate_audit(ill, 200, random_state=seed, **options)
         each = SAREMClassifier(propensity_attributes="all").fit(patients, record, audit=given)
