@@ -136,7 +136,9 @@ def audited_class_prior(
     The interval holds the class priors that are no more than `z` of *their own* standard errors away from the estimate:
     where the model thinks the same of all rows it is Wilson's. With 25 to 200 audits and class priors from .03 to .84,
     under right and wrong models, 95% intervals covered in 93 to 100% of simulations; intervals symmetric in the
-    logit fell to 52% where few positives were found.
+    logit fell to 52% where few positives were found. On 5,000 rows of Adult, Cover Type and Diabetes, with 200 audits
+    and models that were off by .05, .12 and .17, they covered in 98, 94 and 96% of 50 runs (``python -m
+    benchmarks.information_audits coverage``).
 
     Parameters
     ----------
