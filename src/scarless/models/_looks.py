@@ -17,7 +17,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, named_values
+from scarless.checks.rows import LabelledRows, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
@@ -60,12 +60,25 @@ class Looks(NamedTuple):
         )
 
 
+class LooksRows(NamedTuple):
+    """Checked rows with labels at looks and audits, the models, and facts."""
+
+    rows: LabelledRows
+    audit: Codes
+    looks: Looks
+    facts: tuple[Fact, ...]
+
+    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+        """Return what is to be fitted."""
+        (engine, _, totals), looks = self.rows, self.looks
+        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, float(looks.n_audited))
+
+
 class LooksMixin(PairClassifier):
     """The half of `SAREMClassifier` that takes more than one label column; its parameters are that class's."""
 
     C: float
     propensity_C: float
-    classification_attributes: Any
     visit_attributes: Any
     shared_propensity: bool
     false_positive_rate: Any
@@ -90,6 +103,15 @@ class LooksMixin(PairClassifier):
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
         X = known_rows(X)
+        given = self._check_looks_rows(X, y, sample_weight, audit)
+        problem = given.problem(self.C, self.propensity_C)
+        tol = 1e-10 if self.tol is None else self.tol
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
+        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._store_looks(problem, fit, given.looks)
+
+    def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
+        """Check everything that a fit of logistic models gets, wherever its rows live."""
         checked, codes = self._read_looks(X, y, audit)
         labelled = (checked.labels == 1).any(axis=1)
         rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
@@ -98,13 +120,7 @@ class LooksMixin(PairClassifier):
         labels, seen = looks.counts(checked.labels)
         engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
-        problem = LooksProblem(
-            engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
-        )
-        tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
-        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self._store_looks(problem, fit, looks)
+        return LooksRows(rows._replace(engine=engine), codes, looks, facts)
 
     def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
@@ -138,10 +154,14 @@ class LooksMixin(PairClassifier):
         n_looks = checked.labels.shape[1]
         visits = self._visit_columns(X, n_looks)
         taken = np.concatenate([np.arange(0), *visits.values()])
-        f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        f_chosen = getattr(self, "classification_attributes", None)  # a search has sets of them
+        f_columns = self._columns(X, f_chosen, "classification_attributes")
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        for columns, parameter in ((f_columns, "classification_attributes"), (e_columns, "propensity_attributes")):
-            named = getattr(self, parameter) is not None and not isinstance(getattr(self, parameter), str)
+        for chosen, columns, parameter in (
+            (f_chosen, f_columns, "classification_attributes"),
+            (self.propensity_attributes, e_columns, "propensity_attributes"),
+        ):
+            named = chosen is not None and not isinstance(chosen, str)
             if named and np.isin(columns, taken).any():
                 raise ValueError(
                     f"{parameter} names columns that are visit_attributes too; these belong to single looks, and are "

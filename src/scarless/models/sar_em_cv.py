@@ -11,7 +11,8 @@ from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
-from scarless.models._pair import PairClassifier, means_all
+from scarless.models._looks_search import LooksSearch
+from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -27,7 +28,7 @@ from scarless.pair.relaxed_search import combine, relax_candidates
 _PATH_TOL = 1e-8
 
 
-class SAREMClassifierCV(PairClassifier):
+class SAREMClassifierCV(LooksSearch):
     r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
 
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
@@ -165,6 +166,10 @@ class SAREMClassifierCV(PairClassifier):
         *,
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
+        visit_attributes: Any = None,
+        shared_propensity: bool = True,
+        false_positive_rate: Any = 0.0,
+        known: Any = None,
         Cs: Any = 10,
         propensity_Cs: Any = (1.0,),
         cv: Any = 5,
@@ -180,6 +185,10 @@ class SAREMClassifierCV(PairClassifier):
     ) -> None:
         self.propensity_attributes = propensity_attributes
         self.attribute_sets = attribute_sets
+        self.visit_attributes = visit_attributes
+        self.shared_propensity = shared_propensity
+        self.false_positive_rate = false_positive_rate
+        self.known = known
         self.Cs = Cs
         self.propensity_Cs = propensity_Cs
         self.cv = cv
@@ -193,16 +202,19 @@ class SAREMClassifierCV(PairClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
         """Fit all candidates, choose among them, and fit the choice to all rows.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows; several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
+        audit : array of shape (n_rows,), optional
+            The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`. Audits of held-out rows help
+            to choose.
 
         Returns
         -------
@@ -211,6 +223,10 @@ class SAREMClassifierCV(PairClassifier):
         grid = self._check_parameters()
         if has_own_engine(X):
             refuse_folds_in_memory(self.cv, "cv")
+        if self._wants_looks(X, y, audit):
+            self._search_looks(X, y, sample_weight, audit, grid)
+            return self
+        self._looks = None
         self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
         return self
 
@@ -302,6 +318,9 @@ class SAREMClassifierCV(PairClassifier):
             ((problem, fit, _),) = members
             self.classification_attributes_ = problem.f.indices
             self._store_pair(problem, fit)
+        self._warn_if_wide()
+
+    def _warn_if_wide(self) -> None:
         if self.selection_.wide:
             low, high = self.selection_.class_priors
             warn_user(

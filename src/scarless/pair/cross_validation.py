@@ -1,18 +1,34 @@
 """The table of candidates, and the choice among those that labels cannot tell apart."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
-from scarless.pair.penalty_path import Grid, HeldOut, Path
+from scarless.pair.penalty_path import Grid, HeldOut
 from scarless.pair.selection import Selection
 
 
+class SetOfAttributes(Protocol):
+    """A path through all penalties, by the number of its set of attributes."""
+
+    @property
+    def attributes(self) -> int:
+        """Which set."""
+        ...
+
+
 def results_of(
-    paths: list[Path], grid: Grid, sums: list[HeldOut], sets: list[str], *, tested: float, n_standard_errors: float
+    paths: Sequence[SetOfAttributes],
+    grid: Grid,
+    sums: list[HeldOut],
+    sets: list[str],
+    *,
+    tested: float,
+    n_standard_errors: float,
 ) -> dict[str, Any]:
     """Return the table of candidates, with keys as in scikit-learn's searches.
 
