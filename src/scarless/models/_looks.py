@@ -1,5 +1,6 @@
 """What `SAREMClassifier` does with several looks, audits, false positives and facts from elsewhere."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ from scarless.pair.looks_inference import LooksInference, disagreements, looks_i
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
+
+
+WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
 
 
 class Looks(NamedTuple):
@@ -230,8 +234,14 @@ class LooksMixin(PairClassifier):
         # A rate of 0 beside others: less than one in 10^9 labels.
         return np.asarray(logit(np.maximum(np.resize(rates, n_kinds), 1e-9)))
 
-    def _facts(self, engine: Engine, X: Any, looks: Looks) -> tuple[Engine, tuple[Fact, ...]]:
-        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups."""
+    def _facts(
+        self, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
+    ) -> tuple[Engine, tuple[Fact, ...]]:
+        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups.
+
+        `with_group` finds a group where the engine does not hold the table itself.
+        """
+        with_group = _derived_group if with_group is None else with_group
         facts = []
         for number, claim in enumerate(self.known or ()):
             kind, group = None, None
@@ -243,7 +253,7 @@ class LooksMixin(PairClassifier):
                 if claim.where is not None:
                     group = f"group {number}"
                     columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
-                    engine = engine.derive(in_group, group, columns, tuple(claim.where.values()), keep=True)
+                    engine = with_group(engine, group, columns, tuple(claim.where.values()))
                     if not float(engine.total(_block_group, group)[0]) > 0:
                         raise ValueError(f"known says the {claim.told}, and no row is there.")
             else:
@@ -256,8 +266,17 @@ class LooksMixin(PairClassifier):
 
     def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
         objective = problem.objective
-        places = objective.places
-        self._store_linear(fit.beta[places[0]], objective.f)
+        self._store_linear(fit.beta[objective.places[0]], objective.f)
+        self._forget_learners()
+        self._inference = looks_inference(problem, fit)
+        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
+        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+        self._warn_of_units(problem.engine.units)
+        self._store_looks_found(problem, fit, looks, self._inference)
+
+    def _store_looks_found(self, problem: LooksProblem, fit: LooksFit, looks: Looks, inference: LooksInference) -> None:
+        """Store propensities, rates and shares, whatever the classifier is."""
+        objective, places = problem.objective, problem.objective.places
         n_models, n_visits = len(objective.e), len(looks.visits)
         coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
         for k in range(n_models):
@@ -268,12 +287,7 @@ class LooksMixin(PairClassifier):
         self.n_looks_ = looks.n_looks
         self.n_audited_ = looks.n_audited
         self.false_positive_rate_ = self._stored_rate([fit.beta[place.start] for place in places[1 + n_models :]])
-        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
-        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
         self._levels: tuple[Any, ...] = ()
-        self._forget_learners()
-        self._warn_of_units(problem.engine.units)
-        self._inference = inference = looks_inference(problem, fit)
         self._remembered = self._told_of_looks(problem, fit, inference)
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in looks.kinds]
         self.label_frequencies_ = np.array(frequencies)
@@ -326,25 +340,32 @@ class LooksMixin(PairClassifier):
         for j, columns in enumerate(looks.visits.values()):
             coef[columns[int(k)]] += self.visit_coef_[model, j]
         intercept = float(self.propensity_intercept_[model])
+        return self._probability_of(X, coef, intercept)
+
+    def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
         return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
+        engine = check_rows(self, X)
+        labels, seen, codes = self._looks_again(X, y, audit, engine.n_rows, name)
+        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+
+    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Codes, Codes, Codes]:
+        """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
         looks = self._looks
         assert looks is not None
         if _names_several(X, y):
             y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
-        engine = check_rows(self, X)
         checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
-        if checked.labels.shape != (engine.n_rows, looks.n_looks):
+        if checked.labels.shape != (n_rows, looks.n_looks):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
-                f"has {engine.n_rows} rows: give one line for each row, one column for each look."
+                f"has {n_rows} rows: give one line for each row, one column for each look."
             )
         warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
-        labels, seen = looks.counts(checked.labels)
-        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+        codes = check_audit(named_values(X, audit, labels=True), n_rows=n_rows, coding=self._coding)
+        return *looks.counts(checked.labels), codes
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         engine = self._rows_with_looks(X, y, audit)
@@ -382,7 +403,9 @@ class LooksMixin(PairClassifier):
                 f"n_looks={wanted}, and the model was fitted to {looks.n_looks} looks whose propensities differ: "
                 "nothing says what that of another would be."
             )
-        order = np.resize(looks.kinds, wanted)
+        return self._detection(X, np.resize(looks.kinds, wanted))
+
+    def _detection(self, X: Any, order: NDArray[np.intp]) -> Vector:
         inference = self._inference
         found, positives = check_rows(self, X).total(detection_curve, inference.likelihood, inference.parameters, order)
         return np.asarray(found / float(positives))
@@ -481,6 +504,10 @@ def _titled(name: str) -> str:
 def _names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
     return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+
+
+def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+    return engine.derive(in_group, name, columns, values, keep=True)
 
 
 def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:

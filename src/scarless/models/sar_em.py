@@ -19,8 +19,7 @@ from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
 from scarless.models._base import check_solver_options, warn_unless_converged
-from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks_answers import LooksAnswers
+from scarless.models._looks_crossed import LooksCrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -41,7 +40,7 @@ from scarless.pair.starts import check_starts, make_starts
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(CrossedClassifier, LooksAnswers):
+class SAREMClassifier(LooksCrossedClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -306,7 +305,10 @@ class SAREMClassifier(CrossedClassifier, LooksAnswers):
         solver = self._check_parameters()
         if self._wants_looks(X, y, audit):
             self._check_looks_solver(solver)
-            self._fit_looks(X, y, sample_weight, audit)
+            if solver == "newton":
+                self._fit_looks(X, y, sample_weight, audit)
+            else:
+                self._fit_looks_crossed(X, y, sample_weight, audit)
             return self
         self._looks = None
         if solver == "newton":
@@ -336,10 +338,21 @@ class SAREMClassifier(CrossedClassifier, LooksAnswers):
 
     def _check_looks_solver(self, solver: str) -> None:
         """Refuse what several looks, audits and facts do not go with."""
-        if solver != "newton":
+        if self.propensity_estimator is not None:
             raise ValueError(
-                "Several looks, audits, false positives and known facts need two logistic models so far: leave "
-                "estimator, propensity_estimator and solver as they are."
+                "propensity_estimator is for one label of each row: with several looks, audits, false positives or "
+                "known facts the propensity is a logistic model. Leave propensity_estimator out; an estimator of your "
+                "own for the class is welcome."
+            )
+        if solver == "em":
+            raise ValueError(
+                "Several looks, audits, false positives and known facts go with two logistic models by Newton's "
+                "method, or with an estimator that is cross-fitted: leave solver at 'auto', and cross_fit at a number "
+                "of folds."
+            )
+        if solver == "cross-fit" and self.known and not self.relax:
+            raise ValueError(
+                "known needs relax=True where an estimator is cross-fitted: facts move scale and level of its logits."
             )
         if self.refit:
             raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
