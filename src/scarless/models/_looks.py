@@ -117,8 +117,7 @@ class LooksMixin(PairClassifier):
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
         checked, codes = self._read_looks(X, y, audit)
-        labelled = (checked.labels == 1).any(axis=1)
-        rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
+        rows = self._check_rows(X, any_label(checked), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
@@ -491,6 +490,12 @@ class LooksMixin(PairClassifier):
                 "or to be reported, the class prior is too high."
             )
         return remarks
+
+
+def any_label(checked: CheckedLooks) -> Array:
+    """Return, in the user's own coding, whether a row has a label at any of its looks."""
+    classes, positive = checked.coding.classes, checked.coding.positive
+    return np.asarray(classes)[np.where((checked.labels == 1).any(axis=1), positive, 1 - positive)]
 
 
 def _share(value: float, interval: Interval) -> str:

@@ -14,7 +14,7 @@ from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks import Looks
+from scarless.models._looks import Looks, any_label
 from scarless.models._looks_answers import LooksAnswers
 from scarless.models.stack_summary import MemberSummary, StackSummary
 from scarless.models.summary import few_labels_remarks
@@ -42,8 +42,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
     def _fit_looks_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
         """Check, compute, store."""
         checked, codes = self._read_looks(X, y, audit)
-        any_label = (checked.labels == 1).any(axis=1)
-        everything = self._check_training(X, any_label.astype(np.int64), sample_weight)
+        everything = self._check_training(X, any_label(checked), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         counts = np.flatnonzero(everything.weight)
@@ -120,8 +119,8 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         given: tuple[Codes, ...] = self._looks_again(X, y, audit, table.shape[0], name)
         labels, seen, codes = (each.astype(np.float64) for each in given)
         u = crossed.logits(table) if self.relax else crossed.plain_logits(table)
-        any_label = (labels.sum(axis=1) > 0).astype(np.float64)
-        return Observed(any_label, labels, seen, codes).terms(u, crossed.look_logits(table, relaxed=self.relax))
+        found = (labels.sum(axis=1) > 0).astype(np.float64)
+        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table, relaxed=self.relax))
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         if self._looks_crossed() is None:

@@ -59,7 +59,8 @@ class SAREMClassifier(LooksCrossedClassifier):
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
         cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
         XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
-        number of rounds as a limit; all others are fitted by expectation maximisation.
+        number of rounds as a limit; all others are fitted by expectation maximisation. Several looks, audits, false
+        positives and known facts go with either; the propensity is logistic then.
     propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : column selector or "all", optional

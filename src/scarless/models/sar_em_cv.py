@@ -45,6 +45,13 @@ class SAREMClassifierCV(LooksSearch):
       with the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits,
       relaxed once more, is the answer: again a pair of logistic models.
 
+    With several looks of a row, audits, false positives or known facts, the level is no matter of belief any more.
+    Candidates are then the penalised fits themselves, scored by the likelihood of *all* that held-out rows showed: labels
+    at looks, and audits, the only truth there is; folds are alike in audited rows of each class too. Nothing is relaxed,
+    for it does not pay: with 200 audits of 2,000 rows and 30 attributes the class prior's error is .0226 without and
+    .0213 with relaxing (difference -.0013, standard error .0020, 24 runs), with two looks .0275 and .0256 (-.0019,
+    .0014).
+
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
     0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each
     could be right.
@@ -59,6 +66,9 @@ class SAREMClassifierCV(LooksSearch):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
         also names them. "auto": all columns, and all but the propensity attributes.
+    visit_attributes, shared_propensity, false_positive_rate, known
+        For several looks, false positives and what is known from elsewhere, as in `SAREMClassifier`. Visit attributes
+        are in none of the sets. Facts hold in every training part.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
@@ -71,7 +81,8 @@ class SAREMClassifierCV(LooksSearch):
         How far behind the best a set of attributes counts as tied, in standard errors of the difference, paired over
         rows; penalties, half of that. 0: the best score is taken.
     relax : bool, default=True
-        Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
+        Whether scale, level and propensity are estimated anew from held-out logits; has no effect with several looks,
+        audits, false positives or known facts, and neither have `imaginary_audits`. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
     imaginary_audits : float, default=8.0
@@ -119,6 +130,8 @@ class SAREMClassifierCV(LooksSearch):
         Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
     coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_
         Of the choice fitted to all rows, as in `SAREMClassifier`.
+    n_looks_, n_audited_, label_frequencies_, false_positive_rate_, visit_coef_
+        With several looks or audits, as in `SAREMClassifier`.
     classes_, n_features_in_, feature_names_in_
         As in `SAREMClassifier`.
 

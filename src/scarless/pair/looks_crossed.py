@@ -19,8 +19,8 @@ from scarless.pair.logistic import propensity_start
 from scarless.pair.looks import LooksFit, LooksProblem, spread_start
 from scarless.pair.looks_relaxed import LooksRelaxation, fit_others, problem_of_logits, relax_looks, seen_at_looks
 
-_ROUGH = FitOptions(1e-7, 50)
-_EXACT = FitOptions(1e-10, 200)
+_STEP = FitOptions(1e-10, 50)
+_END = FitOptions(1e-10, 200)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class LooksPropensity:
     def update(self, u: Vector) -> None:
         """Maximise the observed likelihood, the class given."""
         problem = self.problem(u)
-        self._take(problem, fit_others(problem, self.others, _ROUGH))
+        self._take(problem, fit_others(problem, self.others, _STEP))
 
     def _take(self, problem: LooksProblem, others: Vector) -> None:
         self.others = others
@@ -115,7 +115,7 @@ def cross_fit_looks(
     propensity.update(fit.u)  # to where the best step was: the last one may lie elsewhere
     fit = fit._replace(v=propensity.v)
     of_logits, plain = propensity.problem(fit.u), propensity.others
-    relaxation = relax_looks(of_logits, plain, _EXACT)
+    relaxation = relax_looks(of_logits, plain, _END)
     crossed = LooksCrossed(
         fit, of_logits.objective, columns, relaxation.slope, relaxation.shift, relaxation.others, plain, f_columns
     )

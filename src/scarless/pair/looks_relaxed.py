@@ -34,14 +34,6 @@ class LooksRelaxation(NamedTuple):
     label_frequency: float
     fit: LooksFit
 
-    def __call__(self, u: Vector) -> Vector:
-        """Return the relaxed logits."""
-        return self.shift + self.slope * u
-
-    def of_linear(self, beta: Vector) -> Vector:
-        """Return the parameters of a relaxed linear model; the intercept is last."""
-        return np.append(self.slope * beta[:-1], self(beta[-1:]))
-
 
 @dataclass(frozen=True)
 class GivenClass(LooksLikelihood):
