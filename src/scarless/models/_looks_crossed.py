@@ -28,7 +28,7 @@ from scarless.pair.evidence import Observed
 from scarless.pair.facts import in_group
 from scarless.pair.folds import check_folds
 from scarless.pair.looks import LooksProblem
-from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks, taken_fit
+from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks
 from scarless.pair.looks_inference import LooksInference, looks_inference
 from scarless.pair.looks_relaxed import seen_at_looks
 from scarless.pair.rows import Training, engine_of, labelled_rows
@@ -84,7 +84,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited))
 
     def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
-        fit, taken = found.crossed.fit, taken_fit(found, relaxed=self.relax)
+        fit, (problem, taken) = found.crossed.fit, found.taken(relaxed=self.relax)
         self._crossed, self._f_learner, self._e_learner, self._inference = found.crossed, None, None, None
         w = training.weight
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
@@ -94,9 +94,9 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             "log_likelihood": np.array(fit.log_likelihood) * self._judged,
             "mean_propensity": np.array(fit.mean_propensity),
         }
-        self._looks_found = inference = looks_inference(found.problem, taken)
+        self._looks_found = inference = looks_inference(problem, taken)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
-        self._store_looks_found(found.problem, taken, looks, inference)
+        self._store_looks_found(problem, taken, looks, inference)
 
     def _looks_crossed(self) -> LooksCrossed | None:
         """Return a cross-fit to several looks, where there is one."""

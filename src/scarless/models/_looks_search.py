@@ -63,7 +63,7 @@ class LooksSearch(LooksAnswers):
             paths, grid, sums, list(sets), tested=tested, n_standard_errors=self.n_standard_errors
         )
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
-        self.selection_ = select(self.cv_results_, combine=False)
+        self.selection_ = select(self.cv_results_, combine=False, by_score=True)
         self._store_best(paths, grid, given)
         self._warn_if_wide()
 

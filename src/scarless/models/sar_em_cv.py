@@ -47,10 +47,9 @@ class SAREMClassifierCV(LooksSearch):
 
     With several looks of a row, audits, false positives or known facts, the level is no matter of belief any more.
     Candidates are then the penalised fits themselves, scored by the likelihood of *all* that held-out rows showed:
-    labels at looks, and audits, the only truth there is; folds are alike in audited rows of each class too. Nothing is
-    relaxed, for it does not pay: with 200 audits of 2,000 rows and 30 attributes the class prior's error is .0226
-    without and .0213 with relaxing (difference -.0013, standard error .0020, 24 runs), with two looks .0275 and .0256
-    (-.0019, .0014).
+    labels at looks, and audits, the only truth there is; folds are alike in audited rows of each class too. Of tied
+    sets the one with the best score is taken, at the penalty nearest to 1 among its tied ones. Nothing is relaxed,
+    for it does not pay: RELAXNUMBERS
 
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
     0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each

@@ -17,7 +17,14 @@ from scarless.pair.fit import FitOptions
 from scarless.pair.folds import Fold
 from scarless.pair.logistic import propensity_start
 from scarless.pair.looks import LooksFit, LooksProblem, spread_start
-from scarless.pair.looks_relaxed import LooksRelaxation, fit_others, problem_of_logits, relax_looks, seen_at_looks
+from scarless.pair.looks_relaxed import (
+    NO_COLUMNS,
+    LooksRelaxation,
+    fit_others,
+    problem_of_logits,
+    relax_looks,
+    seen_at_looks,
+)
 
 _STEP = FitOptions(1e-10, 50)
 _END = FitOptions(1e-10, 200)
@@ -25,20 +32,23 @@ _END = FitOptions(1e-10, 200)
 
 @dataclass(frozen=True)
 class LooksCrossed:
-    """A cross-fitted classifier with its propensities: :math:`a + b u`, and parameters of looks. Holds no rows."""
+    """A cross-fitted classifier, :math:`a + b u + g'z`, with its propensities. Holds no rows."""
 
     fit: CrossFit
-    objective: LooksLikelihood  # of a table that has logits first, then `columns`
+    objective: LooksLikelihood  # of a table that has logits first, then `columns`; its classifier sees logits only
     columns: Columns  # what propensities see
     slope: float
     shift: float
+    shared: Columns  # those columns that the classifier may see too
+    added: Vector  # their coefficients, g
     others: Vector  # of propensities and rates, relaxed
     plain_others: Vector  # before that
     f_columns: Columns
 
     def logits(self, X: Any) -> Vector:
         """Return the class's logits of other rows, relaxed."""
-        return self.shift + self.slope * self.plain_logits(X)
+        moved = _dense(numeric_columns(X, self.shared)) @ self.added
+        return self.shift + self.slope * self.plain_logits(X) + moved
 
     def plain_logits(self, X: Any) -> Vector:
         """Return the class's logits of other rows as the models have them."""
@@ -51,12 +61,19 @@ class LooksCrossed:
 
 
 class CrossedLooks(NamedTuple):
-    """A cross-fit, and the problem of its logits on the training rows, at the parameters that were taken."""
+    """A cross-fit, and the problem of its logits on the training rows, as they are and relaxed."""
 
     crossed: LooksCrossed
-    problem: LooksProblem
+    plain: LooksProblem
+    relaxed: LooksProblem
     relaxation: LooksRelaxation
-    plain: Vector  # all parameters before relaxing
+
+    def taken(self, *, relaxed: bool) -> tuple[LooksProblem, LooksFit]:
+        """Return the parameters that are stored, as a fit of a problem of logits."""
+        if relaxed:
+            return self.relaxed, self.relaxation.fit
+        beta = np.concatenate([[1.0, 0.0], self.crossed.plain_others])
+        return self.plain._replace(facts=()), self.relaxation.fit._replace(beta=beta, facts=())
 
 
 class LooksPropensity:
@@ -67,9 +84,9 @@ class LooksPropensity:
         self.others = np.zeros(0)
         self.v: Any = np.zeros((w.size, 0))
 
-    def problem(self, u: Vector) -> LooksProblem:
-        """Return the problem whose classifier sees these logits."""
-        return problem_of_logits(self.template, u, self.seen, self.w, **self.rows)
+    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> LooksProblem:
+        """Return the problem whose classifier sees these logits, and perhaps some columns."""
+        return problem_of_logits(self.template, u, self.seen, self.w, self.rows, shared)
 
     def start(self, f: Vector) -> None:
         """Begin as if each row had one look, whether any label was found; unlabelled rows weighted by their class."""
@@ -114,17 +131,22 @@ def cross_fit_looks(
     fit = fit_classifier(classifier, take_columns(X, f_columns), observed, w, folds, propensity, options, tell)
     propensity.update(fit.u)  # to where the best step was: the last one may lie elsewhere
     fit = fit._replace(v=propensity.v)
-    of_logits, plain = propensity.problem(fit.u), propensity.others
-    relaxation = relax_looks(of_logits, plain, _END)
+    columns_of_both = np.intersect1d(f_columns, columns)
+    plain, relaxed = propensity.problem(fit.u), propensity.problem(fit.u, columns_of_both)
+    found = relax_looks(relaxed, propensity.others, _END)
     crossed = LooksCrossed(
-        fit, of_logits.objective, columns, relaxation.slope, relaxation.shift, relaxation.others, plain, f_columns
+        fit=fit,
+        objective=plain.objective,
+        columns=columns,
+        slope=found.slope,
+        shift=found.shift,
+        shared=columns_of_both,
+        added=found.added,
+        others=found.others,
+        plain_others=propensity.others,
+        f_columns=f_columns,
     )
-    return CrossedLooks(crossed, of_logits, relaxation, np.concatenate([[1.0, 0.0], plain]))
-
-
-def taken_fit(found: CrossedLooks, *, relaxed: bool) -> LooksFit:
-    """Return the parameters that are stored, as a fit of the problem of logits."""
-    return found.relaxation.fit if relaxed else found.relaxation.fit._replace(beta=found.plain)
+    return CrossedLooks(crossed, plain, relaxed, found)
 
 
 def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matrix:
