@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV
 from scarless.models import _looks_search as module
 
-ALONE = {"attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
+ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 
 
@@ -149,13 +149,41 @@ def test_facts_hold_in_every_training_part(seen, monkeypatch):
     assert model.class_prior_ == pytest.approx(0.5, abs=1e-5)
 
 
-def test_nothing_is_relaxed_and_no_audit_imagined(seen):
+def test_a_relaxed_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=1).split(seen.X, np.nansum(seen.S, axis=1) > 0))
+    options = {"propensity_attributes": [2], "cv": folds, "attribute_sets": [None], "Cs": [0.05]}
+    plain, relaxed = (
+        SAREMClassifierCV(**options, relax=relax).fit(seen.X, seen.S, audit=seen.audit) for relax in (False, True)
+    )
+    u = np.empty(len(seen.X))
+    for train, test in folds:
+        one = SAREMClassifier(propensity_attributes=[2], C=0.05).fit(
+            seen.X[train], seen.S[train], audit=seen.audit[train]
+        )
+        u[test] = seen.X[test] @ one.coef_[0] + one.intercept_[0]
+    # A logistic model of one column, held-out logits, beside the same propensity: that is all there is to it.
+    table = np.column_stack([u, seen.X])
+    once = SAREMClassifier(propensity_attributes=[3], classification_attributes=[0], C=10.0)
+    once.fit(table, seen.S, audit=seen.audit)
+    slope, shift = once.coef_[0, 0], once.intercept_[0]
+    assert slope > 1.1  # a strong penalty made the logits too flat
+    np.testing.assert_allclose(relaxed.coef_, slope * plain.coef_, atol=1e-4)
+    np.testing.assert_allclose(relaxed.intercept_, shift + slope * plain.intercept_, atol=1e-4)
+    np.testing.assert_allclose(relaxed.propensity_coef_[0, 2], once.propensity_coef_[0, 3], atol=1e-4)
+    np.testing.assert_allclose(relaxed.class_prior_, relaxed.predict_proba(seen.X)[:, 1].mean(), atol=1e-9)
+    low, high = relaxed.class_prior_interval()
+    assert low < relaxed.class_prior_ < high
+
+
+def test_facts_are_not_relaxed_away_and_no_audit_is_imagined(seen):
+    known = [ClassPrior(0.5)]
     models = [
-        SAREMClassifierCV(propensity_attributes=[2], cv=3, **SMALL, **more).fit(seen.X, seen.S)
+        SAREMClassifierCV(propensity_attributes=[2], cv=3, known=known, **SMALL, **more).fit(seen.X, seen.S)
         for more in ({}, {"relax": False}, {"imaginary_audits": 0})
     ]
     for other in models[1:]:
         np.testing.assert_array_equal(other.predict_proba(seen.X), models[0].predict_proba(seen.X))
+    assert models[0].class_prior_ == pytest.approx(0.5, abs=1e-5)
     assert not hasattr(models[0], "relaxation_")
 
 

@@ -18,7 +18,15 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.fit import FitOptions
 from scarless.pair.folded import FoldedRows, fold_rows
-from scarless.pair.looks_search import LooksFoldFits, LooksPath, held_out_looks, looks_fits_without, walk_looks_to
+from scarless.pair.looks_search import (
+    LooksFoldFits,
+    LooksPath,
+    Models,
+    held_out_looks,
+    looks_fits_without,
+    relax_choice,
+    walk_looks_to,
+)
 from scarless.pair.penalty_path import Grid
 from scarless.pair.selection import Selection
 
@@ -31,6 +39,7 @@ class LooksSearch(LooksAnswers):
     attribute_sets: Any
     cv: Any
     n_standard_errors: float
+    relax: bool
     random_state: Any
     n_jobs: int | None
     verbose: bool
@@ -64,7 +73,7 @@ class LooksSearch(LooksAnswers):
         )
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
         self.selection_ = select(self.cv_results_, combine=False, by_score=True)
-        self._store_best(paths, grid, given)
+        self._store_best(paths, grid, given, [fit.models for fit in fits], folded)
         self._warn_if_wide()
 
     def _looks_sets(self, X: Any, given: LooksRows) -> dict[str, Columns]:
@@ -95,7 +104,9 @@ class LooksSearch(LooksAnswers):
                 advance()
         return fits
 
-    def _store_best(self, paths: list[LooksPath], grid: Grid, given: LooksRows) -> None:
+    def _store_best(
+        self, paths: list[LooksPath], grid: Grid, given: LooksRows, fits: list[Models], folded: FoldedRows
+    ) -> None:
         tol = 1e-10 if self.tol is None else self.tol
         self.best_index_ = self.selection_.index
         self.best_params_ = self.cv_results_["params"][self.best_index_]
@@ -105,6 +116,8 @@ class LooksSearch(LooksAnswers):
         fit = walk_looks_to(path, grid, self.C_, self.propensity_C_, FitOptions(tol, self.max_iter))
         problem = path.problem._replace(C=self.C_, propensity_C=self.propensity_C_)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        if self.relax and not problem.facts:  # what is known holds for the fit to all rows
+            problem, fit = relax_choice(problem, fit, [models[self.best_index_] for models in fits], folded)
         self.classification_attributes_ = self._f_columns = problem.objective.f.indices
         self._looks = given.looks._replace(objective=problem.objective)
         self._store_looks(problem, fit, self._looks)

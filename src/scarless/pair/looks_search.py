@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines import Engine, Rows
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.looks import detected
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.fit import FitOptions
 from scarless.pair.folded import FoldedRows, times_scored
 from scarless.pair.looks import LooksFit, LooksProblem, climb_looks, fit_looks
+from scarless.pair.looks_relaxed import problem_of_logits, relax_looks, seen_at_looks
 from scarless.pair.penalty_path import Grid, HeldOut, outwards, way_to
+from scarless.pair.rows import in_memory
 
 Models = list[tuple[LooksLikelihood, Vector]]  # one for each candidate
 
@@ -90,6 +92,36 @@ def held_out_looks(fits: list[Models], folded: FoldedRows) -> list[HeldOut]:
     fields = folded.engine.total(_block_held_out, fits)
     n_fields = len(HeldOut._fields)
     return [HeldOut(*fields[n_fields * i : n_fields * (i + 1)]) for i in range(len(fits))]
+
+
+def relax_choice(
+    problem: LooksProblem, fit: LooksFit, models: Models, folded: FoldedRows
+) -> tuple[LooksProblem, LooksFit]:
+    """Estimate scale and level of a choice anew from logits of rows that its folds' models have not seen.
+
+    Returns the fit moved and stretched, and the problem with the penalty that its coefficients bear then. Whoever has a
+    logit that runs the wrong way keeps what it has.
+    """
+    n_columns = folded.engine.n_columns
+    linear = np.zeros((len(models), n_columns + 1))
+    for beta, (objective, found) in zip(linear, models, strict=True):
+        beta[np.append(objective.f.indices, n_columns)] = objective.split(found)[0]
+    judged = folded.judged_by(list(linear))
+    rows = {name: in_memory(judged, name) for name in ("s", "labels", "looks", "audit")}
+    seen = judged.collect(_block_columns, seen_at_looks(problem.objective))
+    of_logits = problem_of_logits(problem, in_memory(judged, "u"), seen, in_memory(judged, "w"), rows)
+    beta_f, others = problem.objective.split(fit.beta)
+    relaxed = relax_looks(of_logits, others, FitOptions(1e-9, 200))
+    if not relaxed.fit.converged or relaxed.slope <= 0:
+        return problem, fit
+    moved = np.append(relaxed.slope * beta_f[:-1], relaxed.shift + relaxed.slope * beta_f[-1])
+    stretched = fit._replace(beta=np.concatenate([moved, relaxed.others]))
+    return problem._replace(C=problem.C * relaxed.slope**2), stretched
+
+
+def _block_columns(X: Any, rows: Rows, columns: Columns) -> Matrix:
+    seen = X[:, columns]
+    return np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
 
 
 def _block_held_out(X: Any, rows: Rows, fits: list[Models]) -> tuple[Vector, ...]:
