@@ -175,6 +175,15 @@ def test_a_relaxed_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
     assert low < relaxed.class_prior_ < high
 
 
+def test_one_look_with_audits_is_not_relaxed(seen):
+    s, options = np.nan_to_num(seen.S[:, 0]), {**ALONE, "Cs": [0.05]}
+    one, other = (
+        SAREMClassifierCV(propensity_attributes=[2], **{**options, "relax": relax}).fit(seen.X, s, audit=seen.audit)
+        for relax in (True, False)
+    )
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
 def test_facts_are_not_relaxed_away_and_no_audit_is_imagined(seen):
     known = [ClassPrior(0.5)]
     models = [

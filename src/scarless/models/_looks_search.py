@@ -116,7 +116,8 @@ class LooksSearch(LooksAnswers):
         fit = walk_looks_to(path, grid, self.C_, self.propensity_C_, FitOptions(tol, self.max_iter))
         problem = path.problem._replace(C=self.C_, propensity_C=self.propensity_C_)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        if self.relax and not problem.facts:  # what is known holds for the fit to all rows
+        # With one look and audits it does not pay; what is known holds for the fit to all rows.
+        if self.relax and given.looks.n_looks > 1 and not problem.facts:
             problem, fit = relax_choice(problem, fit, [models[self.best_index_] for models in fits], folded)
         self.classification_attributes_ = self._f_columns = problem.objective.f.indices
         self._looks = given.looks._replace(objective=problem.objective)
