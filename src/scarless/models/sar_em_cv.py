@@ -51,8 +51,8 @@ class SAREMClassifierCV(LooksSearch):
     sets the one with the best score is taken, at the penalty nearest to 1 among its tied ones. With several looks,
     scale and level of the choice, and the propensity, are estimated anew from its held-out logits: with 2,000 rows, 30
     attributes and two looks that lowers the class prior's error from .0238 to .0196 (difference .0042, standard error
-    .0015, 24 runs). With one look and 200 audits it does not pay (.0010, .0024), and facts hold for the fit to all rows:
-    there `relax` has no effect.
+    .0015, 24 runs). With one look and 200 audits it does not pay (.0010, .0024), and facts hold for the fit to all
+    rows: there `relax` has no effect.
 
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
     0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each
