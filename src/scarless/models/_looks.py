@@ -1,5 +1,6 @@
 """What `SAREMClassifier` does with several looks, audits, false positives and facts from elsewhere."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, named_values
+from scarless.checks.rows import LabelledRows, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
@@ -36,6 +37,9 @@ from scarless.pair.looks_inference import LooksInference, disagreements, looks_i
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
+
+
+WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
 
 
 class Looks(NamedTuple):
@@ -60,12 +64,26 @@ class Looks(NamedTuple):
         )
 
 
+class LooksRows(NamedTuple):
+    """Checked rows with labels at looks and audits, the models, and facts."""
+
+    rows: LabelledRows
+    audit: Codes
+    looks: Looks
+    facts: tuple[Fact, ...]
+
+    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+        """Return what is to be fitted."""
+        (engine, _, totals), looks = self.rows, self.looks
+        sizes = (float(looks.n_audited), looks.n_looks)
+        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *sizes)
+
+
 class LooksMixin(PairClassifier):
     """The half of `SAREMClassifier` that takes more than one label column; its parameters are that class's."""
 
     C: float
     propensity_C: float
-    classification_attributes: Any
     visit_attributes: Any
     shared_propensity: bool
     false_positive_rate: Any
@@ -90,21 +108,23 @@ class LooksMixin(PairClassifier):
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
         X = known_rows(X)
+        given = self._check_looks_rows(X, y, sample_weight, audit)
+        problem = given.problem(self.C, self.propensity_C)
+        tol = 1e-10 if self.tol is None else self.tol
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
+        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._store_looks(problem, fit, given.looks)
+
+    def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
+        """Check everything that a fit of logistic models gets, wherever its rows live."""
         checked, codes = self._read_looks(X, y, audit)
-        labelled = (checked.labels == 1).any(axis=1)
-        rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
+        rows = self._check_rows(X, any_label(checked), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
         engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
-        problem = LooksProblem(
-            engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
-        )._replace(n_looks=looks.n_looks)
-        tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
-        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self._store_looks(problem, fit, looks)
+        return LooksRows(rows._replace(engine=engine), codes, looks, facts)
 
     def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
@@ -138,10 +158,14 @@ class LooksMixin(PairClassifier):
         n_looks = checked.labels.shape[1]
         visits = self._visit_columns(X, n_looks)
         taken = np.concatenate([np.arange(0), *visits.values()])
-        f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        f_chosen = getattr(self, "classification_attributes", None)  # a search has sets of them
+        f_columns = self._columns(X, f_chosen, "classification_attributes")
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        for columns, parameter in ((f_columns, "classification_attributes"), (e_columns, "propensity_attributes")):
-            named = getattr(self, parameter) is not None and not isinstance(getattr(self, parameter), str)
+        for chosen, columns, parameter in (
+            (f_chosen, f_columns, "classification_attributes"),
+            (self.propensity_attributes, e_columns, "propensity_attributes"),
+        ):
+            named = chosen is not None and not isinstance(chosen, str)
             if named and np.isin(columns, taken).any():
                 raise ValueError(
                     f"{parameter} names columns that are visit_attributes too; these belong to single looks, and are "
@@ -215,8 +239,14 @@ class LooksMixin(PairClassifier):
         known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))
         return np.asarray(np.resize(known, n_kinds))
 
-    def _facts(self, engine: Engine, X: Any, looks: Looks) -> tuple[Engine, tuple[Fact, ...]]:
-        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups."""
+    def _facts(
+        self, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
+    ) -> tuple[Engine, tuple[Fact, ...]]:
+        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups.
+
+        `with_group` finds a group where the engine does not hold the table itself.
+        """
+        with_group = _derived_group if with_group is None else with_group
         facts = []
         for number, claim in enumerate(self.known or ()):
             kind, group = None, None
@@ -228,7 +258,7 @@ class LooksMixin(PairClassifier):
                 if claim.where is not None:
                     group = f"group {number}"
                     columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
-                    engine = engine.derive(in_group, group, columns, tuple(claim.where.values()), keep=True)
+                    engine = with_group(engine, group, columns, tuple(claim.where.values()))
                     if not float(engine.total(_block_group, group)[0]) > 0:
                         raise ValueError(f"known says the {claim.told}, and no row is there.")
             else:
@@ -241,8 +271,17 @@ class LooksMixin(PairClassifier):
 
     def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
         objective = problem.objective
-        places = objective.places
-        self._store_linear(fit.beta[places[0]], objective.f)
+        self._store_linear(fit.beta[objective.places[0]], objective.f)
+        self._forget_learners()
+        self._inference = looks_inference(problem, fit)
+        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
+        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+        self._warn_of_units(problem.engine.units)
+        self._store_looks_found(problem, fit, looks, self._inference)
+
+    def _store_looks_found(self, problem: LooksProblem, fit: LooksFit, looks: Looks, inference: LooksInference) -> None:
+        """Store propensities, rates and shares, whatever the classifier is."""
+        objective, places = problem.objective, problem.objective.places
         n_models, n_visits = len(objective.e), len(looks.visits)
         coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
         for k in range(n_models):
@@ -253,12 +292,7 @@ class LooksMixin(PairClassifier):
         self.n_looks_ = looks.n_looks
         self.n_audited_ = looks.n_audited
         self.false_positive_rate_ = self._stored_rate(objective, fit.beta, looks.kinds)
-        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
-        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
         self._levels: tuple[Any, ...] = ()
-        self._forget_learners()
-        self._warn_of_units(problem.engine.units)
-        self._inference = inference = looks_inference(problem, fit)
         self._remembered = self._told_of_looks(problem, fit, inference)
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in looks.kinds]
         self.label_frequencies_ = np.array(frequencies)
@@ -321,25 +355,32 @@ class LooksMixin(PairClassifier):
         for j, columns in enumerate(looks.visits.values()):
             coef[columns[int(k)]] += self.visit_coef_[model, j]
         intercept = float(self.propensity_intercept_[model])
+        return self._probability_of(X, coef, intercept)
+
+    def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
         return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
+        engine = check_rows(self, X)
+        labels, seen, codes = self._looks_again(X, y, audit, engine.n_rows, name)
+        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+
+    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Codes, Codes, Codes]:
+        """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
         looks = self._looks
         assert looks is not None
         if _names_several(X, y):
             y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
-        engine = check_rows(self, X)
         checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
-        if checked.labels.shape != (engine.n_rows, looks.n_looks):
+        if checked.labels.shape != (n_rows, looks.n_looks):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
-                f"has {engine.n_rows} rows: give one line for each row, one column for each look."
+                f"has {n_rows} rows: give one line for each row, one column for each look."
             )
         warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
-        labels, seen = looks.counts(checked.labels)
-        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+        codes = check_audit(named_values(X, audit, labels=True), n_rows=n_rows, coding=self._coding)
+        return *looks.counts(checked.labels), codes
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         engine = self._rows_with_looks(X, y, audit)
@@ -377,7 +418,9 @@ class LooksMixin(PairClassifier):
                 f"n_looks={wanted}, and the model was fitted to {looks.n_looks} looks whose propensities differ: "
                 "nothing says what that of another would be."
             )
-        order = np.resize(looks.kinds, wanted)
+        return self._detection(X, np.resize(looks.kinds, wanted))
+
+    def _detection(self, X: Any, order: NDArray[np.intp]) -> Vector:
         inference = self._inference
         found, positives = check_rows(self, X).total(detection_curve, inference.likelihood, inference.parameters, order)
         return np.asarray(found / float(positives))
@@ -470,6 +513,12 @@ def _listed(rate: Any) -> list[Any]:
     return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
 
 
+def any_label(checked: CheckedLooks) -> Array:
+    """Return, in the user's own coding, whether a row has a label at any of its looks."""
+    classes, positive = checked.coding.classes, checked.coding.positive
+    return np.asarray(classes)[np.where((checked.labels == 1).any(axis=1), positive, 1 - positive)]
+
+
 def _share(value: float, interval: Interval) -> str:
     return f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
@@ -481,6 +530,10 @@ def _titled(name: str) -> str:
 def _names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
     return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+
+
+def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+    return engine.derive(in_group, name, columns, values, keep=True)
 
 
 def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:

@@ -14,15 +14,12 @@ from scarless.checks.options import (
     check_flag,
     check_jobs,
     check_positive,
-    check_share,
 )
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
-from scarless.engines.base import known_rows
-from scarless.models._base import check_solver_options, need_labels, warn_unless_converged
-from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks import LooksMixin
+from scarless.models._base import check_solver_options, warn_unless_converged
+from scarless.models._looks_crossed import LooksCrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -43,7 +40,7 @@ from scarless.pair.starts import check_starts, make_starts
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(CrossedClassifier, LooksMixin):
+class SAREMClassifier(LooksCrossedClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -62,7 +59,8 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
         cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
         XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
-        number of rounds as a limit; all others are fitted by expectation maximisation.
+        number of rounds as a limit; all others are fitted by expectation maximisation. Several looks, audits, false
+        positives and known facts go with either; the propensity is logistic then.
     propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : column selector or "all", optional
@@ -308,7 +306,10 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
         solver = self._check_parameters()
         if self._wants_looks(X, y, audit):
             self._check_looks_solver(solver)
-            self._fit_looks(X, y, sample_weight, audit)
+            if solver == "newton":
+                self._fit_looks(X, y, sample_weight, audit)
+            else:
+                self._fit_looks_crossed(X, y, sample_weight, audit)
             return self
         self._looks = None
         if solver == "newton":
@@ -338,96 +339,26 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
 
     def _check_looks_solver(self, solver: str) -> None:
         """Refuse what several looks, audits and facts do not go with."""
-        if solver != "newton":
+        if self.propensity_estimator is not None:
             raise ValueError(
-                "Several looks, audits, false positives and known facts need two logistic models so far: leave "
-                "estimator, propensity_estimator and solver as they are."
+                "propensity_estimator is for one label of each row: with several looks, audits, false positives or "
+                "known facts the propensity is a logistic model. Leave propensity_estimator out; an estimator of your "
+                "own for the class is welcome."
+            )
+        if solver == "em":
+            raise ValueError(
+                "Several looks, audits, false positives and known facts go with two logistic models by Newton's "
+                "method, or with an estimator that is cross-fitted: leave solver at 'auto', and cross_fit at a number "
+                "of folds."
+            )
+        if solver == "cross-fit" and self.known and not self.relax:
+            raise ValueError(
+                "known needs relax=True where an estimator is cross-fitted: facts move scale and level of its logits."
             )
         if self.refit:
             raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        s : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
-        audit : array of shape (n_rows,), optional
-            The class of rows that someone checked, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-            Without false positives 1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`, with :math:`1-e` the
-            probability that no look of a positive finds a label.
-        """
-        check_is_fitted(self)
-        if self._looks is None:
-            if audit is not None:
-                raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
-            return super().predict_posterior(X, s)
-        need_labels(s, "predict_posterior(X, s)")
-        return self._looks_posterior(known_rows(X), s, audit)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
-
-        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
-        sample_weight : array of shape (n_rows,), optional
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        if self._looks is None:
-            return super().score(X, y, sample_weight)
-        return self._looks_score(known_rows(X), y, sample_weight)
-
-    def summary(self, *, level: float = 0.95) -> Any:
-        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Nominal probability that an interval covers.
-
-        Returns
-        -------
-        Summary or StackSummary
-            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
-        """
-        check_is_fitted(self)
-        if self._looks is not None:
-            return self._summary_of_looks(check_share(level, "level"))
-        return super().summary(level=level)
-
-    def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
-        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        look : int, optional
-            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        check_is_fitted(self)
-        if self._looks is not None:
-            return self._look_probability(X, look)
-        if look not in (None, 0):
-            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+    def _model_propensity(self, X: Any) -> Vector:
         if self._crossed is not None:
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
             return np.asarray(expit(self._crossed.propensity_logits(X, relaxed=self.relax)))
