@@ -107,7 +107,9 @@ def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) 
         part = problem
     rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
     climbs = [climb_looks(part, beta, rough, name) for name, beta in make_looks_starts(part, n_starts)]
-    best = min(climbs, key=lambda climb: climb.solution.value)
+    # Ends that such climbs cannot tell apart are one optimum, or two models exchanged: the earlier start is believed.
+    lowest = min(climb.solution.value for climb in climbs) + _ROUGH * part.weight
+    best = next(climb for climb in climbs if climb.solution.value <= lowest)
     return climb_looks(problem, best.beta, options, best.start)
 
 
