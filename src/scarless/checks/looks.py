@@ -31,7 +31,10 @@ def has_several_looks(y: Any) -> bool:
     """
     if y is None or isinstance(y, str):
         return False
-    shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+    try:
+        shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+    except ValueError:  # lines of unequal length, which those who read one label of each row have words for
+        return False
     if len(shape) != 2 or shape[1] == 0:
         return False
     return shape[1] > 1 or _misses_looks(_as_table(y))
@@ -61,7 +64,8 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         raise ValueError(f"{name} holds no label at all: every look is missing.")
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
-        _refuse_minus_one(values, name)
+        if not seen.all():
+            _refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
     else:
         coding.refuse_unknown(values)

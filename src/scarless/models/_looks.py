@@ -22,9 +22,15 @@ from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.units import Units
-from scarless.models._base import block_probability, warn_unless_converged
+from scarless.models._base import (
+    block_probability,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_unless_converged,
+)
 from scarless.models._pair import PairClassifier, means_all
-from scarless.models.summary import Block, Summary
+from scarless.models.summary import Block, Summary, few_labels_remarks
+from scarless.models.uncertainty import EXCHANGEABLE, NOT_CONVERGED
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
@@ -35,6 +41,7 @@ from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
+from scarless.pair.problem import see_the_same
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
@@ -106,7 +113,10 @@ class LooksMixin(PairClassifier):
         X = known_rows(X)
         checked, codes = self._read_looks(X, y, audit)
         labelled = (checked.labels == 1).any(axis=1)
-        rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
+        _refuse_all_labelled(labelled)
+        # Words have been read already: they are told of once.
+        found = labelled.astype(np.int64) if self.pos_label is None else checked.coding.decode(labelled)
+        rows = self._check_rows(X, found, sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
@@ -118,7 +128,7 @@ class LooksMixin(PairClassifier):
             engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
         )
         tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
         self._store_looks(problem, fit, looks)
 
@@ -198,6 +208,10 @@ class LooksMixin(PairClassifier):
             )
         found = {}
         for name, columns in given.items():
+            if isinstance(columns, str) or not np.iterable(columns):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
+                )
             places = [self._columns(X, [column], "visit_attributes") for column in columns]
             if len(places) != n_looks or any(place.size != 1 for place in places):
                 raise ValueError(
@@ -296,6 +310,9 @@ class LooksMixin(PairClassifier):
         self.log_likelihood_ = inference.log_likelihood
         self.label_frequency_ = inference.labelled_positives / inference.positives
         self.class_prior_ = inference.positives / problem.weight
+        if looks.n_looks == 1 and not looks.n_audited:
+            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
@@ -490,6 +507,11 @@ class LooksMixin(PairClassifier):
     def _looks_remarks(self) -> list[str]:
         looks = self._need_looks("summary")
         remarks = [told[0].upper() + told[1:] for told in self._remembered]
+        remarks += few_labels_remarks(float(self._inference.sums.labelled))
+        if not self.converged_:
+            remarks.append(NOT_CONVERGED)
+        if looks.n_looks == 1 and not looks.n_audited and see_the_same(looks.objective.f, looks.objective.e[0][0]):
+            remarks.append(EXCHANGEABLE)
         if looks.n_looks > 1:
             remarks.append(
                 "Looks count as independent given the attributes. Differences between rows that no attribute explains "
@@ -502,6 +524,14 @@ class LooksMixin(PairClassifier):
                 "or to be reported, the class prior is too high."
             )
         return remarks
+
+
+def _refuse_all_labelled(labelled: NDArray[np.bool_]) -> None:
+    if labelled.all():
+        raise ValueError(
+            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
+            "learned then: give rows without any label too, or fewer looks."
+        )
 
 
 def _share(value: float, interval: Interval) -> str:

@@ -308,7 +308,7 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         solver = self._check_parameters()
         if self._wants_looks(X, y, audit):
             self._check_looks_solver(solver)
-            self._fit_looks(X, y, sample_weight, audit)
+            self._fit_looks(X, y, sample_weight, audit, _print_climb if self.verbose else None)
             return self
         self._looks = None
         if solver == "newton":
@@ -345,6 +345,12 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
             )
         if self.refit:
             raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
+        for name in ("start", "imaginary_audits"):
+            if getattr(self, name) != "auto":
+                raise ValueError(
+                    f"{name} is for one label of each row; with several looks, audits, false positives or known facts "
+                    "leave it at 'auto'."
+                )
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.

@@ -13,6 +13,7 @@ from scarless.engines.problem import Addition, PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
 from scarless.numerics.newton import Solution, Status
+from scarless.pair.basins import Progress, reporter
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
@@ -99,21 +100,25 @@ class LooksFit(NamedTuple):
         return self.solution.status is Status.CONVERGED and self.met
 
 
-def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) -> LooksFit:
+def fit_looks(
+    problem: LooksProblem, options: FitOptions, *, n_starts: int = 1, progress: Progress | None = None
+) -> LooksFit:
     """Fit all models, from the best of a few starts."""
     whole = problem.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < _MANY_ROWS
     part = problem if whole else problem.part(_PART_ROWS)
     if not 0.0 < part.labelled_share < 1.0:
         part = problem
     rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
-    climbs = [climb_looks(part, beta, rough, name) for name, beta in make_looks_starts(part, n_starts)]
+    climbs = [climb_looks(part, beta, rough, name, progress) for name, beta in make_looks_starts(part, n_starts)]
     # Ends that such climbs cannot tell apart are one optimum, or two models exchanged: the earlier start is believed.
     lowest = min(climb.solution.value for climb in climbs) + _ROUGH * part.weight
     best = next(climb for climb in climbs if climb.solution.value <= lowest)
-    return climb_looks(problem, best.beta, options, best.start)
+    return climb_looks(problem, best.beta, options, best.start, progress)
 
 
-def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name: str) -> LooksFit:
+def climb_looks(
+    problem: LooksProblem, start: Vector, options: FitOptions, name: str, progress: Progress | None = None
+) -> LooksFit:
     """Climb from one start. Facts that are nearly sure are kept to by the method of multipliers.
 
     A penalty as stiff as such a fact stalls Newton's method. In its place stands one as wide as the share of as many
@@ -131,7 +136,7 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
             max_iter=options.max_iter,
             may_diverge=free,
             damp_indefinite=problem.objective.false_positives is not None,
-            progress=options.progress,
+            progress=reporter(progress, name, problem.weight),
         )
         solution = found if solution is None else solution.followed_by(found)
         beta = solution.parameters

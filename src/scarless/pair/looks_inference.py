@@ -134,10 +134,15 @@ def disagreements(problem: LooksProblem, fit: LooksFit, inference: LooksInferenc
         return found
     for fact in fit.facts:
         share = fact.share(fit.beta, bend=False)
-        others = inference.information + inference.added - fact.information(fit.beta)
-        (error,) = uncertainty.precision(others, noise=inference.noise).errors(share.gradient[None])
+        others = inference.added - fact.information(fit.beta)
+        # Where a claim has pulled the fit far away, rows alone have no optimum there: then what they tell on average.
+        information = inference.information
+        if not uncertainty.is_semi_definite(information + others, noise=inference.noise):
+            information = problem.engine.total(problem.objective.sums, fit.beta, Curvature.EXPECTED).curvature
+        (error,) = uncertainty.precision(information + others, noise=inference.noise).errors(share.gradient[None])
         multiplier = fact.multiplier if fact.widened else (share.value - fact.value) / fact.variance
-        apart = abs(multiplier) * float(np.hypot(error, np.sqrt(fact.variance))) if np.isfinite(error) else 0.0
+        spread = np.sqrt(fact.variance)
+        apart = abs(multiplier) * float(np.hypot(error, spread) if np.isfinite(error) else spread)
         found.append((fact.told, apart))
     return found
 
