@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from scarless.checks.kinds import plain_array
 from scarless.checks.labels import LabelCoding, check_labels, is_missing
@@ -139,6 +140,10 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
 
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     """Return labels as an array; what a mask hides is None."""
+    if sparse.issparse(values):
+        raise TypeError(
+            f"{name} is sparse, and what it does not hold could mean 0 or not looked. Pass {name}.toarray()."
+        )
     if isinstance(values, np.ma.MaskedArray):
         plain = values.data.astype(object)
         plain[np.ma.getmaskarray(values)] = None

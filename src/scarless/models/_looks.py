@@ -17,7 +17,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, named_values
+from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
@@ -42,6 +42,7 @@ from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 from scarless.pair.problem import see_the_same
+from scarless.scale.parquet import ParquetRows
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
@@ -110,13 +111,13 @@ class LooksMixin(PairClassifier):
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
-        X = known_rows(X)
+        X = _attributes_only(known_rows(X), y, sample_weight, audit)
         checked, codes = self._read_looks(X, y, audit)
         labelled = (checked.labels == 1).any(axis=1)
         _refuse_all_labelled(labelled)
         # Words have been read already: they are told of once.
         found = labelled.astype(np.int64) if self.pos_label is None else checked.coding.decode(labelled)
-        rows = self._check_rows(X, found, sample_weight)
+        rows = self._check_rows(X, ReadLabels(found), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
@@ -136,12 +137,14 @@ class LooksMixin(PairClassifier):
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
         if _names_several(X, y):
             names = tuple(y)
-            y = np.stack([named_values(X, name, labels=True) for name in names], axis=1)
+            y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
             checked = check_looks(y, pos_label=self.pos_label)._replace(names=names)
         else:
-            checked = check_looks(named_values(X, y, labels=True), pos_label=self.pos_label)
+            checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=self.pos_label)
             warn_of_row_order(X, y=y)
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
+        codes = check_audit(
+            named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
+        )
         warn_of_row_order(X, audit=audit)
         if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(checked.labels, codes)
@@ -382,16 +385,16 @@ class LooksMixin(PairClassifier):
         looks = self._looks
         assert looks is not None
         if _names_several(X, y):
-            y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
+            y = np.stack([named_values(X, each, labels=True, gaps=True) for each in y], axis=1)
         engine = check_rows(self, X)
-        checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
+        checked = check_looks(named_values(X, y, labels=True, gaps=True), coding=self._coding, name=name)
         if checked.labels.shape != (engine.n_rows, looks.n_looks):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
                 f"has {engine.n_rows} rows: give one line for each row, one column for each look."
             )
         warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
+        codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=engine.n_rows, coding=self._coding)
         if looks.objective.false_positives is None:
             refuse_contradictions(checked.labels, codes)
         labels, seen = looks.counts(checked.labels)
@@ -544,7 +547,24 @@ def _titled(name: str) -> str:
 
 def _names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
-    return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+    return has_own_engine(X) and _is_names(y)
+
+
+def _attributes_only(X: Any, *others: Any) -> Any:
+    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    if not has_own_engine(X) or not hasattr(X, "select"):
+        return X
+    if not isinstance(X, ParquetRows):
+        raise TypeError(
+            f"Several looks, audits, false positives and known facts of {type(X).__name__} are not read so far. Write "
+            "the table into Parquet files, and pass scarless.scale.ParquetRows(folder)."
+        )
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if _is_names(each) else [])}
+    return X.select([name for name in X.plan(None, None, raw=True).names if name not in taken])
+
+
+def _is_names(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
 
 
 def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
