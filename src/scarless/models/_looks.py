@@ -21,7 +21,7 @@ from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
+from scarless.engines.units import Reading, Units
 from scarless.models._base import (
     block_probability,
     warn_if_all_labelled,
@@ -123,7 +123,10 @@ class LooksMixin(PairClassifier):
         labels, seen = looks.counts(checked.labels)
         self._refuse_units(rows.engine.units, looks)
         self._warn_if_exchangeable(looks)
-        engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
+        # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
+        reading = Reading(np.dtype(np.float64), rows.engine.units)
+        engine = rows.engine.read_as(reading) if self.known else rows.engine
+        engine = attach(engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
         problem = LooksProblem(
             engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
@@ -335,7 +338,7 @@ class LooksMixin(PairClassifier):
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
         if not fit.met:
-            told.append("no models of this form keep to what is known with se=0; give it a standard error.")
+            told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):
