@@ -33,7 +33,7 @@ def has_several_looks(y: Any) -> bool:
     if y is None or isinstance(y, str):
         return False
     try:
-        shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+        shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
     except ValueError:  # lines of unequal length, which those who read one label of each row have words for
         return False
     if len(shape) != 2 or shape[1] == 0:
