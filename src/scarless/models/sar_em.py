@@ -192,11 +192,11 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration. Of
         several looks, audits or facts: "objective" (minus the penalised log-likelihood).
     basins_ : list of Basin
-        Newton only, and like the next two of a fit to one label of each row without more (several looks, audits and
-        facts climb from a few starts, and the highest end is taken): the distinct optima found, best penalised objective first, each with `objective`,
-        `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that led to it, `converged`.
-        Where both models see the same attributes under different penalties, optima with classifier and propensity
-        model exchanged are among them, with `exchanged` True, and are never taken.
+        Newton only, and like the next two of one label of each row without more (several looks, audits and facts climb
+        from a few starts, and the highest end is taken): the distinct optima found, best penalised objective first,
+        each with `objective`, `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that
+        led to it, `converged`. Where both models see the same attributes under different penalties, optima with
+        classifier and propensity model exchanged are among them, with `exchanged` True, and are never taken.
     selection_ : Selection
         Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
@@ -307,8 +307,8 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows. With a column for each look, NaN,
             None, a mask or -1 says that a look did not take place, which is not the same as 0. scikit-learn's own
-            splitting by a number, as in ``cross_validate(model, X, y, cv=5)``, takes 0, 1 and -1, also under a mask, but
-            neither NaN nor None; with ``cv=KFold(5)`` or a list of folds all of them work. It does not stratify tables
+            splitting by a number, as in ``cross_validate(model, X, y, cv=5)``, takes 0, 1 and -1, also under a mask,
+            but neither NaN nor None; with ``cv=KFold(5)`` or a list of folds all of them work. It does not stratify tables
             of looks: for that pass ``list(StratifiedKFold(5).split(X, (y == 1).any(axis=1)))``. ``cross_val_predict``
             recodes the columns of such a table, and does not work. Of tables in files (`scarless.scale.ParquetRows`):
             the name of a column, or a list of names; gaps in files are looks that did not take place.
