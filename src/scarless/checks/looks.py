@@ -38,7 +38,7 @@ def has_several_looks(y: Any) -> bool:
         return False
     if len(shape) != 2 or shape[1] == 0:
         return False
-    return shape[1] > 1 or _misses_looks(_as_table(y))
+    return shape[1] > 1 or (not sparse.issparse(y) and _misses_looks(_as_table(y)))
 
 
 def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y") -> CheckedLooks:
