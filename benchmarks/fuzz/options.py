@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.fuzz.base import Base, Maker, Pool, fitted, folder
 from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
-from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, LabelFrequency, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import (
     Sensitivity,
     goodness_of_fit,
@@ -241,6 +241,29 @@ def _length(X: Any) -> int:
 
 
 # By name, or by "name of the call.name" where one name means several things.
+FACTS: Pool = {
+    "a prior": lambda _: ClassPrior(0.5),
+    "a sure prior": lambda _: [ClassPrior(0.5)],
+    "an impossible prior": lambda _: [ClassPrior(1e-9)],
+    "a group": lambda _: [ClassPrior(0.5, where={0: 1.0})],
+    "an unknown group": lambda _: [ClassPrior(0.5, where={"a": "b"})],
+    "a label frequency": lambda _: (LabelFrequency(0.5, se=0.1),),
+    "of a third look": lambda _: [LabelFrequency(0.5, se=0.1, look=2)],
+    "a number": lambda _: [0.5],
+}
+LOOKS: Pool = {
+    "two looks": lambda b: np.column_stack([b.s, b.s]),
+    "two looks with gaps": lambda b: np.where(np.arange(2 * b.s.size).reshape(-1, 2) % 5 == 0, np.nan, b.s[:, None]),
+    "codes": lambda b: np.where(np.arange(b.s.size)[:, None] % 3 == [0, 1], -1, b.s[:, None]),
+    "gaps only": lambda b: np.full((b.s.size, 2), np.nan),
+    "labelled only": lambda b: np.where(b.s == 1, 1.0, np.nan),
+}
+
+
+def _audit(b: Base) -> Any:
+    return np.where((b.s == 1) & (np.arange(b.s.size) % 2 == 0), 1.0, np.nan)
+
+
 CHOICES: dict[str, Choice] = {
     "X": Choice(lambda b: b.X, TABLES),
     "y": Choice(lambda b: b.s, LABELS),
@@ -354,6 +377,17 @@ CHOICES: dict[str, Choice] = {
     "progress": Choice(lambda b: False, pool([False, None, 0, "", []])),
     # None would give another answer each time.
     "random_state": Choice(lambda b: 0, {**without_none(NUMBERS), **pool([[1, 2], [-1], 2**64])}),
+    "SAREMClassifier.y": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
+    "SAREMClassifier.s": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
+    "audit": Choice(_audit, {**LABELS, **LOOKS}),
+    "look": Choice(None, {**SMALL, **ATTRIBUTES}),
+    "SAREMClassifier.n_looks": Choice(None, SMALL),
+    "visit_attributes": Choice(None, {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}),
+    "false_positive_rate": Choice(None, {**NUMBERS, **pool(["estimate", 0.01, [0.01], [0.0, 0.1], [[0.1]]])}),
+    "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **FACTS}),
+    "value": Choice(lambda b: 0.4, NUMBERS),
+    "se": Choice(lambda b: 0.1, NUMBERS),
+    "where": Choice(None, {**ATTRIBUTES, **pool([{0: 1.0}, {"a0": np.nan}])}),
     "SAREMClassifier.n_starts": Choice(None, {**SMALL, **pool([4])}),
     "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
     "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),

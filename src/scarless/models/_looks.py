@@ -18,13 +18,20 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, check_rows, named_values
+from scarless.checks.rows import LabelledRows, ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
-from scarless.models._base import block_probability, warn_unless_converged
+from scarless.engines.units import Reading, Units
+from scarless.models._base import (
+    block_probability,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_unless_converged,
+)
 from scarless.models._pair import PairClassifier
-from scarless.models.summary import Block, Summary
+from scarless.models.summary import Block, Summary, few_labels_remarks
+from scarless.models.uncertainty import EXCHANGEABLE, NOT_CONVERGED
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
@@ -34,6 +41,8 @@ from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
+from scarless.pair.problem import see_the_same
+from scarless.scale.parquet import ParquetRows
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
@@ -52,16 +61,28 @@ class Looks(NamedTuple):
     objective: LooksLikelihood
     n_audited: int
 
-    def counts(self, labels: Codes) -> tuple[Codes, Codes]:
+    @property
+    def plain(self) -> bool:
+        """Whether labels mean what one label of each row does: one look, and none of a negative."""
+        return self.n_looks == 1 and self.objective.false_positives is None and not self.visits
+
+    @property
+    def told(self) -> str:
+        """What the fit had to go by beside one label of each row, in words."""
+        parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
+        parts += ["visit_attributes"] if self.visits else []
+        parts += ["false positives"] if self.objective.false_positives is not None else []
+        parts += [f"{self.n_audited} audits"] if self.n_audited else []
+        return " and ".join(parts) if parts else "facts from elsewhere, or looks that did not take place"
+
+    def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
         """Return how many labels, and how many looks, each row has of each kind."""
         n_kinds = self.objective.n_kinds
         if n_kinds == labels.shape[1]:
             return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
-        one = np.ones((1, 1), dtype=np.int8)
-        return (
-            np.sum(labels == 1, axis=1, keepdims=True, dtype=np.int8) * one,
-            np.sum(labels >= 0, axis=1, keepdims=True, dtype=np.int8) * one,
-        )
+        # More than 127 looks are beyond the codes' own type.
+        found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
+        return found[:, None], seen[:, None]
 
 
 class LooksRows(NamedTuple):
@@ -107,22 +128,28 @@ class LooksMixin(PairClassifier):
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
-        X = known_rows(X)
+        X = _attributes_only(known_rows(X), y, sample_weight, audit)
         given = self._check_looks_rows(X, y, sample_weight, audit)
         problem = given.problem(self.C, self.propensity_C)
         tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
         self._store_looks(problem, fit, given.looks)
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
+        X = _attributes_only(X, y, sample_weight, audit)
         checked, codes = self._read_looks(X, y, audit)
-        rows = self._check_rows(X, any_label(checked), sample_weight)
+        # Words have been read already: they are told of once.
+        rows = self._check_rows(X, ReadLabels(any_label(checked, self.pos_label)), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
-        engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
+        self._refuse_units(rows.engine.units, looks)
+        # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
+        reading = Reading(np.dtype(np.float64), rows.engine.units)
+        engine = rows.engine.read_as(reading) if self.known else rows.engine
+        engine = attach(engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
         return LooksRows(rows._replace(engine=engine), codes, looks, facts)
 
@@ -130,14 +157,16 @@ class LooksMixin(PairClassifier):
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
         if _names_several(X, y):
             names = tuple(y)
-            y = np.stack([named_values(X, name, labels=True) for name in names], axis=1)
+            y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
             checked = check_looks(y, pos_label=self.pos_label)._replace(names=names)
         else:
-            checked = check_looks(named_values(X, y, labels=True), pos_label=self.pos_label)
+            checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=self.pos_label)
             warn_of_row_order(X, y=y)
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
+        codes = check_audit(
+            named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
+        )
         warn_of_row_order(X, audit=audit)
-        if np.ndim(self.false_positive_rate) == 0 and real_number(self.false_positive_rate) == 0.0:
+        if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(checked.labels, codes)
         self._refuse_unknowable(checked.labels, codes)
         return checked, codes
@@ -197,6 +226,10 @@ class LooksMixin(PairClassifier):
             )
         found = {}
         for name, columns in given.items():
+            if isinstance(columns, str) or not np.iterable(columns):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
+                )
             places = [self._columns(X, [column], "visit_attributes") for column in columns]
             if len(places) != n_looks or any(place.size != 1 for place in places):
                 raise ValueError(
@@ -205,6 +238,17 @@ class LooksMixin(PairClassifier):
                 )
             found[str(name)] = np.concatenate(places).astype(np.intp)
         return found
+
+    def _refuse_units(self, units: Units | None, looks: Looks) -> None:
+        """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
+        if units is None or len(looks.objective.e) > 1:
+            return
+        for name, columns in looks.visits.items():
+            if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
+                raise ValueError(
+                    f"visit_attributes[{name!r}] holds a column that lies farther from 0 than 1e5 times its spread, or "
+                    "has entries below 1e-100 only. Centre and scale all of its columns by the same numbers first."
+                )
 
     def _false_positives(self, n_kinds: int, n_looks: int) -> Any:
         rate = self.false_positive_rate
@@ -299,6 +343,9 @@ class LooksMixin(PairClassifier):
         self.log_likelihood_ = inference.log_likelihood
         self.label_frequency_ = inference.labelled_positives / inference.positives
         self.class_prior_ = inference.positives / problem.weight
+        if looks.n_looks == 1 and not looks.n_audited:
+            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
@@ -328,7 +375,7 @@ class LooksMixin(PairClassifier):
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
         if not fit.met:
-            told.append("no models of this form keep to what is known with se=0; give it a standard error.")
+            told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):
@@ -342,6 +389,16 @@ class LooksMixin(PairClassifier):
         """Return the propensity of a look."""
         looks = self._looks
         assert looks is not None
+        k = self._look_number(look)
+        model = min(k, self.propensity_coef_.shape[0] - 1)
+        coef = self.propensity_coef_[model].copy()
+        for j, columns in enumerate(looks.visits.values()):
+            coef[columns[k]] += self.visit_coef_[model, j]
+        return self._probability_of(X, coef, float(self.propensity_intercept_[model]))
+
+    def _look_number(self, look: int | None) -> int:
+        """Return which look is meant."""
+        looks = self._need_looks("look")
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(
                 f"This model has {looks.n_looks} looks with propensities of their own: say which one, look=0 to "
@@ -350,15 +407,20 @@ class LooksMixin(PairClassifier):
         k = 0 if look is None else look
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
             raise ValueError(f"look must be a whole number from 0 to {looks.n_looks - 1}; got {shown(look)}.")
-        model = min(int(k), self.propensity_coef_.shape[0] - 1)
-        coef = self.propensity_coef_[model].copy()
-        for j, columns in enumerate(looks.visits.values()):
-            coef[columns[int(k)]] += self.visit_coef_[model, j]
-        intercept = float(self.propensity_intercept_[model])
-        return self._probability_of(X, coef, intercept)
+        return int(k)
 
     def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
         return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+
+    @staticmethod
+    def _refuse_look(look: int | None) -> None:
+        if look not in (None, 0):
+            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+
+    @staticmethod
+    def _refuse_audit(audit: Any) -> None:
+        if audit is not None:
+            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
@@ -366,20 +428,22 @@ class LooksMixin(PairClassifier):
         labels, seen, codes = self._looks_again(X, y, audit, engine.n_rows, name)
         return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
 
-    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Codes, Codes, Codes]:
+    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Array, Array, Codes]:
         """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
         looks = self._looks
         assert looks is not None
         if _names_several(X, y):
-            y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
-        checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
+            y = np.stack([named_values(X, each, labels=True, gaps=True) for each in y], axis=1)
+        checked = check_looks(named_values(X, y, labels=True, gaps=True), coding=self._coding, name=name)
         if checked.labels.shape != (n_rows, looks.n_looks):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
                 f"has {n_rows} rows: give one line for each row, one column for each look."
             )
         warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=n_rows, coding=self._coding)
+        codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)
+        if looks.objective.false_positives is None:
+            refuse_contradictions(checked.labels, codes)
         return *looks.counts(checked.labels), codes
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
@@ -494,6 +558,11 @@ class LooksMixin(PairClassifier):
     def _looks_remarks(self) -> list[str]:
         looks = self._need_looks("summary")
         remarks = [told[0].upper() + told[1:] for told in self._remembered]
+        remarks += few_labels_remarks(float(self._inference.sums.labelled))
+        if not self.converged_:
+            remarks.append(NOT_CONVERGED)
+        if looks.n_looks == 1 and not looks.n_audited and see_the_same(looks.objective.f, looks.objective.e[0][0]):
+            remarks.append(EXCHANGEABLE)
         if looks.n_looks > 1:
             remarks.append(
                 "Looks count as independent given the attributes. Differences between rows that no attribute explains "
@@ -513,10 +582,15 @@ def _listed(rate: Any) -> list[Any]:
     return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
 
 
-def any_label(checked: CheckedLooks) -> Array:
-    """Return, in the user's own coding, whether a row has a label at any of its looks."""
-    classes, positive = checked.coding.classes, checked.coding.positive
-    return np.asarray(classes)[np.where((checked.labels == 1).any(axis=1), positive, 1 - positive)]
+def any_label(checked: CheckedLooks, pos_label: Any) -> Array:
+    """Return, 0 or 1 or in the user's own coding, whether a row has a label at any of its looks."""
+    labelled = (checked.labels == 1).any(axis=1)
+    if labelled.all():
+        raise ValueError(
+            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
+            "learned then: give rows without any label too, or fewer looks."
+        )
+    return labelled.astype(np.int64) if pos_label is None else checked.coding.decode(labelled)
 
 
 def _share(value: float, interval: Interval) -> str:
@@ -529,7 +603,24 @@ def _titled(name: str) -> str:
 
 def _names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
-    return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+    return has_own_engine(X) and _is_names(y)
+
+
+def _attributes_only(X: Any, *others: Any) -> Any:
+    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    if not has_own_engine(X) or not hasattr(X, "select"):
+        return X
+    if not isinstance(X, ParquetRows):
+        raise TypeError(
+            f"Several looks, audits, false positives and known facts of {type(X).__name__} are not read so far. Write "
+            "the table into Parquet files, and pass scarless.scale.ParquetRows(folder)."
+        )
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if _is_names(each) else [])}
+    return X.select([name for name in X.plan(None, None, raw=True).names if name not in taken])
+
+
+def _is_names(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
 
 
 def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:

@@ -7,11 +7,11 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_share
 from scarless.engines.base import known_rows
 from scarless.models._base import need_labels
-from scarless.models._looks import LooksMixin
+from scarless.models._looks_uncertainty import LooksUncertainty
 from scarless.numerics.arrays import ArrayLike, Vector
 
 
-class LooksAnswers(LooksMixin):
+class LooksAnswers(LooksUncertainty):
     """The questions that mean more where there were several looks."""
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
@@ -33,8 +33,7 @@ class LooksAnswers(LooksMixin):
         """
         check_is_fitted(self)
         if self._looks is None:
-            if audit is not None:
-                raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            self._refuse_audit(audit)
             return super().predict_posterior(X, s)
         need_labels(s, "predict_posterior(X, s)")
         return self._looks_posterior(known_rows(X), s, audit)
@@ -94,8 +93,7 @@ class LooksAnswers(LooksMixin):
         check_is_fitted(self)
         if self._looks is not None:
             return self._look_probability(X, look)
-        if look not in (None, 0):
-            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+        self._refuse_look(look)
         return self._model_propensity(X)
 
     def _model_propensity(self, X: Any) -> Vector:

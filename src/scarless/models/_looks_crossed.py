@@ -42,7 +42,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
     def _fit_looks_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
         """Check, compute, store."""
         checked, codes = self._read_looks(X, y, audit)
-        everything = self._check_training(X, any_label(checked), sample_weight)
+        everything = self._check_training(X, any_label(checked, self.pos_label), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         counts = np.flatnonzero(everything.weight)

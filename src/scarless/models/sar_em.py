@@ -152,8 +152,18 @@ class SAREMClassifier(LooksCrossedClassifier):
         The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         The logistic classifier; 0 for columns that it does not see. Absent where `estimator` is given.
-    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
-        The logistic propensity model. Absent where `propensity_estimator` is given.
+    propensity_coef_, propensity_intercept_ : arrays of shape (n_models, n_features) and (n_models,)
+        The logistic propensity model; with ``shared_propensity=False`` one for each look. Absent where
+        `propensity_estimator` is given.
+    visit_coef_ : array of shape (n_models, n_visit_attributes)
+        Coefficients of `visit_attributes`, in their order. Like the next four, of a fit to several looks, audits, false
+        positives or known facts only.
+    n_looks_, n_audited_ : int
+        How many looks there are, and how many rows were checked.
+    label_frequencies_ : array of shape (n_looks,)
+        Estimated :math:`\Pr(s_k=1|y=1)` of each look, if it took place in all rows.
+    false_positive_rate_ : float or array
+        Estimated, or as it was given.
     estimators_ : list
         Of a cross-fit: one fitted model for each fold.
     relaxation_ : Relaxation
@@ -167,7 +177,8 @@ class SAREMClassifier(LooksCrossedClassifier):
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
     label_frequency_ : float
-        Estimated :math:`\Pr(s=1|y=1)`: the mean of `e` over positives, :math:`\sum f e / \sum f`.
+        Estimated :math:`\Pr(s=1|y=1)`: the mean of `e` over positives, :math:`\sum f e / \sum f`. Of several looks:
+        that any of those that took place finds a label.
     log_likelihood_ : float
         Observed log-likelihood of the training rows under the final models, penalties not included.
     n_iter_ : int
@@ -176,12 +187,14 @@ class SAREMClassifier(LooksCrossedClassifier):
         Whether the stopping rule was met.
     history_ : dict of arrays
         "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities): one entry for the start and one
-        per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration.
+        per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration. Of
+        several looks, audits or facts: "objective" (minus the penalised log-likelihood).
     basins_ : list of Basin
-        Newton only: the distinct optima found, best penalised objective first, each with `objective`,
-        `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that led to it, `converged`.
-        Where both models see the same attributes under different penalties, optima with classifier and propensity
-        model exchanged are among them, with `exchanged` True, and are never taken.
+        Newton only, and like the next two of one label of each row without more (several looks, audits and facts climb
+        from a few starts, and the highest end is taken): the distinct optima found, best penalised objective first,
+        each with `objective`, `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that
+        led to it, `converged`. Where both models see the same attributes under different penalties, optima with
+        classifier and propensity model exchanged are among them, with `exchanged` True, and are never taken.
     selection_ : Selection
         Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
@@ -291,7 +304,13 @@ class SAREMClassifier(LooksCrossedClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows. With a column for each look, NaN,
-            None, a mask or -1 says that a look did not take place, which is not the same as 0.
+            None, a mask or -1 says that a look did not take place, which is not the same as 0. scikit-learn's own
+            splitting by a number, as in ``cross_validate(model, X, y, cv=5)``, takes 0, 1 and -1, also under a mask,
+            but neither NaN nor None; with ``cv=KFold(5)`` or a list of folds all of them work. It does not stratify
+            tables of looks: for that pass ``list(StratifiedKFold(5).split(X, (y == 1).any(axis=1)))``.
+            ``cross_val_predict`` recodes the columns of such a table, and does not work. Of tables in files
+            (`scarless.scale.ParquetRows`): the name of a column, or a list of names; gaps in files are looks that did
+            not take place.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
         audit : array of shape (n_rows,), optional
@@ -307,7 +326,7 @@ class SAREMClassifier(LooksCrossedClassifier):
         if self._wants_looks(X, y, audit):
             self._check_looks_solver(solver)
             if solver == "newton":
-                self._fit_looks(X, y, sample_weight, audit)
+                self._fit_looks(X, y, sample_weight, audit, _print_climb if self.verbose else None)
             else:
                 self._fit_looks_crossed(X, y, sample_weight, audit)
             return self
@@ -332,7 +351,7 @@ class SAREMClassifier(LooksCrossedClassifier):
         self._crossed = None
 
     def _lives_in_engine(self) -> bool:
-        return self._check_parameters() == "newton"
+        return self._looks is None and self._check_parameters() == "newton"
 
     def _forget_learners(self) -> None:
         self._crossed, self._f_learner, self._e_learner = None, None, None
@@ -357,6 +376,12 @@ class SAREMClassifier(LooksCrossedClassifier):
             )
         if self.refit:
             raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
+        for name in ("start", "imaginary_audits"):
+            if getattr(self, name) != "auto":
+                raise ValueError(
+                    f"{name} is for one label of each row; with several looks, audits, false positives or known facts "
+                    "leave it at 'auto'."
+                )
 
     def _model_propensity(self, X: Any) -> Vector:
         if self._crossed is not None:

@@ -14,6 +14,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature
+from scarless.pair.basins import Progress, reporter
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
@@ -113,7 +114,9 @@ class LooksFit(NamedTuple):
         return self.solution.status is Status.CONVERGED and self.met
 
 
-def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) -> LooksFit:
+def fit_looks(
+    problem: LooksProblem, options: FitOptions, *, n_starts: int = 1, progress: Progress | None = None
+) -> LooksFit:
     """Fit all models, from the best of a few starts."""
     whole = problem.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < _MANY_ROWS
     part = problem if whole else problem.part(_PART_ROWS)
@@ -122,12 +125,16 @@ def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) 
     rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
     starts = make_looks_starts(part, n_starts)
     starts = starts[:1] if problem.exchangeable else starts  # of two images of one optimum either might be higher
-    climbs = [climb_looks(part, beta, rough, name) for name, beta in starts]
-    best = min(climbs, key=lambda climb: climb.solution.value)
-    return climb_looks(problem, best.beta, options, best.start)
+    climbs = [climb_looks(part, beta, rough, name, progress) for name, beta in starts]
+    # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
+    lowest = min(climb.solution.value for climb in climbs) + _ROUGH * part.weight
+    best = next(climb for climb in climbs if climb.solution.value <= lowest)
+    return climb_looks(problem, best.beta, options, best.start, progress)
 
 
-def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name: str) -> LooksFit:
+def climb_looks(
+    problem: LooksProblem, start: Vector, options: FitOptions, name: str, progress: Progress | None = None
+) -> LooksFit:
     """Climb from one start. Facts that are nearly sure are kept to by the method of multipliers.
 
     A penalty as stiff as such a fact stalls Newton's method. In its place stands one as wide as the share of as many
@@ -145,7 +152,7 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
             max_iter=options.max_iter,
             may_diverge=free,
             damp_indefinite=problem.objective.false_positives is not None,
-            progress=options.progress,
+            progress=reporter(progress, name, problem.weight),
         )
         solution = found if solution is None else solution.followed_by(found)
         beta = solution.parameters

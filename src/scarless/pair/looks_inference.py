@@ -80,10 +80,19 @@ class LooksInference(PairInference):
         """Return an interval for the class prior."""
         return self.interval_of(self.class_prior, level)
 
+    def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Any = None) -> Matrix:
+        """Return the ends of each row's interval for the class; `looks_intervals` are those that depend on looks."""
+        assert of == "class", "propensities and posteriors depend on looks"
+        return np.asarray(engine.collect(_block_logit_intervals, self.likelihood, 0, *self._asked(level)))
+
+    def _asked(self, level: float) -> tuple[Vector, Precision, float]:
+        return self.parameters, self.precision, quantile(level)
+
     def looks_intervals(self, engine: Engine, level: float, *, kind: int | None = None) -> Matrix:
         """Return the ends of each row's interval for its posterior, or for the propensity of a kind of look."""
-        place = (self.likelihood, self.parameters, self.precision, quantile(level), kind)
-        return np.asarray(engine.collect(_block_intervals, *place))
+        if kind is not None:
+            return np.asarray(engine.collect(_block_logit_intervals, self.likelihood, 1 + kind, *self._asked(level)))
+        return np.asarray(engine.collect(_block_posterior_intervals, self.likelihood, *self._asked(level)))
 
 
 def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
@@ -137,14 +146,17 @@ def _objective(problem: LooksProblem, fit: LooksFit) -> float:
     return float(problem.penalised(facts).evaluate(fit.beta, Curvature.NONE).value)
 
 
-def _block_intervals(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, precision: Precision, z: float, kind: int | None
+def _block_logit_intervals(
+    X: Any, rows: Rows, objective: LooksLikelihood, place: int, beta: Vector, precision: Precision, z: float
 ) -> Matrix:
-    if kind is not None:
-        of = objective.logits[1 + kind]
-        seen = of.design.take(X).astype(np.float64)
-        centre = objective.logit_values(X, beta)[1 + kind]
-        return np.column_stack(uncertainty.logit_interval(centre, precision.logit_errors(seen, of.place), z))
+    of = objective.logits[place]
+    errors = precision.logit_errors(of.design.take(X).astype(np.float64), of.place)
+    return np.column_stack(uncertainty.logit_interval(objective.logit_values(X, beta)[place], errors, z))
+
+
+def _block_posterior_intervals(
+    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, precision: Precision, z: float
+) -> Matrix:
     terms = objective.terms(X, rows, beta)
     along = looks.observed_look_information(terms).along
     errors = np.empty(len(along))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.engines.base import MayMiss
 from scarless.outside.extras import need
 from scarless.scale.store import Arrays
 
@@ -145,7 +146,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
     types = need("pyarrow", "ParquetRows", SCALE).types
     if types.is_nested(column.type):
         raise PartitionError(f"{place(None)}: the label {name!r} holds {_shortened(column.type)}, not one value a row.")
-    if column.null_count:
+    if column.null_count and not isinstance(name, MayMiss):
         raise PartitionError(
             f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of {len(column)} "
             "rows; an unlabelled row has a label too, such as 0."
@@ -153,7 +154,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     values = np.asarray(column)
-    return values.astype(str) if values.dtype.hasobject else values
+    return values.astype(str) if values.dtype.hasobject and not column.null_count else values
 
 
 def _first_null(column: Any) -> int:
