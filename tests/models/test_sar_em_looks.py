@@ -92,10 +92,10 @@ def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(dat
     X, s = data["X"], data["s"]
     with pytest.warns(UserWarning, match="the two can be exchanged"):
         want = _model(propensity_attributes=slice(None)).fit(X, s)
-    with pytest.warns(UserWarning, match="the two can be exchanged"):
+    with pytest.warns(UserWarning, match="one label of each row does not say which of them is the classifier"):
         got = _model(propensity_attributes=slice(None)).fit(X, s, audit=np.full(N, np.nan))
     _assert_same(got, want, atol=1e-5)
-    assert "do not say which model is the classifier" in str(got.summary()).replace("\n", " ").replace("  ", " ")
+    assert "does not say which of them is the classifier" in str(got.summary()).replace("\n", " ").replace("  ", " ")
 
 
 def test_all_rows_audited_are_two_logistic_regressions(data):

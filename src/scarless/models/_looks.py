@@ -31,7 +31,7 @@ from scarless.models._base import (
 )
 from scarless.models._pair import PairClassifier
 from scarless.models.summary import Block, Summary, few_labels_remarks
-from scarless.models.uncertainty import EXCHANGEABLE, NOT_CONVERGED
+from scarless.models.uncertainty import NOT_CONVERGED
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
@@ -41,7 +41,6 @@ from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
-from scarless.pair.problem import see_the_same
 from scarless.scale.parquet import ParquetRows
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
@@ -558,11 +557,10 @@ class LooksMixin(PairClassifier):
     def _looks_remarks(self) -> list[str]:
         looks = self._need_looks("summary")
         remarks = [told[0].upper() + told[1:] for told in self._remembered]
-        remarks += few_labels_remarks(float(self._inference.sums.labelled))
+        if self._inference is not None:
+            remarks += few_labels_remarks(float(self._inference.sums.labelled))
         if not self.converged_:
             remarks.append(NOT_CONVERGED)
-        if looks.n_looks == 1 and not looks.n_audited and see_the_same(looks.objective.f, looks.objective.e[0][0]):
-            remarks.append(EXCHANGEABLE)
         if looks.n_looks > 1:
             remarks.append(
                 "Looks count as independent given the attributes. Differences between rows that no attribute explains "

@@ -129,8 +129,6 @@ def disagreements(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> lis
 
     By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
     """
-    if not fit.converged:
-        return []
     held = _objective(problem, fit)
     found = []
     for k, fact in enumerate(problem.facts):
