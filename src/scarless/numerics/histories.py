@@ -32,12 +32,12 @@ class HeterogeneitySums(NamedTuple):
 def heterogeneity_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> HeterogeneitySums:
     """Return the sums over one block of rows."""
     terms, w = objective.terms(X, rows, beta), rows["w"]
-    away = np.sum(terms.labels - terms.looks * terms.e, axis=1)
-    c = 0.5 * terms.q * (away**2 - np.sum(terms.looks * terms.e * terms.not_e, axis=1))
-    scores = looks.look_scores(terms)[:, : len(objective.logits)]
+    away = np.sum(terms.slope, axis=1)
+    c = 0.5 * terms.q * (away**2 - np.sum(terms.bend, axis=1))
+    scores = looks.look_scores(terms)
     first, second = np.zeros((2, objective.n_parameters))
-    for j, logit in enumerate(objective.logits):
-        seen = logit.design.take(X)
+    for logit in objective.logits:
+        seen, j = logit.design.take(X), logit.column
         first[logit.place] += linear.transposed_product(seen, w * scores[:, j])
         second[logit.place] += linear.transposed_product(seen, w * c * scores[:, j])
     square = RowInformation(np.zeros_like(scores), np.ones(w.size), scores)

@@ -44,6 +44,8 @@ class LooksLikelihood:
     false_positives: Any = None
     offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to its propensity's logit
 
+    bounds: tuple[float, float] | None = None  # of all propensities
+
     @property
     def n_kinds(self) -> int:
         """How many kinds of looks there are."""
@@ -90,6 +92,15 @@ class LooksLikelihood:
         found += [Logit(nothing, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
         return found
 
+    def propensity(self, v: Vector) -> Vector:
+        """Return the propensities that logits stand for."""
+        low, high = self.bounds or (0.0, 1.0)
+        return low + (high - low) * sigmoid(v)
+
+    def log_missed(self, v: Vector) -> Vector:
+        """Return the logarithm of what is left to 1."""
+        return -softplus(v) if self.bounds is None else np.log1p(-self.propensity(v))
+
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
         """Return the parameters of ``f``, and all others."""
         return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
@@ -113,7 +124,8 @@ class LooksLikelihood:
             for logit, values in zip(logits[1 + kinds :], columns[1 + kinds :], strict=True):
                 g[:, logit.column - 1 - kinds] = values
         counts = (np.asarray(rows[name], dtype=np.float64) for name in ("labels", "looks", "audit"))
-        return looks.look_terms(columns[0], v, g, *counts)
+        labels, seen, audit = counts
+        return looks.look_terms(columns[0], v, g, labels, seen, audit, self.bounds)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature."""
@@ -182,7 +194,10 @@ class LooksLikelihood:
         blocks: dict[int, Any] = {}
         for logit in self.logits:
             seen, j = logit.design.take(X), logit.column
-            matrix[logit.place, logit.place] += linear.gram([(seen, np.sqrt(w * found.diagonal[:, j]))])
+            weight = w * found.diagonal[:, j]
+            bent = bool((weight < 0).any())  # only where propensities have bounds
+            own = linear.cross_product(seen, weight, seen) if bent else linear.gram([(seen, np.sqrt(weight))])
+            matrix[logit.place, logit.place] += own
             scaled = _scaled_with_ones(seen, found.along[:, j])
             before = blocks.get(logit.place.start)
             blocks[logit.place.start] = scaled if before is None else before + scaled
@@ -252,12 +267,13 @@ def looks_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> 
 
     silent: list[Vector | None] = [None] * (len(logits) - 1)
     of_f = terms.f * terms.not_f
-    of_any = [terms.f * none * terms.looks[:, j] * terms.e[:, j] for j in range(kinds)]
+    lost = none[:, None] * terms.looks * terms.turn / np.maximum(terms.not_e, 1e-300)
+    of_any = [terms.f * lost[:, j] for j in range(kinds)]
     fe = terms.f[:, None] * terms.e
     by_look = []
     for j in range(kinds):
         weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
-        weights[1 + j] = fe[:, j] * terms.not_e[:, j]
+        weights[1 + j] = terms.f * terms.turn[:, j]
         by_look.append(gradient(weights))
     ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
     counted = gradient(ones)
@@ -288,5 +304,5 @@ def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector
     """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
     columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])
-    missed = np.cumsum([softplus(columns[1 + j]) for j in order], axis=0)  # minus its log
+    missed = np.cumsum([-objective.log_missed(columns[1 + j]) for j in order], axis=0)
     return -np.expm1(-missed) @ f, np.asarray(f.sum())

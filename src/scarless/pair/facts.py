@@ -181,22 +181,23 @@ def _share_sums(
         w = w * rows[group]
     n, of_f = objective.n_parameters, objective.logits[0]
     X_f = of_f.design.take(X)
-    slope, turn = w * terms.f * terms.not_f, terms.not_f - terms.f
+    slope, swing = w * terms.f * terms.not_f, terms.not_f - terms.f
     gradient, matrix = np.zeros(n), np.zeros((n, n) if bend else (0, 0))
     if kind is None:
         gradient[of_f.place] = linear.transposed_product(X_f, slope)
         if bend:
-            matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn, X_f)
+            matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * swing, X_f)
         return _ShareSums(np.asarray(w @ terms.f), np.asarray(w.sum()), gradient, np.zeros(n), matrix, 0.0 * matrix)
-    of_e, e, not_e = objective.logits[1 + kind], terms.e[:, kind], terms.not_e[:, kind]
+    of_e, e = objective.logits[1 + kind], terms.e[:, kind]
+    turn, curve = terms.turn[:, kind], terms.curve[:, kind]
     X_e, below, below_matrix = of_e.design.take(X), np.zeros(n), 0.0 * matrix
     below[of_f.place] = linear.transposed_product(X_f, slope)
     gradient[of_f.place] = linear.transposed_product(X_f, slope * e)
-    gradient[of_e.place] = linear.transposed_product(X_e, w * terms.f * e * not_e)
+    gradient[of_e.place] = linear.transposed_product(X_e, w * terms.f * turn)
     if bend:
-        below_matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn, X_f)
-        matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * turn * e, X_f)
-        matrix[of_f.place, of_e.place] = linear.cross_product(X_f, slope * e * not_e, X_e)
+        below_matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * swing, X_f)
+        matrix[of_f.place, of_f.place] = linear.cross_product(X_f, slope * swing * e, X_f)
+        matrix[of_f.place, of_e.place] = linear.cross_product(X_f, slope * turn, X_e)
         matrix[of_e.place, of_f.place] = matrix[of_f.place, of_e.place].T
-        matrix[of_e.place, of_e.place] = linear.cross_product(X_e, w * terms.f * e * not_e * (not_e - e), X_e)
+        matrix[of_e.place, of_e.place] = linear.cross_product(X_e, w * terms.f * curve, X_e)
     return _ShareSums(np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f), gradient, below, matrix, below_matrix)
