@@ -57,12 +57,23 @@ def check_observed(y: Any, name: str = "y") -> Any:
     """
     refuse_odd_vector(y, name)
     values: Any = plain_array(y, name)
+    _refuse_columns(values, name)
     missing = is_missing(values)
     if missing.any():
         refuse_missing(name, int(missing.sum()), missing.size, int(np.flatnonzero(missing)[0]))
     if values.dtype.kind == "O" and values.ndim == 1:
         return np.array(values.tolist())
     return y
+
+
+def _refuse_columns(values: NDArray[Any], name: str) -> None:
+    """Refuse several labels of each row, where one is needed."""
+    if values.ndim == 2 and values.shape[1] > 1:
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {values.shape} instead. Labels of several looks are "
+            "for SAREMClassifier() with logistic models; here give one label of each row, such as whether any look "
+            "found one."
+        )
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:

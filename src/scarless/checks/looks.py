@@ -34,7 +34,7 @@ def has_several_looks(y: Any) -> bool:
     shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
     if len(shape) != 2 or shape[1] == 0:
         return False
-    return shape[1] > 1 or bool(_not_seen(_as_table(y)).any())
+    return shape[1] > 1 or _misses_looks(_as_table(y))
 
 
 def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y") -> CheckedLooks:
@@ -57,9 +57,9 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         )
     seen = ~_not_seen(table)
     values = table[seen]
-    if not values.size:
+    if not values.size and coding is None:
         raise ValueError(f"{name} holds no label at all: every look is missing.")
-    values = np.array(values.tolist()) if values.dtype.kind == "O" else values
+    values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
         _refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
@@ -93,8 +93,10 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
     codes = np.full(n_rows, NOT_SEEN, dtype=np.int8)
     if not values.size:
         return codes
-    numeric = values.dtype.kind in "biuf"
-    if numeric and np.isin(values, [0, 1]).all():
+    as_numbers = values.dtype.kind in "biuf" and bool(np.isin(values, [0, 1]).all())
+    if as_numbers and values.dtype.kind != "b" and coding is not None:
+        _refuse_two_meanings(values, coding)
+    if as_numbers:
         codes[seen] = values == 1
     elif coding is not None and np.isin(values, coding.classes).all():
         codes[seen] = values == coding.classes[coding.positive]
@@ -106,6 +108,19 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
             "is negative, and NaN, None or -1 where nobody checked."
         )
     return codes
+
+
+def _refuse_two_meanings(values: NDArray[Any], coding: LabelCoding) -> None:
+    """Raise where 0 or 1 is a value of labels that means something else there."""
+    for place, value in enumerate(coding.classes.tolist()):
+        number = isinstance(value, int | float) and value in (0, 1)
+        if number and bool(value) != (place == coding.positive) and (values == value).any():
+            raise ValueError(
+                f"audit holds {value}, which among labels is the value of "
+                f"{'positives' if place == coding.positive else 'rows without a label'} (they are "
+                f"{coding.classes.tolist()}): it could mean either class. Give audits as True and False, with None "
+                "where nobody checked."
+            )
 
 
 def refuse_contradictions(labels: Codes, audit: Codes) -> None:
@@ -138,6 +153,13 @@ def _not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
         minus = [isinstance(value, int | float | np.number) and value == NOT_SEEN for value in table.ravel().tolist()]
         return missing | np.array(minus, dtype=bool).reshape(table.shape)
     return missing
+
+
+def _misses_looks(table: NDArray[Any]) -> bool:
+    """Whether one column has looks that did not take place; -1 and 1 alone are labels of old."""
+    missing = is_missing(table).reshape(table.shape)
+    minus = _not_seen(table) & ~missing
+    return bool(missing.any()) or (bool(minus.any()) and bool((table == 0).any()))
 
 
 def _refuse_minus_one(values: NDArray[Any], name: str) -> None:

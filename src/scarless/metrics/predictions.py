@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from scarless.checks.labels import LabelCoding, check_labels
+from scarless.checks.looked import refuse_looks
 from scarless.checks.pipelines import innermost
 from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_propensity, check_vector
@@ -67,6 +68,11 @@ def ranking(model: Any, X: Any, coding: LabelCoding) -> Vector:
 def own_propensity(model: Any, X: Any) -> Vector | None:
     """Return the propensity that a model predicts, also from inside a pipeline or a search; None if it has none."""
     if hasattr(model, "predict_propensity"):
+        refuse_looks(
+            model,
+            "This measure",
+            instead="Its predict_propensity is that of one look. Use model.score(X, S) and predict_posterior(X, S).",
+        )
         return np.asarray(model.predict_propensity(X), dtype=np.float64)
     if isinstance(model, Pipeline):
         return own_propensity(model[-1], model[:-1].transform(X) if len(model) > 1 else X)

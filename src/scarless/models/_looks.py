@@ -21,14 +21,16 @@ from scarless.checks.rows import check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
+from scarless.engines.units import Units
 from scarless.models._base import block_probability, warn_unless_converged
-from scarless.models._pair import PairClassifier
+from scarless.models._pair import PairClassifier, means_all
 from scarless.models.summary import Block, Summary
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
+from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
@@ -48,16 +50,28 @@ class Looks(NamedTuple):
     objective: LooksLikelihood
     n_audited: int
 
-    def counts(self, labels: Codes) -> tuple[Codes, Codes]:
+    @property
+    def plain(self) -> bool:
+        """Whether labels mean what one label of each row does: one look, and none of a negative."""
+        return self.n_looks == 1 and self.objective.false_positives is None and not self.visits
+
+    @property
+    def told(self) -> str:
+        """What the fit had to go by beside one label of each row, in words."""
+        parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
+        parts += ["visit_attributes"] if self.visits else []
+        parts += ["false positives"] if self.objective.false_positives is not None else []
+        parts += [f"{self.n_audited} audits"] if self.n_audited else []
+        return " and ".join(parts) if parts else "facts from elsewhere, or looks that did not take place"
+
+    def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
         """Return how many labels, and how many looks, each row has of each kind."""
         n_kinds = self.objective.n_kinds
         if n_kinds == labels.shape[1]:
             return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
-        one = np.ones((1, 1), dtype=np.int8)
-        return (
-            np.sum(labels == 1, axis=1, keepdims=True, dtype=np.int8) * one,
-            np.sum(labels >= 0, axis=1, keepdims=True, dtype=np.int8) * one,
-        )
+        # More than 127 looks are beyond the codes' own type.
+        found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
+        return found[:, None], seen[:, None]
 
 
 class LooksMixin(PairClassifier):
@@ -96,6 +110,8 @@ class LooksMixin(PairClassifier):
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
+        self._refuse_units(rows.engine.units, looks)
+        self._warn_if_exchangeable(looks)
         engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
         problem = LooksProblem(
@@ -117,7 +133,7 @@ class LooksMixin(PairClassifier):
             warn_of_row_order(X, y=y)
         codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
         warn_of_row_order(X, audit=audit)
-        if np.ndim(self.false_positive_rate) == 0 and real_number(self.false_positive_rate) == 0.0:
+        if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(checked.labels, codes)
         self._refuse_unknowable(checked.labels, codes)
         return checked, codes
@@ -162,6 +178,15 @@ class LooksMixin(PairClassifier):
         n_audited = int(np.count_nonzero(audit >= 0))
         return Looks(n_looks, checked.names, kinds, visits, objective, n_audited)
 
+    def _warn_if_exchangeable(self, looks: Looks) -> None:
+        """Warn, as of one label of each row, where nothing says which model is the classifier.
+
+        A class prior from elsewhere does not: with the models exchanged, another level of each may agree with it.
+        """
+        if looks.n_looks == 1 and not looks.n_audited and not means_all(self.propensity_attributes):
+            f, e = looks.objective.f, looks.objective.e[0][0]
+            warn_if_exchangeable(f, e, type(self).__name__, penalties=(self.C, self.propensity_C))
+
     def _visit_columns(self, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
         given = self.visit_attributes
         if given is None:
@@ -181,6 +206,17 @@ class LooksMixin(PairClassifier):
                 )
             found[str(name)] = np.concatenate(places).astype(np.intp)
         return found
+
+    def _refuse_units(self, units: Units | None, looks: Looks) -> None:
+        """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
+        if units is None or len(looks.objective.e) > 1:
+            return
+        for name, columns in looks.visits.items():
+            if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
+                raise ValueError(
+                    f"visit_attributes[{name!r}] holds a column that lies farther from 0 than 1e5 times its spread, or "
+                    "has entries below 1e-100 only. Centre and scale all of its columns by the same numbers first."
+                )
 
     def _false_positives(self, n_kinds: int, n_looks: int) -> Any:
         rate = self.false_positive_rate
@@ -299,6 +335,17 @@ class LooksMixin(PairClassifier):
         """Return the propensity of a look."""
         looks = self._looks
         assert looks is not None
+        k = self._look_number(look)
+        model = min(k, self.propensity_coef_.shape[0] - 1)
+        coef = self.propensity_coef_[model].copy()
+        for j, columns in enumerate(looks.visits.values()):
+            coef[columns[k]] += self.visit_coef_[model, j]
+        intercept = float(self.propensity_intercept_[model])
+        return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+
+    def _look_number(self, look: int | None) -> int:
+        """Return which look is meant."""
+        looks = self._need_looks("look")
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(
                 f"This model has {looks.n_looks} looks with propensities of their own: say which one, look=0 to "
@@ -307,12 +354,17 @@ class LooksMixin(PairClassifier):
         k = 0 if look is None else look
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
             raise ValueError(f"look must be a whole number from 0 to {looks.n_looks - 1}; got {shown(look)}.")
-        model = min(int(k), self.propensity_coef_.shape[0] - 1)
-        coef = self.propensity_coef_[model].copy()
-        for j, columns in enumerate(looks.visits.values()):
-            coef[columns[int(k)]] += self.visit_coef_[model, j]
-        intercept = float(self.propensity_intercept_[model])
-        return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+        return int(k)
+
+    @staticmethod
+    def _refuse_look(look: int | None) -> None:
+        if look not in (None, 0):
+            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+
+    @staticmethod
+    def _refuse_audit(audit: Any) -> None:
+        if audit is not None:
+            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
@@ -329,6 +381,8 @@ class LooksMixin(PairClassifier):
             )
         warn_of_row_order(X, **{name: y})
         codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
+        if looks.objective.false_positives is None:
+            refuse_contradictions(checked.labels, codes)
         labels, seen = looks.counts(checked.labels)
         return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
 

@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.looked import refuse_looks
 from scarless.checks.options import check_choice
 from scarless.checks.tables import LARGEST
 from scarless.checks.vectors import check_propensity
@@ -74,6 +75,9 @@ class PredictToMixin:
                 f"predict_to takes a table in files, scarless.scale.ParquetRows(folder), got {type(X).__name__}. For "
                 "one in memory: predict_proba, predict_propensity, predict_posterior."
             )
+        refuse_looks(
+            self, "predict_to", instead="Ask it about parts of the table: predict_proba(X), predict_posterior(X, S)."
+        )
         has_own = self._check_known(propensity)
         refuse_inputs(Path(folder), getattr(X, "files", ()))
         table, scorer = self._table_and_scorer(X, label, has_own=has_own)

@@ -22,7 +22,7 @@ from scarless.checks.vectors import check_random_stream
 from scarless.engines.base import known_rows
 from scarless.models._base import check_solver_options, need_labels, warn_unless_converged
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks import LooksMixin
+from scarless.models._looks_uncertainty import LooksUncertainty
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -43,7 +43,7 @@ from scarless.pair.starts import check_starts, make_starts
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(CrossedClassifier, LooksMixin):
+class SAREMClassifier(CrossedClassifier, LooksUncertainty):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -331,7 +331,7 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
         self._crossed = None
 
     def _lives_in_engine(self) -> bool:
-        return self._check_parameters() == "newton"
+        return self._looks is None and self._check_parameters() == "newton"
 
     def _forget_learners(self) -> None:
         self._crossed, self._f_learner, self._e_learner = None, None, None
@@ -365,8 +365,7 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
         """
         check_is_fitted(self)
         if self._looks is None:
-            if audit is not None:
-                raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            self._refuse_audit(audit)
             return super().predict_posterior(X, s)
         need_labels(s, "predict_posterior(X, s)")
         return self._looks_posterior(known_rows(X), s, audit)
@@ -426,8 +425,7 @@ class SAREMClassifier(CrossedClassifier, LooksMixin):
         check_is_fitted(self)
         if self._looks is not None:
             return self._look_probability(X, look)
-        if look not in (None, 0):
-            raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+        self._refuse_look(look)
         if self._crossed is not None:
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
             return np.asarray(expit(self._crossed.propensity_logits(X, relaxed=self.relax)))

@@ -33,6 +33,8 @@ class StandardErrors(NamedTuple):
     propensity_intercept: Vector
     class_prior: float
     label_frequency: float
+    visit_coef: Vector | None = None  # of fits to several looks
+    false_positive_rate: Any = None  # where it is estimated
 
 
 class InferenceMixin:

@@ -17,7 +17,7 @@ from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms, RowInformation
 from scarless.numerics.objectives import Curvature, Sums
-from scarless.numerics.sigmoid import sigmoid
+from scarless.numerics.sigmoid import sigmoid, softplus
 
 
 class Logit(NamedTuple):
@@ -256,5 +256,5 @@ def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector
     """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
     columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in objective.logits]
     f = sigmoid(columns[0])
-    missed = np.cumprod([sigmoid(-columns[1 + j]) for j in order], axis=0)
-    return (1.0 - missed) @ f, np.asarray(f.sum())
+    missed = np.cumsum([softplus(columns[1 + j]) for j in order], axis=0)  # minus its log
+    return -np.expm1(-missed) @ f, np.asarray(f.sum())

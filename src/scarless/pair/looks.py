@@ -120,7 +120,9 @@ def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) 
     starts = make_looks_starts(part, n_starts)
     starts = starts[:1] if problem.exchangeable else starts  # of two images of one optimum either might be higher
     climbs = [climb_looks(part, beta, rough, name) for name, beta in starts]
-    best = min(climbs, key=lambda climb: climb.solution.value)
+    # Ends that such climbs cannot tell apart are one optimum, or two models exchanged: the earlier start is believed.
+    lowest = min(climb.solution.value for climb in climbs) + _ROUGH * part.weight
+    best = next(climb for climb in climbs if climb.solution.value <= lowest)
     return climb_looks(problem, best.beta, options, best.start)
 
 

@@ -13,7 +13,8 @@ from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import looks, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
-from scarless.numerics.looks_objective import LooksLikelihood, LooksSums
+from scarless.numerics.linear import logits
+from scarless.numerics.looks_objective import Logit, LooksLikelihood, LooksSums
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, Precision
 from scarless.pair.inference import NOISE, PairInference
@@ -78,10 +79,20 @@ class LooksInference(PairInference):
         """Return an interval for the class prior."""
         return self.interval_of(self.class_prior, level)
 
+    def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Any = None) -> Matrix:
+        """Return the ends of each row's interval for the class; `looks_intervals` are those that depend on looks."""
+        assert of == "class", "propensities and posteriors depend on looks"
+        return np.asarray(engine.collect(_block_logit_intervals, self.likelihood.logits[0], *self._asked(level)))
+
+    def _asked(self, level: float) -> tuple[Vector, Precision, float]:
+        return self.parameters, self.precision, quantile(level)
+
     def looks_intervals(self, engine: Engine, level: float, *, kind: int | None = None) -> Matrix:
         """Return the ends of each row's interval for its posterior, or for the propensity of a kind of look."""
-        place = (self.likelihood, self.parameters, self.precision, quantile(level), kind)
-        return np.asarray(engine.collect(_block_intervals, *place))
+        if kind is not None:
+            of = self.likelihood.logits[1 + kind]
+            return np.asarray(engine.collect(_block_logit_intervals, of, *self._asked(level)))
+        return np.asarray(engine.collect(_block_posterior_intervals, self.likelihood, *self._asked(level)))
 
 
 def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
@@ -133,14 +144,15 @@ def disagreements(problem: LooksProblem, fit: LooksFit, inference: LooksInferenc
     return found
 
 
-def _block_intervals(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, precision: Precision, z: float, kind: int | None
+def _block_logit_intervals(X: Any, rows: Rows, of: Logit, beta: Vector, precision: Precision, z: float) -> Matrix:
+    seen = of.design.take(X).astype(np.float64)
+    centre = logits(seen, beta[of.place])
+    return np.column_stack(uncertainty.logit_interval(centre, precision.logit_errors(seen, of.place), z))
+
+
+def _block_posterior_intervals(
+    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, precision: Precision, z: float
 ) -> Matrix:
-    if kind is not None:
-        of = objective.logits[1 + kind]
-        seen = of.design.take(X).astype(np.float64)
-        centre = np.asarray(seen @ beta[of.place][:-1]) + beta[of.place][-1]
-        return np.column_stack(uncertainty.logit_interval(centre, precision.logit_errors(seen, of.place), z))
     terms = objective.terms(X, rows, beta)
     along = looks.observed_look_information(terms).along
     errors = np.empty(len(along))

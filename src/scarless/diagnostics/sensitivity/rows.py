@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.labels import LabelCoding
+from scarless.checks.looked import refuse_looks
 from scarless.checks.options import check_choice
 from scarless.checks.pipelines import opened
 from scarless.checks.row_names import check_row_order
@@ -146,6 +147,11 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vec
     if not tells and propensity is None:
         raise ValueError(f"{name} does not keep propensities: pass propensity=, one value per row of X.")
     check_is_fitted(model)
+    refuse_looks(
+        model,
+        "Sensitivity",
+        instead="For one look: Sensitivity(label_probability, propensity) with its labels and predict_propensity.",
+    )
     coding = coding_of(model)
     f = class_probability(model, X, coding)
     e = check_propensity(model.predict_propensity(X) if propensity is None else propensity, n_rows=f.size)

@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.checks.kinds import refuse_own_engine, refuse_unread
+from scarless.checks.looked import refuse_other_looks
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.pipelines import opened
 from scarless.checks.row_names import index_of
@@ -116,7 +117,7 @@ class BootstrapIntervals:
     def _entry(self, name: str, j: int) -> str:
         if name in ("f", "e"):
             return self.rows[j]
-        return self.attributes[j] if name.endswith("coef_") else ""
+        return self.attributes[j % len(self.attributes)] if name.endswith("coef_") else ""
 
     def __str__(self) -> str:
         shown = list(self._rows(_SHOWN_ROWS))
@@ -315,6 +316,7 @@ def _job(
         for name, values in {"s": s, **params}.items():
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
                 raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+    refuse_other_looks(model, s, params)
     if not params and getattr(model, "_lives_in_engine", bool)():
         X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)

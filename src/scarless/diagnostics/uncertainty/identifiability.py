@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.checks.looked import refuse_looks
 from scarless.checks.pipelines import opened
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
@@ -193,6 +194,12 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
     estimator, _ = opened(estimator)
+    refuse_looks(
+        estimator,
+        "identifiability_report",
+        instead="What the rows leave open is in summary() and class_prior_interval().",
+        even_one=True,
+    )
     inference = known_inference(estimator)
     look = Look.at(inference, _parameters(estimator, inference))
     logit_slope = look.prior * (1.0 - look.prior)

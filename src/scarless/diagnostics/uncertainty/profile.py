@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.checks.looked import refuse_looks
 from scarless.checks.options import check_share, shown
 from scarless.checks.pipelines import opened
 from scarless.checks.rows import RowTotals, check_rows_again
@@ -190,6 +191,12 @@ def profile_class_prior(
     """
     level = check_share(level, "level")
     estimator, prepare = opened(estimator)
+    refuse_looks(
+        estimator,
+        "profile_class_prior",
+        instead="Use class_prior_interval(), or bootstrap_intervals with fit_params={'audit': audit}.",
+        even_one=True,
+    )
     inference, X = known_inference(estimator), prepare(X)
     _refuse_relaxed(estimator)
     wanted = None if grid is None else _check_grid(grid)

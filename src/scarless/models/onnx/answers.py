@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.checks.looked import looks_of
 from scarless.models._base import PUClassifier
 from scarless.models._model_file import ModelFileError
 from scarless.models.onnx.graph import Graph
@@ -49,6 +50,12 @@ def read_classifier(model: Any) -> Linear:
         raise ModelFileError(
             f"Only logistic classifiers are written as ONNX ({known}, alone, in a Pipeline or a TableClassifier); "
             f"{kind.__name__} {what}. Fit one of them, or keep this model with scarless.save."
+        )
+    looks = looks_of(model)
+    if looks is not None and not looks.plain:
+        raise ModelFileError(
+            f"An ONNX file answers for one label of each row, and this {kind.__name__} was fitted with {looks.told}. "
+            "Keep this model with scarless.save."
         )
     for parameter in ("estimator", "propensity_estimator"):
         foreign = getattr(model, parameter, None)

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import names_of
+from scarless.checks.looked import refuse_looks
 from scarless.checks.origins import MISSING, Origin
 from scarless.checks.row_names import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
@@ -100,6 +101,7 @@ class Subject:
         """Check what was given, prepare the table and ask the model."""
         model = as_table_model(estimator)
         inner = model.estimator_
+        refuse_looks(inner, "model_report", instead="Its summary() tells what was found.", even_one=True)
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         if X.shape[0] == 0:

@@ -1,0 +1,110 @@
+"""Standard errors and intervals of models that were fitted to several looks, audits and facts."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from scarless.checks.options import check_share
+from scarless.checks.rows import check_rows
+from scarless.engines.base import known_rows
+from scarless.models._base import need_labels
+from scarless.models._looks import LooksMixin
+from scarless.models.uncertainty import StandardErrors
+from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.pair.looks_inference import LooksInference
+
+
+class LooksUncertainty(LooksMixin):
+    """What `InferenceMixin` says of one look, for any number of them."""
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard errors of everything that the fit estimates.
+
+        Returns
+        -------
+        StandardErrors
+            Named fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, `visit_coef` and
+            `false_positive_rate`, shaped like the attributes of those names, and `class_prior`, `label_frequency`.
+            Infinite where the data tell nothing; the last two of a fit to one label of each row are None.
+        """
+        inference = self._known_inference()
+        if not isinstance(inference, LooksInference):
+            return super().standard_errors()
+        errors, objective = inference.parameter_errors(), inference.likelihood
+        n_models, seen = len(objective.e), self._e_columns.size
+        of_e = np.array([errors[place] for place in objective.places[1 : 1 + n_models]])
+        coef = np.full((n_models, self.n_features_in_), np.nan)
+        coef[:, self._e_columns] = of_e[:, :seen]
+        return StandardErrors(
+            *self._spread(errors[objective.places[0]], objective.f),
+            coef,
+            of_e[:, -1],
+            class_prior=inference.error_of(inference.class_prior),
+            label_frequency=inference.error_of(inference.label_frequency),
+            visit_coef=of_e[:, seen:-1],
+            false_positive_rate=_rate_errors(inference, errors),
+        )
+
+    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
+        r"""Return an interval for each row's propensity :math:`e(x) = \Pr(s=1|y=1,x)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        look : int, optional
+            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end.
+        """
+        inference = self._known_inference()
+        if not isinstance(inference, LooksInference):
+            self._refuse_look(look)
+            return super().predict_propensity_interval(X, level=level)
+        kind = int(self._need_looks("look").kinds[self._look_number(look)])
+        return inference.looks_intervals(check_rows(self, X), check_share(level, "level"), kind=kind)
+
+    def predict_posterior_interval(
+        self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
+    ) -> Vector:
+        r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels, coded as in `fit`.
+        audit : array of shape (n_rows,), optional
+            The class of rows that someone checked, as in `fit`.
+        level : float, default=0.95
+            Nominal probability that each interval covers.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+            Lower and upper end; both the same for rows whose class is known: without false positives labelled rows,
+            and those that were checked.
+        """
+        need_labels(s, "predict_posterior_interval(X, s)")
+        inference = self._known_inference()
+        if not isinstance(inference, LooksInference):
+            self._refuse_audit(audit)
+            return super().predict_posterior_interval(X, s, level=level)
+        rows = self._rows_with_looks(known_rows(X), s, audit)
+        return inference.looks_intervals(rows, check_share(level, "level"))
+
+
+def _rate_errors(inference: LooksInference, errors: Vector) -> Any:
+    """Return the standard errors of rates that were estimated; None where none was."""
+    objective = inference.likelihood
+    places = objective.places[1 + len(objective.e) :]
+    if not places:
+        return None
+    rates = expit([inference.parameters[place.start] for place in places])
+    found = np.array([errors[place.start] for place in places]) * rates * (1.0 - rates)
+    return float(found[0]) if found.size == 1 else found
