@@ -12,14 +12,14 @@ from scarless.models.looks_facts import looks_facts
 def informed_summary(model: Any, observed: Observed, features: Any, settings: Settings) -> dict[str, Any]:
     """Return the keys of a summary that only such fits have, in plain values.
 
-    Positives without a label are counted by their posteriors: what audits found is in them, and where labels may be
-    wrong, the number of labels says little.
+    Where labels may be wrong, those that are right are counted by their posteriors.
     """
     facts = looks_facts(model, settings.level)
     assert facts is not None
     given = {} if observed.audit is None else {"audit": observed.audit}
     posterior = model.predict_posterior(features, observed.labels, **given)
-    found: dict[str, Any] = {"missing_positives": float(posterior[observed.s == 0].sum())}
+    right = float(posterior[observed.s == 1].sum())
+    found: dict[str, Any] = {"missing_positives": max(float(model.class_prior_) * len(posterior) - right, 0.0)}
     if observed.audit is not None:
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}

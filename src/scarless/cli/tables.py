@@ -74,8 +74,8 @@ def inspect(options: argparse.Namespace) -> int:
 
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
-        more = {"looks": options.look or (), "audit": options.audit or ""}
-        found = inspect_table(_read(options), options.label, **more, **chosen)
+        table, looks = _read(options), options.look or ()
+        found = inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
 
@@ -304,7 +304,7 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
         "--look",
         nargs="+",
         metavar="COLUMN",
-        help="in place of --label: columns of several looks, yes or no; an empty cell is a look that did not take place",
+        help="in place of --label: columns of several looks, yes or no; an empty cell is no look at all",
     )
     add("--audit", metavar="COLUMN", help="column with the class of rows that somebody checked, yes or no; else empty")
 

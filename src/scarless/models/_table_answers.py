@@ -137,6 +137,11 @@ class TableAnswers:
         self._visits.refuse_gaps(table, check_looks(s, coding=self.estimator_._coding, name="s").labels >= 0)
 
     @property
+    def visit_units(self) -> dict[str, float]:
+        """How much of each visit attribute one unit of its prepared columns is."""
+        return {} if self._visits is None else dict(self._visits.scale)
+
+    @property
     def estimator_fitted(self) -> Any:
         """The classifier, once there is one."""
         check_is_fitted(self)

@@ -142,8 +142,9 @@ def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
 
 
 def draw(picture: Picture) -> Drawing:
-    """Draw a curve with its range, points about a diagonal, or a band."""
-    return {"profile": _profile, "calibration": _calibration, "sensitivity": _band}[picture.kind](picture)
+    """Draw a curve with its range, points about a diagonal, a band, or a curve of steps."""
+    kinds = {"profile": _profile, "calibration": _calibration, "sensitivity": _band, "detection": _steps}
+    return kinds[picture.kind](picture)
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,21 @@ def _band(picture: Picture) -> Drawing:
     return _framed(picture, frame, (Area(around, "band"),), lines, (), [], x_as_share=False)
 
 
+def _steps(picture: Picture) -> Drawing:
+    """Draw a share after each of some steps, which are whole numbers."""
+    frame = Frame(picture.x[0] - 0.3, picture.x[-1] + 0.3, 0.0, 1.0)
+    lines = [Line(frame.at(picture.x, picture.y), "k1 curve")]
+    texts = []
+    for mark in picture.marks:
+        lines.append(Line(frame.at((mark.x, mark.x), (0.0, 1.0)), "k2"))
+        texts.append(Text(frame.x(mark.x) + 5, TOP + HEIGHT - 6, mark.label, "start", "best"))
+    texts += [
+        Text(frame.x(x), frame.y(y) - 8, share(y), "middle", "tick") for x, y in zip(picture.x, picture.y, strict=True)
+    ]
+    dots = tuple(Dot(*point, "k1") for point in frame.at(picture.x, picture.y))
+    return _framed(picture, frame, (), lines, dots, texts, x_as_share=False, x_ticks=picture.x)
+
+
 def _framed(
     picture: Picture,
     frame: Frame,
@@ -219,10 +235,11 @@ def _framed(
     *,
     x_as_share: bool = True,
     y_as_share: bool = True,
+    x_ticks: Sequence[float] = (),
 ) -> Drawing:
     """Put axes around shapes."""
     bottom, grid, words = TOP + HEIGHT, [], list(texts)
-    for tick in _ticks(frame.x_low, frame.x_high):
+    for tick in x_ticks or _ticks(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
         words.append(Text(frame.x(tick), bottom + 15, _tick(tick, x_as_share), "middle", "tick"))
     for tick in _ticks(frame.y_low, frame.y_high):
