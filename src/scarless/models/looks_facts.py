@@ -103,14 +103,14 @@ def any_label(model: Any, X: Any, labels: Any) -> Vector:
     array of shape (n_rows,)
         0 where nobody looked.
     """
-    return -np.expm1(_log_missed(X, labels, model, model.predict_propensity))
+    return 0.0 - np.expm1(_log_missed(X, labels, model, model.predict_propensity))
 
 
 def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
     """Return the probability that a negative gets a label at any of the looks that took place."""
     looks = looks_of(model)
     rates = np.resize(np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)), looks.n_looks)
-    return -np.expm1(_log_missed(X, labels, model, lambda X, look: rates[look]))
+    return 0.0 - np.expm1(_log_missed(X, labels, model, lambda X, look: rates[look]))
 
 
 def _log_missed(X: Any, labels: Any, model: Any, probability: Any) -> Vector:

@@ -20,7 +20,7 @@ _RARE = 5.0  # expected rows, below which a cell joins the one before
 
 CHOSEN = (
     "Audits count as chosen by chance, by columns or by labels. If positives were likelier to be checked, with odds of "
-    "1.5 the share of positives comes out 0.03 too high, with odds of 2 0.06; if only positive findings are written "
+    "1.5 the share of positives comes out 0.03 too high, with odds of 2, 0.06; if only positive findings are written "
     "down, 0.18 to 0.46."
 )
 DIFFERENT = (
@@ -30,7 +30,7 @@ DIFFERENT = (
 )
 WRONG_LABELS = (
     "Labels count as right. If 2% of negatives get one all the same, the share of positives comes out about 0.09 too "
-    "high: with several looks, or audits of labelled rows, --false-positives estimate tells."
+    "high. With several looks, or audits of labelled rows, the rate can be estimated (--false-positives estimate)."
 )
 
 
@@ -54,6 +54,7 @@ def make_given(subject: Subject) -> tuple[Fact, ...]:
     for claim in facts.claims:
         sure = f"standard error {claim.se:g}" if claim.se else "taken for exact"
         found.append(Fact(f"Known from elsewhere: {claim.told}", f"{claim.value:g}, {sure}"))
+    found.append(Fact("Share of positives", _estimate(*_prior(subject))))
     for name, (value, interval) in zip(facts.names, facts.frequencies, strict=True):
         of = f"Positives that {text(name)} labels" if len(facts.names) > 1 else "Positives that have a label"
         found.append(Fact(of, _estimate(value, interval)))
@@ -61,6 +62,14 @@ def make_given(subject: Subject) -> tuple[Fact, ...]:
             break
     found.append(Fact("Negatives that get a label", _rates(facts)))
     return tuple(found)
+
+
+def _prior(subject: Subject) -> tuple[float, Any]:
+    inner = subject.inner
+    try:
+        return float(inner.class_prior_), inner.class_prior_interval(level=subject.level)
+    except (ValueError, TypeError):  # of a model too wide for standard errors
+        return float(inner.class_prior_), None
 
 
 def _estimate(value: float, interval: Any) -> str:
@@ -230,7 +239,7 @@ def _repeats(subject: Subject) -> tuple[Table, float]:
     labels = subject.seen_labels
     observed = np.bincount((labels == 1).sum(axis=1), weights=subject.weight, minlength=labels.shape[1] + 1)
     expected = subject.weight @ _number_of_labels(subject)
-    rows = tuple((f"{j}", float(observed[j]), float(expected[j])) for j in range(observed.size))
+    rows = tuple((f"{j}", float(observed[j]), float(np.round(expected[j]))) for j in range(observed.size))
     cells: list[list[float]] = []
     for o, e in zip(observed, expected, strict=True):
         if cells and (e < _RARE or cells[-1][1] < _RARE):
