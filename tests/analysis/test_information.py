@@ -32,8 +32,8 @@ def audited(hospital):
 
 def test_what_is_written_is_read_back():
     settings = Settings(
-        looks=("a b", "c"), propensity=("x",), visits={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")}, audit="checked",
-        prevalence=0.35, prevalence_se=0.02, false_positives="estimate", own_propensities=True,
+        looks=("a b", "c"), propensity=("x",), visits={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")},
+        audit="checked", prevalence=0.35, prevalence_se=0.02, false_positives="estimate", own_propensities=True,
     )  # fmt: skip
     values = tomllib.loads(write_toml({**settings.to_dict(), "source": {"file": "x.csv"}}))
     del values["source"]
@@ -51,9 +51,9 @@ REFUSED = {
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
     "rate": ({**GIVEN, "false_positives": 0.7}, "The false-positive rate must be at least 0 and below 0.5.*got 0.7"),
     "rate of words": ({**GIVEN, "false_positives": "some"}, "or 'estimate'; got 'some'"),
-    "stack": ({"looks": ("a", "b"), "propensity": ["x"], "model": "stack"}, "--model stack knows one label of each row"),
+    "stack": ({"looks": ("a", "b"), "propensity": ["x"], "model": "stack"}, "--model stack knows one label of"),
     "boosted": ({"label": "s", "audit": "a", "propensity": ["x"], "model": "boosted"}, "take --model search or"),
-    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling for known"),
+    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
     "own": ({"label": "s", "scar": True, "own_propensities": True}, "--own-propensities is for several looks"),
     "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 columns, and there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are 0 looks"),
@@ -88,7 +88,7 @@ def test_columns_have_one_role():
     for changes, message in (
         ({"propensity": ("h1",), "scar": False}, "named by --propensity, but it belongs to a single look"),
         ({"class_attributes": ("a",)}, "it is the label column of a look"),
-        ({"class_attributes": ("checked",)}, "it is the column of audits"),
+        ({"class_attributes": ("checked",), "audit": "checked"}, "it is the column of audits"),
         ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -167,10 +167,8 @@ def test_wrong_labels_are_counted_out(hospital):
         analyse(wrong, audit="checked", **THREE)
     found = analyse(wrong, audit="checked", false_positives="estimate", **THREE)
     facts = found.summary()
-    ((rate,), (low, high)) = (
-        [each["value"] for each in facts["false_positive_rates"]],
-        found.model.class_prior_interval(),
-    )
+    (rate,) = (each["value"] for each in facts["false_positive_rates"])
+    low, high = found.model.class_prior_interval()
     assert low < ill.mean() < high
     assert 0.015 < rate < 0.045
     observed = (wrong[LOOKS] == "yes").any(axis=1).to_numpy()
