@@ -66,9 +66,21 @@ def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder
 
 def test_one_way_to_name_labels_takes_the_place_of_the_other(patients, folder, capsys):
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
-    options = ["--label", "diagnosed", "--exclude", *LOOKS, *HOURS, "--seed", "0", "--out", "one", "--quiet"]
-    assert main(["fit", "--config", "run/run.toml", *options]) == 1
-    assert "--visit hours has 3 columns, and there are 0 looks" in capsys.readouterr().err
+    options = ["--label", "diagnosed", "--exclude", *LOOKS, *HOURS, "--out", "one", "--quiet"]
+    assert main(["fit", "--config", "run/run.toml", *options]) == 0
+    settings = json.loads((folder / "one" / "summary.json").read_text())["settings"]
+    assert not {"looks", "visits"} & settings.keys()
+    assert settings["audit"] == "checked"
+    options = ["--look", *LOOKS, "--exclude", *HOURS, "diagnosed", "--out", "two", "--quiet"]
+    assert main(["fit", "--config", "one/run.toml", *options]) == 0
+    assert "label" not in json.loads((folder / "two" / "summary.json").read_text())["settings"]
+
+
+def test_a_seed_of_nought_goes_before_that_of_a_file(folder, capsys):
+    make_hospital(400)[0].to_csv("patients.csv", index=False)
+    assert main([*LOOKED, "--out", "run", "--seed", "7", "--quiet"]) == 0
+    assert main(["fit", "--config", "run/run.toml", "--seed", "0", "--out", "again", "--quiet"]) == 0
+    assert json.loads((folder / "again" / "summary.json").read_text())["settings"]["seed"] == 0
 
 
 def test_inspect_says_which_model_is_the_class(patients, capsys):
@@ -110,7 +122,7 @@ REFUSED = {
     "nothing": (lambda table: table, [*AUDITED, "--prevalence", "0"], "must lie between 0 and 1; got 0"),
     "often": (lambda table: table, [*AUDITED, "--false-positives", "often"], "or 'estimate'; got 'often'"),
     "stack": (lambda table: table, [*AUDITED, "--model", "stack"], "--model stack knows one label of each row only"),
-    "no visit": (lambda table: table, [*LOOKED, "--visit", "effort"], "effort=effort_1,effort_2,effort_3; got 'effort'"),
+    "no visit": (lambda table: table, [*LOOKED, "--visit", "effort"], "effort_2,effort_3; got 'effort'"),
     "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --look contradict each other"),
 }  # fmt: skip
 

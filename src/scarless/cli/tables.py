@@ -33,6 +33,8 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities",
 }  # fmt: skip
+_WAYS = {"propensity", "scar", "known_propensity"}
+_INSTEAD = ((_WAYS, _WAYS), ({"label"}, {"looks", "visits", "own_propensities"}), ({"looks"}, {"label"}))
 _SHOWN = 5  # rows on the screen
 
 
@@ -189,9 +191,9 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
     given = {key: getattr(options, name) for name, key in _OPTIONS.items()}
     said = {key: value for key, value in given.items() if value is not None and value is not False}
     values = {key: value for key, value in config.items() if key not in ("source", "versions")} | said
-    for ways in ({"propensity", "scar", "known_propensity"}, {"label", "looks"}):
+    for ways, instead in _INSTEAD:
         if ways & said.keys():  # one way said on the command line takes the place of another in the file
-            values = {key: value for key, value in values.items() if key not in ways or key in said}
+            values = {key: value for key, value in values.items() if key not in instead or key in said}
     unknown = [key for key in values if key not in {*_OPTIONS.values(), "ranked"}]
     if unknown:
         raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
