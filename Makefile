@@ -24,6 +24,7 @@ test: $(VENV)/.test
 
 # What takes long: real clusters, killed processes, pages in a browser, the dearest models in scikit-learn's checks.
 test-slow: $(VENV)/.test
+	@$(PIP_INSTALL) -c constraints.txt "moto[server]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m slow
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.

@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from scipy.special import expit
 
 from benchmarks.runner import append_row
-from benchmarks.scale import FILES, Clock, executor
+from benchmarks.scale_ground import FILES, Clock, executor
 from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.engines.memory import InMemoryEngine

@@ -73,6 +73,7 @@ SLOW = (
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifierCV",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(cross_fit",
     "tests/scale/test_dask",
+    "tests/scale/test_s3",
     "tests/experiments/test_run.py::test_killed",
     "tests/experiments/test_run.py::test_a_worker_that_dies",
     "tests/experiments/test_run.py::test_two_workers",

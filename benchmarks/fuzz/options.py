@@ -28,8 +28,14 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.fuzz.base import Base, Maker, Pool, fitted, folder
 from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
-from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
-from scarless.diagnostics import Sensitivity, labelling_attributes, profile_class_prior
+from scarless import ClassPrior, LabelFrequency, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics import (
+    Sensitivity,
+    goodness_of_fit,
+    labelling_attributes,
+    plan_audit,
+    profile_class_prior,
+)
 
 
 def pool(values: Iterable[Any]) -> Pool:
@@ -204,6 +210,20 @@ def _sensitivity(base: Base) -> Sensitivity:
     return Sensitivity(base.f * base.e, base.e)
 
 
+def _audit(base: Base) -> np.ndarray:
+    """Return the class of every other row."""
+    return np.where(np.arange(base.y.size) % 2, base.y, -1)
+
+
+def _looks(base: Base) -> np.ndarray:
+    """Return labels at two looks, the second of which finds every other positive."""
+    return np.column_stack([base.s, base.y * (np.arange(base.y.size) % 2)])
+
+
+def _fitted_to_looks(base: Base) -> SAREMClassifier:
+    return SAREMClassifier(propensity_attributes=_last(base)).fit(base.X, _looks(base))
+
+
 def _members(base: Base) -> list[tuple[str, Any]]:
     """Return one or two members that are fitted in no time."""
     boosting = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=3, random_state=0)
@@ -221,10 +241,46 @@ def _length(X: Any) -> int:
 
 
 # By name, or by "name of the call.name" where one name means several things.
+FACTS: Pool = {
+    "a prior": lambda _: ClassPrior(0.5),
+    "a sure prior": lambda _: [ClassPrior(0.5)],
+    "an impossible prior": lambda _: [ClassPrior(1e-9)],
+    "a group": lambda _: [ClassPrior(0.5, where={0: 1.0})],
+    "an unknown group": lambda _: [ClassPrior(0.5, where={"a": "b"})],
+    "a label frequency": lambda _: (LabelFrequency(0.5, se=0.1),),
+    "of a third look": lambda _: [LabelFrequency(0.5, se=0.1, look=2)],
+    "a number": lambda _: [0.5],
+}
+LOOKS: Pool = {
+    "two looks": lambda b: np.column_stack([b.s, b.s]),
+    "two looks with gaps": lambda b: np.where(np.arange(2 * b.s.size).reshape(-1, 2) % 5 == 0, np.nan, b.s[:, None]),
+    "codes": lambda b: np.where(np.arange(b.s.size)[:, None] % 3 == [0, 1], -1, b.s[:, None]),
+    "gaps only": lambda b: np.full((b.s.size, 2), np.nan),
+    "labelled only": lambda b: np.where(b.s == 1, 1.0, np.nan),
+}
+
+
+def _audit(b: Base) -> Any:
+    return np.where((b.s == 1) & (np.arange(b.s.size) % 2 == 0), 1.0, np.nan)
+
+
 CHOICES: dict[str, Choice] = {
     "X": Choice(lambda b: b.X, TABLES),
     "y": Choice(lambda b: b.s, LABELS),
     "s": Choice(lambda b: b.s, LABELS),
+    "required audit": Choice(_audit, LABELS),
+    "plan": Choice(lambda b: plan_audit(fitted(b), b.X, b.s, 10), MODELS),
+    "plan_audit.n_rows": Choice(lambda b: 10, SMALL),
+    "AuditPlanDisplay.n_rows": Choice(lambda b: 10, SMALL),
+    "goodness_of_fit.estimator": Choice(_fitted_to_looks, MODELS),
+    "goodness_of_fit.s": Choice(_looks, LABELS),
+    "goodness_of_fit.n_resamples": Choice(lambda b: 0, SMALL),
+    "GoodnessOfFitDisplay.estimator": Choice(_fitted_to_looks, MODELS),
+    "GoodnessOfFitDisplay.s": Choice(_looks, LABELS),
+    "GoodnessOfFitDisplay.n_resamples": Choice(lambda b: 0, SMALL),
+    "GoodnessOfFitDisplay.fit": Choice(
+        lambda b: goodness_of_fit(_fitted_to_looks(b), b.X, _looks(b), n_resamples=0), MODELS
+    ),
     "decisions": Choice(lambda b: b.y, LABELS),
     "sample_weight": Choice(lambda b: b.w, WEIGHTS),
     "propensity": Choice(lambda b: b.e, PROPENSITIES),
@@ -321,6 +377,17 @@ CHOICES: dict[str, Choice] = {
     "progress": Choice(lambda b: False, pool([False, None, 0, "", []])),
     # None would give another answer each time.
     "random_state": Choice(lambda b: 0, {**without_none(NUMBERS), **pool([[1, 2], [-1], 2**64])}),
+    "SAREMClassifier.y": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
+    "SAREMClassifier.s": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
+    "audit": Choice(_audit, {**LABELS, **LOOKS}),
+    "look": Choice(None, {**SMALL, **ATTRIBUTES}),
+    "SAREMClassifier.n_looks": Choice(None, SMALL),
+    "visit_attributes": Choice(None, {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}),
+    "false_positive_rate": Choice(None, {**NUMBERS, **pool(["estimate", 0.01, [0.01], [0.0, 0.1], [[0.1]]])}),
+    "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **FACTS}),
+    "value": Choice(lambda b: 0.4, NUMBERS),
+    "se": Choice(lambda b: 0.1, NUMBERS),
+    "where": Choice(None, {**ATTRIBUTES, **pool([{0: 1.0}, {"a0": np.nan}])}),
     "SAREMClassifier.n_starts": Choice(None, {**SMALL, **pool([4])}),
     "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
     "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),

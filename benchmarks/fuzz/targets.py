@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.fuzz.base import Base, draw, make_base
 from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
+from scarless import ClassPrior, LabelFrequency
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
 
@@ -24,12 +25,15 @@ MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagno
 NOT_CALLED = {
     "__version__",
     "Assumption",
+    "AuditPlan",
+    "AuditedClassPrior",
     "Basin",
     "BootstrapIntervals",
     "Calibration",
     "ClassPriorProfile",
     "Cost",
     "DatasetFileError",
+    "GoodnessOfFit",
     "IdentifiabilityReport",
     "Interval",
     "LabellingAttributes",
@@ -63,7 +67,7 @@ RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
 NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
-FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity")
+FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity", "audit")
 
 
 @dataclass
@@ -214,6 +218,7 @@ def _targets_of(name: str, what: Any) -> list[Target]:
         return [Target(name, sensitivity, what, 2.0), *made]
     if hasattr(what, "evaluate"):
         return [Target(name, scorer, what, 2.0)]
+    made += [Target(name, alone, what, 0.5)] if what in (ClassPrior, LabelFrequency) else []
     if made:
         return made
     raise LookupError(f"The generator does not know how to call {name}; say so in NOT_CALLED, or write a chain for it.")

@@ -26,6 +26,7 @@ from scarless.models import (
 if TYPE_CHECKING:
     from scarless.analysis import analyse
     from scarless.datasets import from_long
+    from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
 
 __version__ = _version("scarless")
 
@@ -47,14 +48,23 @@ __all__ = [
     "TableClassifier",
     "__version__",
     "analyse",
+    "audited_class_prior",
     "from_long",
+    "goodness_of_fit",
     "load",
+    "plan_audit",
     "save",
     "save_onnx",
     "to_onnx",
 ]
 
-_LATER = {"analyse": "scarless.analysis", "from_long": "scarless.datasets"}
+_LATER = {
+    "analyse": "scarless.analysis",
+    "audited_class_prior": "scarless.diagnostics",
+    "from_long": "scarless.datasets",
+    "goodness_of_fit": "scarless.diagnostics",
+    "plan_audit": "scarless.diagnostics",
+}
 _ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale")  # by full name
 
 

@@ -13,6 +13,7 @@ from tests.analysis.conftest import make_patients
 from scarless import SAREMClassifierCV, load
 from scarless.analysis import Settings, analyse_files, answer, estimators, files
 from scarless.cli import main
+from scarless.outside.table_files import read_table
 from scarless.scale import ParquetRows
 from scarless.scale.samples import draw_rows
 
@@ -162,6 +163,29 @@ def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
     gaps = write(tmp_path / "gaps", make_patients(N))
     with pytest.raises(ValueError, match=r"In files the label column 'diagnosed' must have two values, .* no gaps"):
         analyse_files(ParquetRows(gaps), settings())
+
+
+def test_an_index_of_pandas_is_a_column_as_in_one_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "claims").mkdir()
+    table = patients().set_index("patient")
+    for number, rows in enumerate(np.array_split(np.arange(N), 2)):
+        table.iloc[rows].to_parquet(tmp_path / "claims" / f"{number}.parquet")
+    assert main(["inspect", "claims", "--label", "diagnosed"]) == 0
+    assert "patient" in capsys.readouterr().out
+    found = analyse_files(ParquetRows(tmp_path / "claims"), settings())
+    assert "patient" not in found.model.feature_names_in_
+    written = found.score(tmp_path / "scored")
+    assert pq.read_table(written.folder).column("patient").to_pylist() == table.index.tolist()
+    told = analyse_files(ParquetRows(tmp_path / "claims"), settings(id=""))
+    assert any("Column 'patient' is another one in every row" in note for note in told.notes)
+    one = read_table(write_one(tmp_path / "one.parquet", table))
+    assert "patient" in one.columns
+
+
+def write_one(path, table):
+    table.to_parquet(path)
+    return path
 
 
 def test_the_id_of_the_fit_must_be_there(claims, tmp_path):

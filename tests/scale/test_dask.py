@@ -18,7 +18,7 @@ from tests.scale.files import make_rows, write_files
 
 from scarless import SAREMClassifier
 from scarless.engines import attach, open_rows
-from scarless.scale import ParquetRows, PartitionError
+from scarless.scale import ParquetRows, PartitionError, executors
 from scarless.scale import dask as module
 from scarless.scale.dask import ClusterError, DaskWorkers, deal
 from scarless.scale.store import STORE, Cache, Store
@@ -267,18 +267,18 @@ class FakeClient:
 
 def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_is_tight(monkeypatch):
     asked = []
-    monkeypatch.setattr(module, "_ask_glibc", lambda *what: asked.append(what))
+    monkeypatch.setattr(executors, "_ask_glibc", lambda *what: asked.append(what))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
-    module._use_memory_again.__wrapped__()
+    executors.use_memory_again.__wrapped__()
     assert asked == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25)]
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
-    module._use_memory_again.__wrapped__()
-    module._give_memory_back()
+    executors.use_memory_again.__wrapped__()
+    executors.give_memory_back()
     assert asked[2:] == [("malloc_trim", 0)]
 
 
 def test_a_function_that_the_system_does_not_have_is_not_asked():
-    module._ask_glibc("scarless_has_no_such_function", 1)
+    executors._ask_glibc("scarless_has_no_such_function", 1)
 
 
 # --- what cannot be

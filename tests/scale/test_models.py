@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless import (
@@ -17,6 +19,9 @@ from scarless import (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
+from scarless.checks import samples
+from scarless.checks.rows import RowTotals
+from scarless.checks.samples import draw_sample
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -27,7 +32,10 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.engines import has_own_engine
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
+from scarless.label_frequency.names import possible_frequency_of
 from scarless.metrics import PUScorer
+from scarless.pair.rows import Training, labelled_rows
 from scarless.scale import ParquetRows
 from scarless.scale.store import STORE
 
@@ -43,6 +51,10 @@ MODELS = {
     "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
     "one propensity": SCARClassifier(),
     "known frequency": SCARClassifier(0.7),
+    "estimated frequency": SCARClassifier("tice"),
+    "estimated frequency by columns' names": SCARClassifier(
+        make_pipeline(ColumnTransformer([("keep", "passthrough", ["a", "b"])]), ElkanNoto(random_state=0))
+    ),
     "naive": NaiveClassifier(),
 }
 NUMBERS = ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_", "class_prior_", "label_frequency_")
@@ -208,7 +220,9 @@ NEED_MEMORY = {
     ),
     "a stack": lambda X: SARStackingClassifier().fit(X, "s"),
     "strata": lambda X: StratifiedSCARClassifier("d").fit(X, "s"),
-    "an estimated frequency": lambda X: SCARClassifier("tice").fit(X, "s"),
+    "an estimated frequency, an estimator": lambda X: SCARClassifier("tice", estimator=LogisticRegression()).fit(
+        X, "s"
+    ),
     "a test of SCAR": lambda X: scar_test(X, "s"),
     "labelling attributes": lambda X: labelling_attributes(X, "s"),
 }
@@ -232,3 +246,107 @@ def test_a_bootstrap_that_needs_memory_and_folds_of_ones_own(here, files):
     with pytest.raises(ValueError, match="cv must be a number of folds where the rows of X are not in memory"):
         SAREMClassifierCV(propensity_attributes=["d"], cv=StratifiedKFold(3)).fit(files, "s")
     assert STORE.loads == loads
+
+
+# --- label frequencies on a sample
+
+
+FREQUENCIES = [TIcE, KernelMean, ElkanNoto, DEDPUL, BestBinEstimator]
+
+
+@pytest.mark.parametrize("kind", FREQUENCIES, ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_label_frequency_of_few_rows_is_that_in_memory(here, files, kind):
+    found = kind(random_state=0).fit(files, "s", sample_weight="w")
+    expected = kind(random_state=0).fit(here[NAMES], here["s"], sample_weight=here["w"])
+    assert found.label_frequency_ == expected.label_frequency_
+    assert found.class_prior_ == expected.class_prior_
+    assert found.label_frequency_rows_ == expected.label_frequency_rows_ == np.count_nonzero(here["w"])
+    assert found.feature_names_in_.tolist() == NAMES
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_classifier_says_how_many_rows_its_label_frequency_is_from(here, files):
+    for model in (
+        SCARClassifier("elkan-noto").fit(files, "s", sample_weight="w"),
+        in_memory(SCARClassifier("elkan-noto"), here),
+    ):
+        assert model.label_frequency_rows_ == np.count_nonzero(here["w"])
+    assert not hasattr(SCARClassifier(0.7).fit(files, "s"), "label_frequency_rows_")
+
+
+class Seen(BaseEstimator):
+    """An estimator of the label frequency that keeps what it was given."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.X_, self.s_, self.w_, self.label_frequency_ = X, y, sample_weight, 0.7
+        return self
+
+
+@pytest.fixture
+def of_300(monkeypatch):
+    monkeypatch.setattr(samples, "MOST_ROWS", 300)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_sample_has_rows_with_their_labels_and_weights(here, files, of_300):
+    model = SCARClassifier(Seen()).fit(files, "s", sample_weight="w")
+    seen = model.label_frequency_estimator_
+    drawn = seen.X_.assign(s=seen.s_, w=seen.w_)
+    assert len(drawn) == model.label_frequency_rows_ == 300
+    assert (drawn["w"] > 0).all()
+    merged = here.reset_index().merge(drawn, on=[*NAMES, "s", "w"])  # numbers that all differ: each row is found once
+    assert len(merged) == 300
+    assert merged["index"].is_unique
+    assert merged["index"].is_monotonic_increasing
+    np.testing.assert_allclose(model.coef_, in_memory(SCARClassifier(0.7), here).coef_, rtol=1e-7)  # of all rows
+    assert SCARClassifier(Seen()).fit(files, "s").label_frequency_estimator_.w_ is None
+
+
+def test_a_sample_does_not_depend_on_the_files(here, files, tmp_path, of_300):
+    others = write_files(tmp_path / "cut", here[NAMES].to_numpy(), [450], row_group_size=77, s=here["s"].to_numpy())
+    seen = [
+        SCARClassifier(Seen()).fit(X, "s").label_frequency_estimator_
+        for X in (files, ParquetRows(others, columns=NAMES, scheduler="threads"))
+    ]
+    np.testing.assert_array_equal(*(each.X_ for each in seen))
+    np.testing.assert_array_equal(*(each.s_ for each in seen))
+
+
+def test_every_row_is_as_likely_to_be_drawn(monkeypatch):
+    n, wanted = 400, 40
+    times = np.zeros(n)
+    rows = labelled_rows(Training(np.arange(n)[:, None] * 1.0, np.arange(n) % 2.0, np.ones(n)), None)
+    monkeypatch.setattr(samples, "MOST_ROWS", wanted)
+    for seed in range(500):
+        monkeypatch.setattr(samples, "_SEED", seed)
+        X = draw_sample(rows).X[:, 0].astype(int)
+        assert X.size == wanted
+        times[X] += 1
+    spread = (times - 50) ** 2 / (500 * 0.1 * 0.9)  # binomial counts: chi-squared with n - 1 degrees of freedom
+    assert 300 < spread.sum() < 500
+
+
+def test_a_sample_of_a_wide_table_has_fewer_rows(here, files, monkeypatch):
+    monkeypatch.setattr(samples, "_MOST_NUMBERS", 4 * 150)
+    assert SCARClassifier(Seen()).fit(files, "s").label_frequency_rows_ == 150
+
+
+def test_a_sample_without_labelled_rows_is_said(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(samples, "MOST_ROWS", 5)
+    s = np.zeros(N, dtype=int)
+    s[:2] = 1
+    rows = ParquetRows(write_files(tmp_path / "rare", here[NAMES].to_numpy(), [450], s=s), scheduler="threads")
+    words = r"on a sample of 5 rows, and none of them is labelled: 0\.00222 of all rows are labelled.*label_frequency=c"
+    with pytest.raises(ValueError, match=words):
+        SCARClassifier("tice").fit(rows, "s")
+    with pytest.raises(ValueError, match=words):
+        TIcE().fit(rows, "s")
+
+
+def test_a_label_frequency_of_a_sample_is_possible_for_all_rows(here):
+    s = here["s"].mean()
+    totals = RowTotals(N, float(N), N * s, N * (1 - s))
+    with pytest.warns(UserWarning, match="every row would be positive"):
+        assert possible_frequency_of(Seen(), s / 2, totals) == pytest.approx(s / (1 - 1 / N))
+    assert possible_frequency_of(Seen(), s + 0.1, totals) == s + 0.1

@@ -4,10 +4,13 @@ import gc
 import os
 from decimal import Decimal
 
+import dask.dataframe as dd
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from tests.scale.files import NAMES, make_rows, write_files
@@ -365,3 +368,72 @@ def test_names_of_rows_that_pandas_writes_are_no_attribute():
     there = ["age", "ill", "__index_level_0__"]
     assert choose_names(there, None, "ill", None, "a.parquet") == ["age"]
     assert choose_names(there, ["__index_level_0__"], "ill", None, "a.parquet") == ["__index_level_0__"]
+
+
+def write_frames(folder, table, index, n_files=2):
+    """Write a data frame with this index by pandas, in several files."""
+    X, s, w = table
+    frame = pd.DataFrame(X, columns=NAMES).assign(s=s, w=w).set_index(index)
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        frame.iloc[rows].to_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+PATIENTS = pd.Index(np.arange(600) * 7 % 600, name="patient")
+INDICES = {
+    "named": PATIENTS,
+    "nameless": PATIENTS.rename(None),
+    "called as a number": PATIENTS.rename("0"),
+    "text": PATIENTS.astype(str),
+    "two levels": pd.MultiIndex.from_arrays([PATIENTS, PATIENTS % 3], names=["patient", None]),
+    "counted": pd.RangeIndex(600, name="patient"),
+}
+
+
+@pytest.mark.parametrize("kind", INDICES)
+def test_an_index_of_pandas_is_no_attribute(tmp_path, table, kind):
+    folder = write_frames(tmp_path / "claims", table, INDICES[kind])
+    engine = open_rows(ParquetRows(folder, scheduler="threads"), "s", "w")
+    assert engine.names == NAMES
+    np.testing.assert_array_equal(engine.collect(lambda X, rows: X), table[0])
+    dataset = open_rows(ds.dataset(folder), "s", "w")
+    assert dataset.names == NAMES
+    assert open_rows(ds.dataset(ds.dataset(folder).to_table()), "s", "w").names == NAMES
+
+
+def test_an_index_is_used_where_it_is_named(tmp_path, table):
+    folder = write_frames(tmp_path / "claims", table, PATIENTS)
+    np.testing.assert_array_equal(read(folder, columns=["a", "patient"])[:, 1], PATIENTS)
+    rows = ParquetRows(folder, scheduler="threads")
+    assert list(rows.with_index().plan("s", "w").names) == [*NAMES, "patient"]
+    assert list(rows.with_index().plan("patient").names) == [*NAMES, "s", "w"]
+    written = fit(folder).predict_to(rows, tmp_path / "scored", keep=["patient"])
+    assert pq.read_table(written.folder).column("patient").to_pylist() == PATIENTS.tolist()
+
+
+@pytest.mark.parametrize("other", ["nameless", "none", "of another program"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_index_in_some_files_only(tmp_path, table, other, number):
+    folder = write_frames(tmp_path / "claims", table, PATIENTS)
+    path = folder / f"{number}.parquet"
+    if other == "of another program":  # which wrote it as a column, and not what pandas said of it
+        pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    else:
+        frame = pd.read_parquet(path)
+        frame.set_axis(frame.index.rename(None)).to_parquet(path, index=other == "nameless")
+    np.testing.assert_array_equal(read(folder), np.column_stack(table))
+    rows = ParquetRows(folder, columns=["a", "patient"])
+    if other == "of another program":
+        assert rows.plan().n_rows == 600
+    else:
+        with pytest.raises(ValueError, match=rf"{number}\.parquet.* has no column 'patient'"):
+            rows.plan()
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask's, when it writes
+def test_the_index_that_dask_writes_is_no_attribute(tmp_path, table):
+    X, s, w = table
+    frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(s=s, w=w), npartitions=2)
+    frame.to_parquet(tmp_path / "claims")
+    assert ParquetRows(tmp_path / "claims").with_index().plan("s", "w").names == tuple(NAMES)

@@ -4,8 +4,10 @@ Outside `make test`, since Ray is large. After ``pip install ray``:
 ``SCARLESS_TEST_RAY=1 pytest tests/scale/test_ray.py``.
 """
 
+import mmap
 import os
 import signal
+import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -21,6 +23,17 @@ from scarless.scale.ray import RayActors, _Walker
 from scarless.scale.store import STORE
 
 N = 3000
+TRIM = "MALLOC_TRIM_THRESHOLD_"
+ROUNDS = 100
+WALK = """
+import pickle
+from scarless.scale.ray import _Walker
+from tests.scale.test_ray import page_faults
+walker = _Walker()
+if {begin}:
+    walker.begin(pickle.dumps((page_faults, None, (None,))))
+print(page_faults(None, None)[0][0])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +45,11 @@ def session():
     with pytest.raises(ClusterError, match=r'scheduler="ray" needs a Ray session, and there is none: call ray.init'):
         RayActors()
     paths = os.pathsep.join(["src", "."])
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": paths}})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TRIM, "65536")  # as a Dask cluster that was here before leaves it
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": paths}}
+        )
     yield ray
     ray.shutdown()
 
@@ -114,3 +131,36 @@ def test_a_walker_forgets():
     STORE._entries["scarless-test/1"] = {}
     _Walker().forget("scarless-test/")
     assert "scarless-test/1" not in STORE._entries
+
+
+def page_faults(X, rows):
+    """Return how many pages came from the system anew while a megabyte was used again and again."""
+    import resource  # of POSIX alone
+
+    np.ones(2**17)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(ROUNDS):
+        np.ones(2**17)
+    return ([resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before],)
+
+
+def a_round_of_pages():
+    return 2**20 // mmap.PAGESIZE
+
+
+def test_actors_use_memory_again(session, folder):
+    faults = open_rows(ParquetRows(folder, scheduler="ray"), "s").total(page_faults)[0]
+    assert min(faults) < a_round_of_pages()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
+@pytest.mark.parametrize("begin", [True, False])
+def test_a_walker_uses_memory_again_where_its_environment_forbids_it(begin):
+    paths = os.pathsep.join(["src", ".", os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, TRIM: "65536", "PYTHONPATH": paths}
+    code = WALK.format(begin=begin)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    if begin:
+        assert int(done.stdout) < a_round_of_pages()
+    else:  # else this would say nothing
+        assert int(done.stdout) > ROUNDS / 2 * a_round_of_pages()

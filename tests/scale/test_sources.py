@@ -14,20 +14,30 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.scale.files import NAMES, make_rows
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SCARClassifier,
+    TableClassifier,
+)
+from scarless.checks import samples
 from scarless.checks.rows import count_rows
 from scarless.diagnostics import bootstrap_intervals, profile_class_prior
 from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import known_rows
-from scarless.scale import PartitionError
+from scarless.label_frequency import ElkanNoto
+from scarless.scale import ParquetRows, PartitionError, file_advice
 from scarless.scale.collections import DaskRows
 from scarless.scale.datasets import DatasetRows
 from scarless.scale.queries import QueryRows
+from scarless.scale.samples import draw_rows
 
 N = 1200
 
@@ -153,8 +163,20 @@ def test_what_needs_rows_in_memory_says_what_to_do(make, frame):
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
     with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all if they fit: X\.{call}\(\)"):
         NaiveClassifier(LogisticRegression()).fit(X, "s")
-    with pytest.raises(ValueError, match=rf"estimator of the label frequency needs all rows in .*X\.{call}\(\)"):
-        SCARClassifier("tice").fit(X, "s")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_label_frequencies_are_estimated_on_a_sample(make, frame, monkeypatch):
+    X = make(frame)
+    expected = SCARClassifier("elkan-noto").fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
+    found = SCARClassifier("elkan-noto").fit(X, "s", sample_weight="w")
+    assert found.label_frequency_ == expected.label_frequency_
+    assert found.label_frequency_rows_ == N
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7)
+    alone = ElkanNoto(random_state=0).fit(X, "s", sample_weight="w")
+    assert alone.label_frequency_ == expected.label_frequency_
+    monkeypatch.setattr(samples, "MOST_ROWS", 500)
+    assert SCARClassifier("elkan-noto").fit(X, "s", sample_weight="w").label_frequency_rows_ == 500
 
 
 def test_a_column_that_is_not_there(make, frame, model):
@@ -376,6 +398,101 @@ def test_sources_of_a_dataset_go_to_other_processes(tmp_path, frame):
     np.testing.assert_array_equal(np.concatenate([each["X"] for each in again]), frame.loc[frame["a"] > 0, NAMES])
     assert plan.key == DatasetRows(table).plan("s", "w").key
     assert plan.key != DatasetRows(table.filter(ds.field("b") > 0)).plan("s", "w").key
+
+
+@pytest.fixture
+def by_year(tmp_path, frame):
+    """Return a dataset with text and folders by year, of which a filter takes some rows; and these rows."""
+    table = frame.assign(year=2000 + np.arange(N) // 450, sex=np.where(frame["b"] > 0, "f", "m"))
+    folder = write_dataset(tmp_path, table, format="parquet", partitioning=["year"], partitioning_flavor="hive")
+    some = ds.dataset(folder, partitioning="hive").filter(ds.field("a") > -0.5)
+    return some, table[table["a"] > -0.5].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("how", [{}, {"memory": 0}, {"memory": 0, "scratch": False}, {"scheduler": "threads"}])
+def test_a_dataset_has_the_options_of_files(by_year, how):
+    dataset, rows = by_year
+    columns = [*NAMES, "year"]
+    found = new().fit(ParquetRows(dataset, columns=columns, **how), "s", sample_weight="w")
+    assert_same(found, new().fit(rows[columns], rows["s"], sample_weight=rows["w"]))
+    plain = new().fit(known_rows(dataset).select(columns), "s", sample_weight="w")
+    assert found.coef_.tobytes() == plain.coef_.tobytes()
+    engine = open_rows(ParquetRows(dataset, columns=NAMES, dtype="float32", **how))
+    assert engine.dtype == np.float32
+
+
+def test_passes_over_a_dataset_are_remembered(by_year, tmp_path):
+    dataset, _ = by_year
+    engine = open_rows(ParquetRows(dataset, columns=NAMES, checkpoint=tmp_path / "passes"), "s")
+    engine.total(summed)
+    again = open_rows(ParquetRows(dataset, columns=NAMES, checkpoint=tmp_path / "passes"), "s")
+    assert again.total(summed) == engine.total(summed)
+    assert (again.passes.recalled, again.passes.computed) == (1, 0)
+
+
+def summed(X, rows):
+    return (float(X.sum()),)
+
+
+def test_predictions_of_a_dataset_are_of_the_rows_that_its_filter_lets_through(by_year, tmp_path, model):
+    dataset, rows = by_year
+    done = model.predict_to(ParquetRows(dataset), tmp_path / "scored", keep=["year", "a"], label="s")
+    found = pa.concat_tables([pq.ParquetFile(path).read() for path in done.files])
+    np.testing.assert_array_equal(found.column("a"), rows["a"])
+    np.testing.assert_array_equal(found.column("year"), rows["year"])
+    np.testing.assert_allclose(found.column("probability"), model.predict_proba(rows[NAMES])[:, 1], rtol=1e-12)
+    assert model.predict_to(ParquetRows(dataset), tmp_path / "scored", keep=["year", "a"], label="s").n_new == 0
+    fewer = ParquetRows(dataset.filter(ds.field("year") < 2001))
+    with pytest.raises(ValueError, match=r"predictions with other columns or of other rows \(.* or a filter are not"):
+        model.predict_to(fewer, tmp_path / "scored", keep=["year", "a"], label="s")
+
+
+def test_a_raw_dataset_is_prepared(by_year, tmp_path):
+    dataset, rows = by_year
+    columns = [*NAMES, "sex", "year"]
+    files = tmp_path / "plain"
+    files.mkdir()
+    pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), files / "a.parquet")
+    found, expected = (
+        TableClassifier(new()).fit(ParquetRows(each, columns=columns), "s", sample_weight="w")
+        for each in (dataset, files)
+    )
+    np.testing.assert_allclose(found.estimator_.coef_, expected.estimator_.coef_, rtol=1e-5, atol=1e-6)
+    assert "sex_m" in found.estimator_.feature_names_in_
+    drawn = draw_rows(ParquetRows(dataset), "s", 10**6, 0)
+    assert drawn.n_rows == len(rows)
+    assert drawn.labels == rows["s"].value_counts().to_dict()
+
+
+def test_a_dataset_at_a_relative_path_is_read_from_anywhere(tmp_path, frame, monkeypatch):
+    folder = write_dataset(tmp_path / "claims", frame, format="parquet")
+    monkeypatch.chdir(folder.parent)
+    dataset = ds.dataset(folder.name)
+    plans = [DatasetRows(dataset).plan("s", "w"), ParquetRows(dataset).plan("s", "w")]
+    assert ParquetRows(dataset).files == sorted(str(path) for path in folder.glob("*.parquet"))
+    monkeypatch.chdir(tmp_path)
+    for plan in plans:
+        assert plan.parts[0].source.path.startswith(str(folder))
+        there = [pickle.loads(pickle.dumps(part.source)).load()["X"] for part in plan.parts]
+        np.testing.assert_array_equal(np.concatenate(there), frame[NAMES])
+
+
+def test_files_of_a_dataset_elsewhere_have_addresses(tmp_path, frame):
+    folder = write_dataset(tmp_path / "claims", frame, format="parquet")
+    system = pa.fs.SubTreeFileSystem(str(folder.parent), pa.fs.LocalFileSystem())
+    rows = ParquetRows(ds.dataset(folder.name, filesystem=system))
+    assert all(path.startswith(f"subtree://{folder.name}/") for path in rows.files)
+    assert rows.plan("s", "w").parts[0].source.path == rows.files[0]
+    assert file_advice(rows.files, filesystem=rows.filesystem) == file_advice(map(str, folder.glob("*.parquet")))
+    with pytest.raises(ValueError, match="filesystem is given, and a pyarrow Dataset has its own"):
+        ParquetRows(ds.dataset(folder), filesystem=system)
+
+
+def test_datasets_that_are_no_parquet_files_are_refused(tmp_path, frame):
+    with pytest.raises(TypeError, match=r"takes Parquet files, .* this one is of csv files\. Give it to fit as it is"):
+        ParquetRows(dataset(tmp_path / "claims", frame, "csv"))
+    with pytest.raises(TypeError, match=r"this one is not made of files\. Give it to fit as it is"):
+        ParquetRows(ds.dataset(pa.Table.from_pandas(frame)))
 
 
 def test_bad_files_of_a_dataset_are_named(tmp_path, frame):

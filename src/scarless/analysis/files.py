@@ -86,17 +86,20 @@ def inspect_files(
     -------
     Inspection
     """
-    drawn = draw_rows(rows, label, SAMPLE, seed)
-    found = inspect_table(drawn.table.to_pandas(), label, positive=positive, exclude=exclude, seed=seed)
+    drawn = draw_rows(rows.with_index(), label, SAMPLE, seed)
+    found = inspect_table(
+        drawn.table.to_pandas(ignore_metadata=True), label, positive=positive, exclude=exclude, seed=seed
+    )
     if drawn.n_rows > found.n_rows:
         among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
         found = replace(found, notes=(among, *found.notes))
-    return with_advice(found, rows.files)
+    return with_advice(found, rows.files, rows.filesystem)
 
 
-def with_advice(found: Inspection, files: list[str]) -> Inspection:
+def with_advice(found: Inspection, files: list[str], filesystem: Any = None) -> Inspection:
     """Return what an inspection found, and what makes the Parquet files slow to walk."""
-    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in file_advice(files))))
+    said = file_advice(files, filesystem=filesystem)
+    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in said)))
 
 
 def analyse_files(
@@ -128,11 +131,12 @@ def analyse_files(
     """
     tell = progress or (lambda what: None)
     _refuse_in_memory(settings)
+    rows = rows.with_index()  # as the tool reads one file: it may be the id
     columns = list(rows.plan(raw=True).names)
     settings.check_columns(columns)
     tell("drawing a sample")
     drawn = draw_rows(rows, settings.label, SAMPLE, settings.seed)
-    sample = drawn.table.to_pandas()[columns]
+    sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
     label = read_labels(sample[settings.label], settings.label, positive=settings.positive or None)
     observed = Observed(label.s, label.s, None, label.positive, ())
     pos_label = _value_of(drawn.labels, label, settings)
@@ -181,7 +185,7 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
     Written
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
-    there = rows.plan(raw=True).names
+    there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
     keep = [name for name in (settings.id, settings.label) if name in there]

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from scarless.checks.kinds import plain_array
 from scarless.checks.labels import LabelCoding, check_labels, is_missing
@@ -31,10 +32,13 @@ def has_several_looks(y: Any) -> bool:
     """
     if y is None or isinstance(y, str):
         return False
-    shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+    try:
+        shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
+    except ValueError:  # lines of unequal length, which those who read one label of each row have words for
+        return False
     if len(shape) != 2 or shape[1] == 0:
         return False
-    return shape[1] > 1 or _misses_looks(_as_table(y))
+    return shape[1] > 1 or (not sparse.issparse(y) and _misses_looks(_as_table(y)))
 
 
 def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y") -> CheckedLooks:
@@ -61,7 +65,8 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         raise ValueError(f"{name} holds no label at all: every look is missing.")
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
-        _refuse_minus_one(values, name)
+        if not seen.all():
+            _refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
     else:
         coding.refuse_unknown(values)
@@ -135,6 +140,10 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
 
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     """Return labels as an array; what a mask hides is None."""
+    if sparse.issparse(values):
+        raise TypeError(
+            f"{name} is sparse, and what it does not hold could mean 0 or not looked. Pass {name}.toarray()."
+        )
     if isinstance(values, np.ma.MaskedArray):
         plain = values.data.astype(object)
         plain[np.ma.getmaskarray(values)] = None

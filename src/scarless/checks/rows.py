@@ -18,8 +18,8 @@ from scarless.checks.labels import (
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
-from scarless.engines import Engine, Rows, has_own_engine, open_rows
-from scarless.engines.base import known_rows
+from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
+from scarless.engines.base import MayMiss, known_rows
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
@@ -41,6 +41,12 @@ class RowTotals(NamedTuple):
     def labelled_share(self) -> float:
         """Share of rows that are labelled: no class prior is below it."""
         return float(self.labelled / self.weight)
+
+
+class ReadLabels(NamedTuple):
+    """Labels that were read from their columns already, wherever the other columns live."""
+
+    values: Any
 
 
 class LabelledRows(NamedTuple):
@@ -115,14 +121,17 @@ def check_rows(estimator: Any, X: Any) -> Engine:
     return engine
 
 
-def named_values(X: Any, values: Any, *, labels: bool = False) -> Any:
-    """Return values per row as they were given; of a column that is named, of rows that live elsewhere, its values."""
+def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = False) -> Any:
+    """Return values per row as they were given; of a column that is named, of rows that live elsewhere, its values.
+
+    `gaps`: whether labels may be missing.
+    """
     if not isinstance(values, str) or not has_own_engine(X):
         return values
     table = known_rows(X)
     if not hasattr(table, "select"):
         return values
-    bare = table.select([])
+    bare, values = table.select([]), MayMiss(values) if gaps else values
     return (open_rows(bare, values) if labels else open_rows(bare, None, values)).collect(_block_column, labels)
 
 
@@ -156,11 +165,13 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
 def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     need_labels(y, type(estimator).__name__)
     if has_own_engine(X):
-        engine = open_rows(X, y, sample_weight)
+        read = isinstance(y, ReadLabels)
+        engine = attach(open_rows(X, None, sample_weight), y=y.values) if read else open_rows(X, y, sample_weight)
         estimator.n_features_in_ = engine.n_columns
         if (names := getattr(engine, "names", None)) is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         return engine
+    y = y.values if isinstance(y, ReadLabels) else y
     table, labels = check_table(estimator, X, check_observed(y), reset=True, values=False)
     warn_of_row_order(X, y=y)
     weight = sample_weight

@@ -1,5 +1,10 @@
-"""How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration."""
+"""How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration, audits."""
 
+from scarless.diagnostics.audits.difference import AuditedClassPrior, audited_class_prior
+from scarless.diagnostics.audits.goodness import GoodnessOfFit, goodness_of_fit
+from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
+from scarless.diagnostics.audits.plan import AuditPlan, plan_audit
+from scarless.diagnostics.audits.plan_display import AuditPlanDisplay
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
@@ -19,10 +24,15 @@ from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileD
 from scarless.diagnostics.uncertainty.selection_display import SelectionPathDisplay
 
 __all__ = [
+    "AuditPlan",
+    "AuditPlanDisplay",
+    "AuditedClassPrior",
     "BootstrapIntervals",
     "Calibration",
     "ClassCalibrationDisplay",
     "ClassPriorProfile",
+    "GoodnessOfFit",
+    "GoodnessOfFitDisplay",
     "IdentifiabilityReport",
     "LabelCalibrationDisplay",
     "LabellingAttributes",
@@ -36,11 +46,14 @@ __all__ = [
     "SensitivityCurve",
     "SensitivityDisplay",
     "TippingPoint",
+    "audited_class_prior",
     "bootstrap_intervals",
     "class_calibration",
+    "goodness_of_fit",
     "identifiability_report",
     "label_calibration",
     "labelling_attributes",
+    "plan_audit",
     "profile_class_prior",
     "scar_test",
 ]

@@ -170,6 +170,12 @@ def _found_elsewhere(kind: type) -> tuple[str, str] | None:
     return next((_ELSEWHERE[name] for name in names if name in _ELSEWHERE), None)
 
 
+class MayMiss(str):
+    """The name of a column whose gaps mean something: a look that did not take place, a row that nobody checked."""
+
+    __slots__ = ()
+
+
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
     """Return the engine with values per row that someone else has: one for each row of the table, in its order.
 

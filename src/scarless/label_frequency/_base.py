@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.order import canonical_order
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import refuse_lost_class
+from scarless.checks.rows import check_labelled_rows, refuse_lost_class
+from scarless.checks.samples import as_named, draw_sample
 from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_random_stream
+from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
@@ -65,6 +67,9 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            Of rows that are not in memory (`scarless.scale.ParquetRows` and others), with labels and weights named as
+            their columns, a random sample of at most 200,000 is taken, the same each time; ``label_frequency_rows_``
+            says how many.
         y : array of shape (n_rows,)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
@@ -85,6 +90,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         rng = check_random_stream(self.random_state)
         order = canonical_order(table, s, w)
         labelled = float(w @ s / w.sum())
+        self.label_frequency_rows_ = s.size
         sample = self._prepare(take_rows(table, order), s[order], w[order], rng)
         with BLAS.on_one_thread():  # small matrices: more threads wait for each other, most of all on busy machines
             estimate = self._estimate(*sample, rng)
@@ -145,7 +151,12 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return Interval(max(low, labelled), min(high, 1.0))
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Vector, Vector]:
-        """Return rows, labels and weights, without the rows that do not count."""
+        """Return rows, labels and weights, without the rows that do not count; of rows elsewhere a sample."""
+        if has_own_engine(X):
+            rows = check_labelled_rows(self, X, y, sample_weight, pos_label=self.pos_label)
+            sample = draw_sample(rows)
+            names = None if self._inner() is None else getattr(self, "feature_names_in_", None)
+            return sample._replace(X=as_named(sample.X, names))
         table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
         w = check_counts(sample_weight, n_rows=s.size)
         warn_of_row_order(X, sample_weight=sample_weight)

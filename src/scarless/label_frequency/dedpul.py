@@ -50,6 +50,8 @@ class DEDPUL(ScoreEstimator):
     ----------
     label_frequency_ : float
         :math:`c = \Pr(s=1|y=1)`.
+    label_frequency_rows_ : int
+        How many rows it comes from: all that count, or a sample where rows are not in memory.
     class_prior_ : float
         :math:`\Pr(y=1)` among all rows, labelled and unlabelled, of one table drawn from the population (the
         single-training-set scenario). The original method estimates :math:`\pi_u` among :math:`n_u` unlabelled rows;

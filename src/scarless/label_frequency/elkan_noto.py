@@ -51,6 +51,8 @@ class ElkanNoto(ScoreEstimator):
     ----------
     label_frequency_ : float
         :math:`c = \Pr(s=1|y=1)`, what the original method estimates.
+    label_frequency_rows_ : int
+        How many rows it comes from: all that count, or a sample where rows are not in memory.
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
         (the single-training-set scenario).

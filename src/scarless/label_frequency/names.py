@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
+from scarless.checks.rows import RowTotals
 from scarless.checks.tables import check_numeric
 from scarless.label_frequency._base import n_copies, possible_label_frequency
 from scarless.label_frequency.best_bin import BestBinEstimator
@@ -102,6 +103,12 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
     w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
     share = float(s.mean()) if sample_weight is None else float(sample_weight @ s / w.sum())
     return possible_label_frequency(c, share, n_copies(w), kind)
+
+
+def possible_frequency_of(estimator: Any, c: float, totals: RowTotals) -> float:
+    """Return the label frequency that an estimator found in a sample, made possible for all rows by their totals."""
+    n_rows = max(totals.weight, totals.n_rows)
+    return possible_label_frequency(c, totals.labelled_share, n_rows, type(final_step(estimator)).__name__)
 
 
 def narrow_tags(tags: Any, value: Any) -> None:

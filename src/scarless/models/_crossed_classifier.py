@@ -1,5 +1,7 @@
 """A pair whose classifier is the user's: fitted in folds, relaxed, stored, and what it can say of itself."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
+from scarless.pair.cross_fit import Tell
 from scarless.pair.crossed import (
     Crossed,
     CrossOptions,
@@ -43,7 +46,7 @@ class CrossedClassifier(PairClassifier):
     random_state: Any
     n_jobs: int | None
     verbose: bool
-    _crossed: Crossed | None
+    _crossed: Any  # Crossed, LooksCrossed, or None
     _f_columns: NDArray[np.intp]
     _e_columns: NDArray[np.intp]
     _f_learner: Any
@@ -67,19 +70,20 @@ class CrossedClassifier(PairClassifier):
     def _audits(self, default: float) -> float:
         return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
 
-    def _fit_crossed(self, everything: Training) -> None:
-        training = counted(everything)
-        tol = 1e-4 if self.tol is None else self.tol
-        options = CrossOptions(
+    def _cross_options(self) -> CrossOptions:
+        return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
             audits=self._audits(4.0),
-            tol=tol,
+            tol=1e-4 if self.tol is None else self.tol,
             window=self.window,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )
-        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+
+    @contextmanager
+    def _told_of_steps(self) -> Iterator[Tell]:
+        """Yield what a cross-fit tells its steps to."""
         with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
 
             def tell(what: str) -> None:
@@ -87,6 +91,12 @@ class CrossedClassifier(PairClassifier):
                 if self.verbose:
                     print(f"SAREMClassifier: {what}", flush=True)
 
+            yield tell
+
+    def _fit_crossed(self, everything: Training) -> None:
+        training = counted(everything)
+        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        with self._told_of_steps() as tell:
             crossed = cross_fit(
                 self.estimator,
                 self.propensity_estimator if self._e_columns.size else None,
@@ -94,7 +104,7 @@ class CrossedClassifier(PairClassifier):
                 self._f_columns,
                 self._e_columns,
                 folds,
-                options,
+                self._cross_options(),
                 tell,
             )
         self._store_crossed(crossed, training)

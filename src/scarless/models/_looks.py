@@ -1,5 +1,6 @@
 """What `SAREMClassifier` does with several looks, audits, false positives and facts from elsewhere."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,27 +18,37 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, named_values
+from scarless.checks.rows import LabelledRows, ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach, has_own_engine
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
-from scarless.models._base import block_probability, warn_unless_converged
-from scarless.models._pair import PairClassifier, means_all
-from scarless.models.summary import Block, Summary
+from scarless.engines.units import Reading, Units
+from scarless.models._base import (
+    block_probability,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_unless_converged,
+)
+from scarless.models._pair import PairClassifier
+from scarless.models.summary import Block, Summary, few_labels_remarks
+from scarless.models.uncertainty import EXCHANGEABLE, NOT_CONVERGED
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
-from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
+from scarless.pair.problem import see_the_same
+from scarless.scale.parquet import ParquetRows
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
+
+
+WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
 
 
 class Looks(NamedTuple):
@@ -74,12 +85,26 @@ class Looks(NamedTuple):
         return found[:, None], seen[:, None]
 
 
+class LooksRows(NamedTuple):
+    """Checked rows with labels at looks and audits, the models, and facts."""
+
+    rows: LabelledRows
+    audit: Codes
+    looks: Looks
+    facts: tuple[Fact, ...]
+
+    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+        """Return what is to be fitted."""
+        (engine, _, totals), looks = self.rows, self.looks
+        sizes = (float(looks.n_audited), looks.n_looks)
+        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *sizes)
+
+
 class LooksMixin(PairClassifier):
     """The half of `SAREMClassifier` that takes more than one label column; its parameters are that class's."""
 
     C: float
     propensity_C: float
-    classification_attributes: Any
     visit_attributes: Any
     shared_propensity: bool
     false_positive_rate: Any
@@ -103,35 +128,43 @@ class LooksMixin(PairClassifier):
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
-        X = known_rows(X)
+        X = _attributes_only(known_rows(X), y, sample_weight, audit)
+        given = self._check_looks_rows(X, y, sample_weight, audit)
+        problem = given.problem(self.C, self.propensity_C)
+        tol = 1e-10 if self.tol is None else self.tol
+        fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
+        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._store_looks(problem, fit, given.looks)
+
+    def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
+        """Check everything that a fit of logistic models gets, wherever its rows live."""
+        X = _attributes_only(X, y, sample_weight, audit)
         checked, codes = self._read_looks(X, y, audit)
-        labelled = (checked.labels == 1).any(axis=1)
-        rows = self._check_rows(X, labelled.astype(np.int64), sample_weight)
+        # Words have been read already: they are told of once.
+        rows = self._check_rows(X, ReadLabels(any_label(checked, self.pos_label)), sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
         labels, seen = looks.counts(checked.labels)
         self._refuse_units(rows.engine.units, looks)
-        self._warn_if_exchangeable(looks)
-        engine = attach(rows.engine, labels=labels, looks=seen, audit=codes)
+        # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
+        reading = Reading(np.dtype(np.float64), rows.engine.units)
+        engine = rows.engine.read_as(reading) if self.known else rows.engine
+        engine = attach(engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
-        problem = LooksProblem(
-            engine, rows.totals, looks.objective, self.C, self.propensity_C, facts, float(looks.n_audited)
-        )._replace(n_looks=looks.n_looks)
-        tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter, progress=progress), n_starts=self.n_starts)
-        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self._store_looks(problem, fit, looks)
+        return LooksRows(rows._replace(engine=engine), codes, looks, facts)
 
     def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
         if _names_several(X, y):
             names = tuple(y)
-            y = np.stack([named_values(X, name, labels=True) for name in names], axis=1)
+            y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
             checked = check_looks(y, pos_label=self.pos_label)._replace(names=names)
         else:
-            checked = check_looks(named_values(X, y, labels=True), pos_label=self.pos_label)
+            checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=self.pos_label)
             warn_of_row_order(X, y=y)
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
+        codes = check_audit(
+            named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
+        )
         warn_of_row_order(X, audit=audit)
         if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(checked.labels, codes)
@@ -140,7 +173,7 @@ class LooksMixin(PairClassifier):
 
     def _refuse_unknowable(self, labels: Codes, audit: Codes) -> None:
         """Raise where nothing tells false positives from true ones."""
-        estimated = isinstance(self.false_positive_rate, str)
+        estimated = any(isinstance(each, str) for each in _listed(self.false_positive_rate))
         if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
             raise ValueError(
                 "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
@@ -154,10 +187,14 @@ class LooksMixin(PairClassifier):
         n_looks = checked.labels.shape[1]
         visits = self._visit_columns(X, n_looks)
         taken = np.concatenate([np.arange(0), *visits.values()])
-        f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        f_chosen = getattr(self, "classification_attributes", None)  # a search has sets of them
+        f_columns = self._columns(X, f_chosen, "classification_attributes")
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        for columns, parameter in ((f_columns, "classification_attributes"), (e_columns, "propensity_attributes")):
-            named = getattr(self, parameter) is not None and not isinstance(getattr(self, parameter), str)
+        for chosen, columns, parameter in (
+            (f_chosen, f_columns, "classification_attributes"),
+            (self.propensity_attributes, e_columns, "propensity_attributes"),
+        ):
+            named = chosen is not None and not isinstance(chosen, str)
             if named and np.isin(columns, taken).any():
                 raise ValueError(
                     f"{parameter} names columns that are visit_attributes too; these belong to single looks, and are "
@@ -178,15 +215,6 @@ class LooksMixin(PairClassifier):
         n_audited = int(np.count_nonzero(audit >= 0))
         return Looks(n_looks, checked.names, kinds, visits, objective, n_audited)
 
-    def _warn_if_exchangeable(self, looks: Looks) -> None:
-        """Warn, as of one label of each row, where nothing says which model is the classifier.
-
-        A class prior from elsewhere does not: with the models exchanged, another level of each may agree with it.
-        """
-        if looks.n_looks == 1 and not looks.n_audited and not means_all(self.propensity_attributes):
-            f, e = looks.objective.f, looks.objective.e[0][0]
-            warn_if_exchangeable(f, e, type(self).__name__, penalties=(self.C, self.propensity_C))
-
     def _visit_columns(self, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
         given = self.visit_attributes
         if given is None:
@@ -198,6 +226,10 @@ class LooksMixin(PairClassifier):
             )
         found = {}
         for name, columns in given.items():
+            if isinstance(columns, str) or not np.iterable(columns):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
+                )
             places = [self._columns(X, [column], "visit_attributes") for column in columns]
             if len(places) != n_looks or any(place.size != 1 for place in places):
                 raise ValueError(
@@ -226,7 +258,10 @@ class LooksMixin(PairClassifier):
                     f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}."
                 )
             return "shared" if self.shared_propensity else "own"
-        rates = np.array([real_number(each) for each in np.ravel(rate)])
+        open_ones = [isinstance(each, str) and each == "estimate" for each in _listed(rate)]
+        rates = np.array(
+            [0.0 if sure else real_number(each) for each, sure in zip(_listed(rate), open_ones, strict=True)]
+        )
         if not ((rates >= 0) & (rates < _LARGEST_RATE)).all():
             raise ValueError(
                 f"false_positive_rate must lie in [0, {_LARGEST_RATE}): the share of negatives that a look labels; got "
@@ -237,17 +272,25 @@ class LooksMixin(PairClassifier):
                 f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for "
                 "each."
             )
-        if not rates.any():
+        if not rates.any() and not any(open_ones):
             return None
-        if rates.size > n_kinds and np.ptp(rates) > 0:
+        if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
             raise ValueError(
-                "false_positive_rate differs between looks that share one propensity. Use shared_propensity=False."
+                "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
+                "shared_propensity=False."
             )
         # A rate of 0 beside others: less than one in 10^9 labels.
-        return np.asarray(logit(np.maximum(np.resize(rates, n_kinds), 1e-9)))
+        known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))
+        return np.asarray(np.resize(known, n_kinds))
 
-    def _facts(self, engine: Engine, X: Any, looks: Looks) -> tuple[Engine, tuple[Fact, ...]]:
-        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups."""
+    def _facts(
+        self, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
+    ) -> tuple[Engine, tuple[Fact, ...]]:
+        """Return what is known from elsewhere, as parts of the objective, and rows that know their groups.
+
+        `with_group` finds a group where the engine does not hold the table itself.
+        """
+        with_group = _derived_group if with_group is None else with_group
         facts = []
         for number, claim in enumerate(self.known or ()):
             kind, group = None, None
@@ -259,7 +302,7 @@ class LooksMixin(PairClassifier):
                 if claim.where is not None:
                     group = f"group {number}"
                     columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
-                    engine = engine.derive(in_group, group, columns, tuple(claim.where.values()), keep=True)
+                    engine = with_group(engine, group, columns, tuple(claim.where.values()))
                     if not float(engine.total(_block_group, group)[0]) > 0:
                         raise ValueError(f"known says the {claim.told}, and no row is there.")
             else:
@@ -272,8 +315,17 @@ class LooksMixin(PairClassifier):
 
     def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
         objective = problem.objective
-        places = objective.places
-        self._store_linear(fit.beta[places[0]], objective.f)
+        self._store_linear(fit.beta[objective.places[0]], objective.f)
+        self._forget_learners()
+        self._inference = looks_inference(problem, fit)
+        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
+        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+        self._warn_of_units(problem.engine.units)
+        self._store_looks_found(problem, fit, looks, self._inference)
+
+    def _store_looks_found(self, problem: LooksProblem, fit: LooksFit, looks: Looks, inference: LooksInference) -> None:
+        """Store propensities, rates and shares, whatever the classifier is."""
+        objective, places = problem.objective, problem.objective.places
         n_models, n_visits = len(objective.e), len(looks.visits)
         coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
         for k in range(n_models):
@@ -283,27 +335,29 @@ class LooksMixin(PairClassifier):
         self.propensity_intercept_ = np.array([fit.beta[place][-1] for place in places[1 : 1 + n_models]])
         self.n_looks_ = looks.n_looks
         self.n_audited_ = looks.n_audited
-        self.false_positive_rate_ = self._stored_rate([fit.beta[place.start] for place in places[1 + n_models :]])
-        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
-        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+        self.false_positive_rate_ = self._stored_rate(objective, fit.beta, looks.kinds)
         self._levels: tuple[Any, ...] = ()
-        self._forget_learners()
-        self._warn_of_units(problem.engine.units)
-        self._inference = inference = looks_inference(problem, fit)
         self._remembered = self._told_of_looks(problem, fit, inference)
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in looks.kinds]
         self.label_frequencies_ = np.array(frequencies)
         self.log_likelihood_ = inference.log_likelihood
         self.label_frequency_ = inference.labelled_positives / inference.positives
         self.class_prior_ = inference.positives / problem.weight
+        if looks.n_looks == 1 and not looks.n_audited:
+            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
-    def _stored_rate(self, logits: list[Any]) -> Any:
-        if logits:
-            rates = np.asarray(expit(logits))
-            return float(rates[0]) if rates.size == 1 else rates
-        return self.false_positive_rate
+    def _stored_rate(self, objective: LooksLikelihood, beta: Vector, kinds: NDArray[np.intp]) -> Any:
+        """Return the rate of false positives of every look; one number where all are the same."""
+        if objective.false_positives is None:
+            return 0.0
+        own = [beta[place.start] for place in objective.places[1 + len(objective.e) :]]
+        known = objective.false_positives
+        logits = [known[kind] if rate is None else own[rate] for kind, rate in enumerate(objective.rates)]
+        rates = np.asarray(expit(logits))[kinds]
+        return float(rates[0]) if np.ptp(rates) == 0 else rates
 
     def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
@@ -314,14 +368,14 @@ class LooksMixin(PairClassifier):
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
                 "audits, or naming what drives the labelling."
             )
-        for claim, apart in disagreements(problem, fit, inference):
+        for claim, apart in disagreements(problem, fit, max_iter=self.max_iter):
             if apart > _APART:
                 told.append(
                     f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
         if not fit.met:
-            told.append("no models of this form keep to what is known with se=0; give it a standard error.")
+            told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):
@@ -340,8 +394,7 @@ class LooksMixin(PairClassifier):
         coef = self.propensity_coef_[model].copy()
         for j, columns in enumerate(looks.visits.values()):
             coef[columns[k]] += self.visit_coef_[model, j]
-        intercept = float(self.propensity_intercept_[model])
-        return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+        return self._probability_of(X, coef, float(self.propensity_intercept_[model]))
 
     def _look_number(self, look: int | None) -> int:
         """Return which look is meant."""
@@ -356,6 +409,9 @@ class LooksMixin(PairClassifier):
             raise ValueError(f"look must be a whole number from 0 to {looks.n_looks - 1}; got {shown(look)}.")
         return int(k)
 
+    def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
+        return np.asarray(check_rows(self, X).collect(block_probability, coef, intercept))
+
     @staticmethod
     def _refuse_look(look: int | None) -> None:
         if look not in (None, 0):
@@ -368,23 +424,27 @@ class LooksMixin(PairClassifier):
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
+        engine = check_rows(self, X)
+        labels, seen, codes = self._looks_again(X, y, audit, engine.n_rows, name)
+        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+
+    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Array, Array, Codes]:
+        """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
         looks = self._looks
         assert looks is not None
         if _names_several(X, y):
-            y = np.stack([named_values(X, each, labels=True) for each in y], axis=1)
-        engine = check_rows(self, X)
-        checked = check_looks(named_values(X, y, labels=True), coding=self._coding, name=name)
-        if checked.labels.shape != (engine.n_rows, looks.n_looks):
+            y = np.stack([named_values(X, each, labels=True, gaps=True) for each in y], axis=1)
+        checked = check_looks(named_values(X, y, labels=True, gaps=True), coding=self._coding, name=name)
+        if checked.labels.shape != (n_rows, looks.n_looks):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
-                f"has {engine.n_rows} rows: give one line for each row, one column for each look."
+                f"has {n_rows} rows: give one line for each row, one column for each look."
             )
         warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True), n_rows=engine.n_rows, coding=self._coding)
+        codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)
         if looks.objective.false_positives is None:
             refuse_contradictions(checked.labels, codes)
-        labels, seen = looks.counts(checked.labels)
-        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
+        return *looks.counts(checked.labels), codes
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         engine = self._rows_with_looks(X, y, audit)
@@ -422,7 +482,9 @@ class LooksMixin(PairClassifier):
                 f"n_looks={wanted}, and the model was fitted to {looks.n_looks} looks whose propensities differ: "
                 "nothing says what that of another would be."
             )
-        order = np.resize(looks.kinds, wanted)
+        return self._detection(X, np.resize(looks.kinds, wanted))
+
+    def _detection(self, X: Any, order: NDArray[np.intp]) -> Vector:
         inference = self._inference
         found, positives = check_rows(self, X).total(detection_curve, inference.likelihood, inference.parameters, order)
         return np.asarray(found / float(positives))
@@ -478,7 +540,7 @@ class LooksMixin(PairClassifier):
         objective = inference.likelihood
         if objective.false_positives is None:
             return [("False positives", "none, by assumption")]
-        if not isinstance(objective.false_positives, str):
+        if not objective.n_rates:
             return [("False positives", f"{self.false_positive_rate} (given)")]
         errors, found = inference.parameter_errors(), []
         for place in objective.places[1 + len(objective.e) :]:
@@ -496,11 +558,16 @@ class LooksMixin(PairClassifier):
     def _looks_remarks(self) -> list[str]:
         looks = self._need_looks("summary")
         remarks = [told[0].upper() + told[1:] for told in self._remembered]
+        remarks += few_labels_remarks(float(self._inference.sums.labelled))
+        if not self.converged_:
+            remarks.append(NOT_CONVERGED)
+        if looks.n_looks == 1 and not looks.n_audited and see_the_same(looks.objective.f, looks.objective.e[0][0]):
+            remarks.append(EXCHANGEABLE)
         if looks.n_looks > 1:
             remarks.append(
                 "Looks count as independent given the attributes. Differences between rows that no attribute explains "
-                "make the class prior too low, and intervals far too short: goodness_of_fit looks for them, audits are "
-                "safe from them."
+                "make the class prior too low, and intervals far too short. goodness_of_fit looks for them; "
+                "audited_class_prior is right whatever the models are."
             )
         if looks.n_audited:
             remarks.append(
@@ -508,6 +575,22 @@ class LooksMixin(PairClassifier):
                 "or to be reported, the class prior is too high."
             )
         return remarks
+
+
+def _listed(rate: Any) -> list[Any]:
+    """Return rates one by one; a single one stands for all."""
+    return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
+
+
+def any_label(checked: CheckedLooks, pos_label: Any) -> Array:
+    """Return, 0 or 1 or in the user's own coding, whether a row has a label at any of its looks."""
+    labelled = (checked.labels == 1).any(axis=1)
+    if labelled.all():
+        raise ValueError(
+            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
+            "learned then: give rows without any label too, or fewer looks."
+        )
+    return labelled.astype(np.int64) if pos_label is None else checked.coding.decode(labelled)
 
 
 def _share(value: float, interval: Interval) -> str:
@@ -520,7 +603,28 @@ def _titled(name: str) -> str:
 
 def _names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
-    return has_own_engine(X) and isinstance(y, list | tuple) and all(isinstance(name, str) for name in y)
+    return has_own_engine(X) and _is_names(y)
+
+
+def _attributes_only(X: Any, *others: Any) -> Any:
+    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    if not has_own_engine(X) or not hasattr(X, "select"):
+        return X
+    if not isinstance(X, ParquetRows):
+        raise TypeError(
+            f"Several looks, audits, false positives and known facts of {type(X).__name__} are not read so far. Write "
+            "the table into Parquet files, and pass scarless.scale.ParquetRows(folder)."
+        )
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if _is_names(each) else [])}
+    return X.select([name for name in X.plan(None, None, raw=True).names if name not in taken])
+
+
+def _is_names(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
+
+
+def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+    return engine.derive(in_group, name, columns, values, keep=True)
 
 
 def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:

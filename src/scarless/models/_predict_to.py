@@ -14,7 +14,7 @@ from scarless.checks.tables import LARGEST
 from scarless.checks.vectors import check_propensity
 from scarless.models._frames import in_files
 from scarless.scale.plan import Plan
-from scarless.scale.predictions import Asked, Written, refuse_inputs, write_predictions
+from scarless.scale.predictions import Asked, Written, check_target, refuse_inputs, write_predictions
 from scarless.scale.scorers import FrameScorer, LogisticScorer, Scorer
 
 
@@ -79,7 +79,7 @@ class PredictToMixin:
             self, "predict_to", instead="Ask it about parts of the table: predict_proba(X), predict_posterior(X, S)."
         )
         has_own = self._check_known(propensity)
-        refuse_inputs(Path(folder), getattr(X, "files", ()))
+        refuse_inputs(check_target(folder), getattr(X, "files", ()))
         table, scorer = self._table_and_scorer(X, label, has_own=has_own)
         coding = self._coding  # type: ignore[attr-defined]
         classes = coding.classes.tolist()
@@ -91,6 +91,7 @@ class PredictToMixin:
             propensity=propensity,
             known=self._propensity_is_fact,
             dtype=dtype,
+            condition=getattr(X, "condition", ""),
         )
         return write_predictions(table, folder, asked, force=force)
 

@@ -14,15 +14,12 @@ from scarless.checks.options import (
     check_flag,
     check_jobs,
     check_positive,
-    check_share,
 )
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.checks.vectors import check_random_stream
-from scarless.engines.base import known_rows
-from scarless.models._base import check_solver_options, need_labels, warn_unless_converged
-from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks_uncertainty import LooksUncertainty
+from scarless.models._base import check_solver_options, warn_unless_converged
+from scarless.models._looks_crossed import LooksCrossedClassifier
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -43,7 +40,7 @@ from scarless.pair.starts import check_starts, make_starts
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1
 
 
-class SAREMClassifier(CrossedClassifier, LooksUncertainty):
+class SAREMClassifier(LooksCrossedClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -62,7 +59,8 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         Model of the class; anything with ``sample_weight`` and ``predict_proba``. None: logistic regression. It is
         cross-fitted (see `cross_fit`). Boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM and
         XGBoost climbs the observed likelihood itself, with early stopping on held-out labels, and the estimator's own
-        number of rounds as a limit; all others are fitted by expectation maximisation.
+        number of rounds as a limit; all others are fitted by expectation maximisation. Several looks, audits, false
+        positives and known facts go with either; the propensity is logistic then.
     propensity_estimator : scikit-learn classifier, optional
         Model of the labelling. None: logistic regression.
     propensity_attributes : column selector or "all", optional
@@ -154,8 +152,18 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
         The logistic classifier; 0 for columns that it does not see. Absent where `estimator` is given.
-    propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
-        The logistic propensity model. Absent where `propensity_estimator` is given.
+    propensity_coef_, propensity_intercept_ : arrays of shape (n_models, n_features) and (n_models,)
+        The logistic propensity model; with ``shared_propensity=False`` one for each look. Absent where
+        `propensity_estimator` is given.
+    visit_coef_ : array of shape (n_models, n_visit_attributes)
+        Coefficients of `visit_attributes`, in their order. Like the next four, of a fit to several looks, audits, false
+        positives or known facts only.
+    n_looks_, n_audited_ : int
+        How many looks there are, and how many rows were checked.
+    label_frequencies_ : array of shape (n_looks,)
+        Estimated :math:`\Pr(s_k=1|y=1)` of each look, if it took place in all rows.
+    false_positive_rate_ : float or array
+        Estimated, or as it was given.
     estimators_ : list
         Of a cross-fit: one fitted model for each fold.
     relaxation_ : Relaxation
@@ -169,7 +177,8 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
     class_prior_ : float
         Estimated :math:`\Pr(y=1)` of the training rows: the mean of `f`.
     label_frequency_ : float
-        Estimated :math:`\Pr(s=1|y=1)`: the mean of `e` over positives, :math:`\sum f e / \sum f`.
+        Estimated :math:`\Pr(s=1|y=1)`: the mean of `e` over positives, :math:`\sum f e / \sum f`. Of several looks:
+        that any of those that took place finds a label.
     log_likelihood_ : float
         Observed log-likelihood of the training rows under the final models, penalties not included.
     n_iter_ : int
@@ -178,12 +187,14 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         Whether the stopping rule was met.
     history_ : dict of arrays
         "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities): one entry for the start and one
-        per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration.
+        per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration. Of
+        several looks, audits or facts: "objective" (minus the penalised log-likelihood).
     basins_ : list of Basin
-        Newton only: the distinct optima found, best penalised objective first, each with `objective`,
-        `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that led to it, `converged`.
-        Where both models see the same attributes under different penalties, optima with classifier and propensity
-        model exchanged are among them, with `exchanged` True, and are never taken.
+        Newton only, and like the next two of one label of each row without more (several looks, audits and facts climb
+        from a few starts, and the highest end is taken): the distinct optima found, best penalised objective first,
+        each with `objective`, `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that
+        led to it, `converged`. Where both models see the same attributes under different penalties, optima with
+        classifier and propensity model exchanged are among them, with `exchanged` True, and are never taken.
     selection_ : Selection
         Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
@@ -293,7 +304,13 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows. With a column for each look, NaN,
-            None, a mask or -1 says that a look did not take place, which is not the same as 0.
+            None, a mask or -1 says that a look did not take place, which is not the same as 0. scikit-learn's own
+            splitting by a number, as in ``cross_validate(model, X, y, cv=5)``, takes 0, 1 and -1, also under a mask,
+            but neither NaN nor None; with ``cv=KFold(5)`` or a list of folds all of them work. It does not stratify
+            tables of looks: for that pass ``list(StratifiedKFold(5).split(X, (y == 1).any(axis=1)))``.
+            ``cross_val_predict`` recodes the columns of such a table, and does not work. Of tables in files
+            (`scarless.scale.ParquetRows`): the name of a column, or a list of names; gaps in files are looks that did
+            not take place.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
         audit : array of shape (n_rows,), optional
@@ -308,7 +325,10 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
         solver = self._check_parameters()
         if self._wants_looks(X, y, audit):
             self._check_looks_solver(solver)
-            self._fit_looks(X, y, sample_weight, audit)
+            if solver == "newton":
+                self._fit_looks(X, y, sample_weight, audit, _print_climb if self.verbose else None)
+            else:
+                self._fit_looks_crossed(X, y, sample_weight, audit)
             return self
         self._looks = None
         if solver == "newton":
@@ -338,94 +358,32 @@ class SAREMClassifier(CrossedClassifier, LooksUncertainty):
 
     def _check_looks_solver(self, solver: str) -> None:
         """Refuse what several looks, audits and facts do not go with."""
-        if solver != "newton":
+        if self.propensity_estimator is not None:
             raise ValueError(
-                "Several looks, audits, false positives and known facts need two logistic models so far: leave "
-                "estimator, propensity_estimator and solver as they are."
+                "propensity_estimator is for one label of each row: with several looks, audits, false positives or "
+                "known facts the propensity is a logistic model. Leave propensity_estimator out; an estimator of your "
+                "own for the class is welcome."
+            )
+        if solver == "em":
+            raise ValueError(
+                "Several looks, audits, false positives and known facts go with two logistic models by Newton's "
+                "method, or with an estimator that is cross-fitted: leave solver at 'auto', and cross_fit at a number "
+                "of folds."
+            )
+        if solver == "cross-fit" and self.known and not self.relax:
+            raise ValueError(
+                "known needs relax=True where an estimator is cross-fitted: facts move scale and level of its logits."
             )
         if self.refit:
             raise ValueError("refit=True is for one label of each row; with several looks or audits leave it out.")
+        for name in ("start", "imaginary_audits"):
+            if getattr(self, name) != "auto":
+                raise ValueError(
+                    f"{name} is for one label of each row; with several looks, audits, false positives or known facts "
+                    "leave it at 'auto'."
+                )
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        s : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
-        audit : array of shape (n_rows,), optional
-            The class of rows that someone checked, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-            Without false positives 1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`, with :math:`1-e` the
-            probability that no look of a positive finds a label.
-        """
-        check_is_fitted(self)
-        if self._looks is None:
-            self._refuse_audit(audit)
-            return super().predict_posterior(X, s)
-        need_labels(s, "predict_posterior(X, s)")
-        return self._looks_posterior(known_rows(X), s, audit)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
-
-        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
-        sample_weight : array of shape (n_rows,), optional
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        if self._looks is None:
-            return super().score(X, y, sample_weight)
-        return self._looks_score(known_rows(X), y, sample_weight)
-
-    def summary(self, *, level: float = 0.95) -> Any:
-        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Nominal probability that an interval covers.
-
-        Returns
-        -------
-        Summary or StackSummary
-            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
-        """
-        check_is_fitted(self)
-        if self._looks is not None:
-            return self._summary_of_looks(check_share(level, "level"))
-        return super().summary(level=level)
-
-    def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
-        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        look : int, optional
-            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        check_is_fitted(self)
-        if self._looks is not None:
-            return self._look_probability(X, look)
-        self._refuse_look(look)
+    def _model_propensity(self, X: Any) -> Vector:
         if self._crossed is not None:
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
             return np.asarray(expit(self._crossed.propensity_logits(X, relaxed=self.relax)))

@@ -11,7 +11,8 @@ from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
-from scarless.models._pair import PairClassifier, means_all
+from scarless.models._looks_search import LooksSearch
+from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -27,7 +28,7 @@ from scarless.pair.relaxed_search import combine, relax_candidates
 _PATH_TOL = 1e-8
 
 
-class SAREMClassifierCV(PairClassifier):
+class SAREMClassifierCV(LooksSearch):
     r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
 
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
@@ -44,6 +45,15 @@ class SAREMClassifierCV(PairClassifier):
       with the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits,
       relaxed once more, is the answer: again a pair of logistic models.
 
+    With several looks of a row, audits, false positives or known facts, the level is no matter of belief any more.
+    Candidates are then the penalised fits themselves, scored by the likelihood of *all* that held-out rows showed:
+    labels at looks, and audits, the only truth there is; folds are alike in audited rows of each class too. Of tied
+    sets the one with the best score is taken, at the penalty nearest to 1 among its tied ones. With several looks,
+    scale and level of the choice, and the propensity, are estimated anew from its held-out logits: with 2,000 rows, 30
+    attributes and two looks that lowers the class prior's error from .0238 to .0196 (difference .0042, standard error
+    .0015, 24 runs). With one look and 200 audits it does not pay (.0010, .0024), and facts hold for the fit to all
+    rows: there `relax` has no effect.
+
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
     0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each
     could be right.
@@ -58,6 +68,9 @@ class SAREMClassifierCV(PairClassifier):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
         also names them. "auto": all columns, and all but the propensity attributes.
+    visit_attributes, shared_propensity, false_positive_rate, known
+        For several looks, false positives and what is known from elsewhere, as in `SAREMClassifier`. Visit attributes
+        are in none of the sets. Facts hold in every training part.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
@@ -75,7 +88,7 @@ class SAREMClassifierCV(PairClassifier):
         principle.
     imaginary_audits : float, default=8.0
         As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
-        the label frequency off 0 and 1 where the labels hardly care. 0: none.
+        the label frequency off 0 and 1 where the labels hardly care. 0: none; nor with several looks or audits.
     tol : float, optional
         The final fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's
         method is predicted to (penalised; default 1e-10). Fits along the path end at 1e-8.
@@ -98,7 +111,8 @@ class SAREMClassifierCV(PairClassifier):
     classification_attributes_ : array of int
         Columns that the classifier sees.
     relaxation_ : Relaxation
-        Where `relax`: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior is.
+        Where `relax`, with one label of each row: `slope` and `shift` of the classifier's logit, and `levels`, how
+        likely each class prior is.
     cv_results_ : dict of arrays
         One entry per candidate, with the keys of scikit-learn's searches (``params``, ``param_C``,
         ``param_propensity_C``, ``param_attributes``, ``split0_test_score``, ``mean_test_score``,
@@ -118,6 +132,8 @@ class SAREMClassifierCV(PairClassifier):
         Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
     coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_
         Of the choice fitted to all rows, as in `SAREMClassifier`.
+    n_looks_, n_audited_, label_frequencies_, false_positive_rate_, visit_coef_
+        With several looks or audits, as in `SAREMClassifier`.
     classes_, n_features_in_, feature_names_in_
         As in `SAREMClassifier`.
 
@@ -165,6 +181,10 @@ class SAREMClassifierCV(PairClassifier):
         *,
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
+        visit_attributes: Any = None,
+        shared_propensity: bool = True,
+        false_positive_rate: Any = 0.0,
+        known: Any = None,
         Cs: Any = 10,
         propensity_Cs: Any = (1.0,),
         cv: Any = 5,
@@ -180,6 +200,10 @@ class SAREMClassifierCV(PairClassifier):
     ) -> None:
         self.propensity_attributes = propensity_attributes
         self.attribute_sets = attribute_sets
+        self.visit_attributes = visit_attributes
+        self.shared_propensity = shared_propensity
+        self.false_positive_rate = false_positive_rate
+        self.known = known
         self.Cs = Cs
         self.propensity_Cs = propensity_Cs
         self.cv = cv
@@ -193,16 +217,19 @@ class SAREMClassifierCV(PairClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
         """Fit all candidates, choose among them, and fit the choice to all rows.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows; several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
+        audit : array of shape (n_rows,), optional
+            The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`. Audits of held-out rows help
+            to choose.
 
         Returns
         -------
@@ -211,6 +238,10 @@ class SAREMClassifierCV(PairClassifier):
         grid = self._check_parameters()
         if has_own_engine(X):
             refuse_folds_in_memory(self.cv, "cv")
+        if self._wants_looks(X, y, audit):
+            self._search_looks(X, y, sample_weight, audit, grid)
+            return self
+        self._looks = None
         self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
         return self
 
@@ -302,6 +333,9 @@ class SAREMClassifierCV(PairClassifier):
             ((problem, fit, _),) = members
             self.classification_attributes_ = problem.f.indices
             self._store_pair(problem, fit)
+        self._warn_if_wide()
+
+    def _warn_if_wide(self) -> None:
         if self.selection_.wide:
             low, high = self.selection_.class_priors
             warn_user(

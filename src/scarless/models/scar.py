@@ -5,12 +5,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
+from scarless.checks.samples import as_named, draw_sample
 from scarless.checks.vectors import check_random_stream
+from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
-from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
+from scarless.label_frequency.names import (
+    as_label_frequency_estimator,
+    fit_label_frequency,
+    narrow_tags,
+    possible_frequency_of,
+)
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._pair import PairClassifier
@@ -35,7 +41,9 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. It gets `X` as it is,
         not as `estimator` prepares it: for text, give a pipeline that ends in one. None: estimated together with a
         logistic classifier by maximum likelihood, which is right only as far as the true class is logistic in the
-        attributes; standard errors, intervals and `summary` are of this fit.
+        attributes; standard errors, intervals and `summary` are of this fit. Where rows are not in memory
+        (`scarless.scale.ParquetRows` and others), an estimator gets a random sample of at most 200,000 of them, the
+        same each time, with their weights; the classifier is then fitted to all rows.
     estimator : scikit-learn classifier, optional
         None: logistic regression. See `PropensityWeightedClassifier` for which others work.
     method : {"risk", "likelihood"}, default="risk"
@@ -63,6 +71,8 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         The `c` used.
     label_frequency_estimator_ : fitted estimator
         Where `label_frequency` is a name or an estimator. It got the labels as 0 and 1.
+    label_frequency_rows_ : int
+        How many rows that estimator was fitted to: all with a weight above 0, or the sample.
     class_prior_ : float
         The mean of the predicted probabilities over the training rows.
     n_iter_ : int
@@ -157,8 +167,6 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
         frequency = self._check_label_frequency()
-        if frequency is not None and not isinstance(frequency, float):
-            refuse_own_engine(X, "An estimator of the label frequency")
         read = self._read(X, y, sample_weight)
         if isinstance(read, LabelledRows) and frequency is None:
             self._fit_jointly(read)
@@ -166,11 +174,23 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         self._inference = None
         if not isinstance(frequency, float):
             self.label_frequency_estimator_ = frequency
-            s, w = read[1:] if isinstance(read, Training) else (in_memory(read.engine, name) for name in ("s", "w"))
-            frequency = fit_label_frequency(frequency, X, s, None if sample_weight is None else w)
+            if isinstance(read, LabelledRows) and has_own_engine(X):
+                frequency = self._fit_frequency_on_sample(read, weighted=sample_weight is not None)
+            else:
+                s, w = read[1:] if isinstance(read, Training) else (in_memory(read.engine, name) for name in ("s", "w"))
+                self.label_frequency_rows_ = int(np.count_nonzero(w))
+                frequency = fit_label_frequency(frequency, X, s, None if sample_weight is None else w)
         self._fit_known(read, frequency, method)
         self.label_frequency_ = frequency
         return self
+
+    def _fit_frequency_on_sample(self, rows: LabelledRows, *, weighted: bool) -> float:
+        """Fit the estimator of the label frequency to some of the rows, which are elsewhere."""
+        sample, estimator = draw_sample(rows), self.label_frequency_estimator_
+        self.label_frequency_rows_ = sample.s.size
+        table = as_named(sample.X, getattr(self, "feature_names_in_", None))
+        c = fit_label_frequency(estimator, table, sample.s, sample.w if weighted else None)
+        return possible_frequency_of(estimator, c, rows.totals)
 
     def _check_label_frequency(self) -> Any:
         """Return None, a number in (0, 1] or an estimator to fit."""

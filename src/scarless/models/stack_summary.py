@@ -52,6 +52,8 @@ class StackSummary:
     propensity : tuple of pairs
         Names and coefficients of the propensity model, the intercept last.
     remarks : tuple of str
+    intervals : str
+        Where the intervals come from.
     """
 
     title: str
@@ -61,6 +63,7 @@ class StackSummary:
     members: tuple[MemberSummary, ...]
     propensity: tuple[tuple[str, float], ...]
     remarks: tuple[str, ...] = ()
+    intervals: str = "from the likelihood of every class prior; the last one mixes those of all members"
 
     def to_frame(self) -> Any:
         """Return the members as a pandas DataFrame."""
@@ -91,8 +94,7 @@ class StackSummary:
         )
         return [
             slopes + "were too flat (above 1) or too steep before they were relaxed.",
-            f"Brackets: {self.level:.6g} intervals from the likelihood of every class prior; the last one mixes "
-            "those of all members.",
+            f"Brackets: {self.level:.6g} intervals {self.intervals}.",
             *self.remarks,
         ]
 

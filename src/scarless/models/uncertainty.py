@@ -23,6 +23,12 @@ ONE_PROPENSITY = (
     "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
 )
 
+EXCHANGEABLE = (
+    "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
+    "attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
+)
+NOT_CONVERGED = "The solver did not converge: neither estimates nor standard errors are those of the optimum."
+
 
 class StandardErrors(NamedTuple):
     """Standard errors in the shapes of what they belong to; NaN for columns that a model does not see."""
@@ -250,20 +256,14 @@ class InferenceMixin:
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)
         if self._known_inference().exchangeable:
-            remarks.append(
-                "Both models see the same attributes: the labels alone do not say which model is the classifier, "
-                "and an attribute's place in one or the other is a matter of form. Name what drives the labelling, or "
-                "audit."
-            )
+            remarks.append(EXCHANGEABLE)
         if all_labelled(self._known_inference().label_frequency.value):
             remarks.append(
                 "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
                 "to say: profile_class_prior follows the likelihood."
             )
         if not self.converged_:  # type: ignore[attr-defined]
-            remarks.append(
-                "The solver did not converge: neither estimates nor standard errors are those of the optimum."
-            )
+            remarks.append(NOT_CONVERGED)
         return remarks
 
     def _collinear_remarks(self) -> list[str]:

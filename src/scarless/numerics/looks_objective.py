@@ -21,10 +21,11 @@ from scarless.numerics.sigmoid import sigmoid, softplus
 
 
 class Logit(NamedTuple):
-    """A linear function of columns, and where its parameters are."""
+    """A linear function of columns, where its parameters are, and which of a row's logits it is."""
 
     design: Design
     place: slice
+    column: int
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class LooksLikelihood:
     convex: ClassVar[bool] = False
     f: Design
     e: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
-    false_positives: Any = None  # None: there are none. "shared" or "own": estimated. A vector: logits that are known
+    # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits
+    # that are known, NaN for those that share one rate to be estimated.
+    false_positives: Any = None
+    offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to its propensity's logit
 
     @property
     def n_kinds(self) -> int:
@@ -46,12 +50,24 @@ class LooksLikelihood:
         return sum(len(model) for model in self.e)
 
     @property
+    def rates(self) -> list[int | None]:
+        """Which of the rates to be estimated each kind of look has; None where it is known, or where there are none."""
+        kinds, given = self.n_kinds, self.false_positives
+        if given is None:
+            return [None] * kinds
+        if isinstance(given, str):
+            return [0 if given == "shared" else j for j in range(kinds)]
+        return [0 if np.isnan(value) else None for value in np.asarray(given, dtype=np.float64)]
+
+    @property
+    def n_rates(self) -> int:
+        """How many rates of false positives are estimated."""
+        return len({rate for rate in self.rates if rate is not None})
+
+    @property
     def designs(self) -> tuple[Design, ...]:
         """What each model sees, at the first of its looks."""
-        rates = (
-            0 if not isinstance(self.false_positives, str) else 1 if self.false_positives == "shared" else self.n_kinds
-        )
-        return (self.f, *(model[0] for model in self.e), *(Design.of(np.arange(0)) for _ in range(rates)))
+        return (self.f, *(model[0] for model in self.e), *(Design.of(np.arange(0)) for _ in range(self.n_rates)))
 
     @property
     def n_parameters(self) -> int:
@@ -67,27 +83,35 @@ class LooksLikelihood:
     @property
     def logits(self) -> list[Logit]:
         """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
-        places, designs = self.places, self.designs
-        found = [Logit(self.f, places[0])]
-        found += [Logit(design, places[1 + i]) for i, model in enumerate(self.e) for design in model]
-        if isinstance(self.false_positives, str):
-            own = places[1 + len(self.e) :]
-            found += [Logit(designs[-1], own[j if len(own) > 1 else 0]) for j in range(self.n_kinds)]
+        places, kinds = self.places, self.n_kinds
+        designs = [(design, places[1 + i]) for i, model in enumerate(self.e) for design in model]
+        found = [Logit(self.f, places[0], 0), *(Logit(*each, 1 + j) for j, each in enumerate(designs))]
+        own, nothing = places[1 + len(self.e) :], Design.of(np.arange(0))
+        found += [Logit(nothing, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
         return found
 
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
         """Return the parameters of ``f``, and all others."""
         return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
 
+    def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
+        """Return the values of all logits, in their order."""
+        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
+        for kind, column in enumerate(self.offsets or ()):
+            columns[1 + kind] = columns[1 + kind] + _dense_column(X, column)
+        return columns
+
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
         """Return what each row of a block says."""
-        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
-        n, kinds = columns[0].size, self.n_kinds
+        logits, kinds = self.logits, self.n_kinds
+        columns = self.logit_values(X, beta)
         v, g = np.stack(columns[1 : 1 + kinds], axis=1), None
-        if isinstance(self.false_positives, str):
-            g = np.stack(columns[1 + kinds :], axis=1)
-        elif self.false_positives is not None:
-            g = np.broadcast_to(np.asarray(self.false_positives, dtype=np.float64), (n, kinds))
+        if self.false_positives is not None:
+            known = np.nan if isinstance(self.false_positives, str) else self.false_positives
+            g = np.empty(v.shape)
+            g[:] = known
+            for logit, values in zip(logits[1 + kinds :], columns[1 + kinds :], strict=True):
+                g[:, logit.column - 1 - kinds] = values
         counts = (np.asarray(rows[name], dtype=np.float64) for name in ("labels", "looks", "audit"))
         return looks.look_terms(columns[0], v, g, *counts)
 
@@ -95,8 +119,8 @@ class LooksLikelihood:
         """Return value, gradient and curvature."""
         terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
         scores, gradient = looks.look_scores(terms), np.zeros(self.n_parameters)
-        for j, logit in enumerate(logits):
-            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, j])
+        for logit in logits:
+            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, logit.column])
         value = -(w @ terms.value)
         if curvature is Curvature.NONE:
             return Sums(np.asarray(value), gradient, np.zeros(0))
@@ -111,7 +135,10 @@ class LooksLikelihood:
         terms = self.terms(X, rows, beta)
         observed = curvature is Curvature.OBSERVED
         found = looks.observed_look_information(terms) if observed else looks.expected_look_information(terms)
-        w, known = rows["w"][:, None], slice(0, len(self.logits))  # rates that are given have no parameters
+        w, known = (
+            rows["w"][:, None],
+            [logit.column for logit in self.logits],
+        )  # rates that are given have no parameters
         return np.concatenate([w * found.diagonal[:, known], w * found.omega[:, None], found.along[:, known]], axis=1)
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
@@ -145,16 +172,16 @@ class LooksLikelihood:
     def _diagonal(self, X: Any, w: Vector, found: RowInformation) -> Vector:
         """Return the diagonal of the complete information: never less than that of the other, and never 0."""
         diagonal = np.zeros(self.n_parameters)
-        for j, logit in enumerate(self.logits):
-            diagonal[logit.place] += linear.squared_sums(logit.design.take(X), w * found.diagonal[:, j])
+        for logit in self.logits:
+            diagonal[logit.place] += linear.squared_sums(logit.design.take(X), w * found.diagonal[:, logit.column])
         return diagonal
 
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
         matrix = np.zeros((self.n_parameters, self.n_parameters))
         blocks: dict[int, Any] = {}
-        for j, logit in enumerate(self.logits):
-            seen = logit.design.take(X)
+        for logit in self.logits:
+            seen, j = logit.design.take(X), logit.column
             matrix[logit.place, logit.place] += linear.gram([(seen, np.sqrt(w * found.diagonal[:, j]))])
             scaled = _scaled_with_ones(seen, found.along[:, j])
             before = blocks.get(logit.place.start)
@@ -170,6 +197,11 @@ class LooksLikelihood:
             every *= root[:, None]
             lost = every.T @ every
         return matrix - lost
+
+
+def _dense_column(X: Any, column: int) -> Vector:
+    taken = X[:, [column]]
+    return np.asarray(taken.toarray() if sparse.issparse(taken) else taken, dtype=np.float64).ravel()
 
 
 def _scaled_with_ones(X: Any, scale: Vector) -> Any:
@@ -254,7 +286,7 @@ def looks_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> 
 
 def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
     """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
-    columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in objective.logits]
+    columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])
     missed = np.cumsum([softplus(columns[1 + j]) for j in order], axis=0)  # minus its log
     return -np.expm1(-missed) @ f, np.asarray(f.sum())

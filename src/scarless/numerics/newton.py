@@ -310,8 +310,11 @@ class _Search:
             self.damping = max(10.0 * self.damping, 1e-9)
 
     def _is_definite(self, now: Sums) -> bool:
-        """Whether the damped matrix is positive definite."""
-        return _cholesky(unit_diagonal(self._damped(now))[0], 0.0) is not None
+        """Whether the damped matrix is positive definite, but for parameters that nothing depends on."""
+        matrix = unit_diagonal(self._damped(now))[0]
+        idle = ~matrix.any(axis=1)
+        matrix[idle, idle] = 1.0
+        return _cholesky(matrix, 0.0) is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""

@@ -93,6 +93,14 @@ class Step(NamedTuple):
 Progress = Callable[[Step], None]
 
 
+def reporter(progress: Progress | None, name: str, total: float) -> Callable[[Trace], None] | None:
+    """Return what a solver calls after each iteration of a climb, if anyone waits; `total` is all rows' weight."""
+    if progress is None:
+        return None
+    numbers = count(1)
+    return lambda at: progress(Step(name, next(numbers), at.value / total, at.gain / total, at.step))
+
+
 class _Rules(NamedTuple):
     """When a climb ends, and who is told of it."""
 
@@ -102,10 +110,7 @@ class _Rules(NamedTuple):
 
     def reporter(self, name: str, total: float) -> Callable[[Trace], None] | None:
         """Return what a solver calls after each iteration."""
-        if (progress := self.progress) is None:
-            return None
-        numbers = count(1)
-        return lambda at: progress(Step(name, next(numbers), at.value / total, at.gain / total, at.step))
+        return reporter(self.progress, name, total)
 
 
 def climb_all(

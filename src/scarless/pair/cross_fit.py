@@ -14,9 +14,9 @@ from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.engines.blas import trees_alone
-from scarless.numerics import likelihood
 from scarless.numerics.arrays import Vector
 from scarless.pair.boosting import Booster
+from scarless.pair.evidence import Evidence
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
 from scarless.pair.propensities import Propensity, judged, logit_of
@@ -77,7 +77,7 @@ class Learned(NamedTuple):
 def boost(
     make: Callable[[Any, Vector], Booster],
     X: Any,
-    s: Vector,
+    seen: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
@@ -92,17 +92,17 @@ def boost(
     Stops when the held-out likelihood has not risen for `patience` stages, and goes back to where it was best.
     """
     parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
-    base = _start_propensity(make, parts, s, w, folds, propensity, n_jobs)
-    boosters = [make(part, s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
-    u, best = np.full(s.size, base), None
+    base = _start_propensity(make, parts, seen, w, folds, propensity, n_jobs)
+    boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
+    u, best = np.full(w.size, base), None
     values: list[float] = []
     means: list[float] = []
     for stage in range(n_stages):
-        gradients = [_observed(base, propensity.v[train], s[train], w[train]) for train, _ in folds]
+        gradients = [_observed(base, propensity.v[train], seen.of(train), w[train]) for train, _ in folds]
         u = _advance(boosters, gradients, parts, folds, u, n_jobs)
         propensity.update(u)
-        values.append(_mean_log_likelihood(u, propensity.v, s, held))
-        means.append(_mean_probability(propensity.v, held))
+        values.append(_mean(seen.value(u, propensity.v), held))
+        means.append(_mean(seen.found(propensity.v), held))
         tell(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
         if best is None or values[-1] > values[best[0]] + _BETTER:
             best = stage, u.copy(), propensity.v.copy()
@@ -119,7 +119,7 @@ def boost(
 def alternate(
     learners: list[Learner],
     X: Any,
-    s: Vector,
+    seen: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
@@ -142,20 +142,19 @@ def alternate(
             delayed(_fit_and_judge)(learner, part, targets[train], weight[train])
             for learner, part, (train, _) in zip(learners, parts, folds, strict=True)
         )
-        return judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, s.size)
+        return judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, w.size)
 
-    share = float(w @ s) / float(w.sum())
-    targets, weight = s, w * np.where(s == 1, 1.0 - share, share)
+    targets, weight = seen.first(w)
     u = fit(targets, weight)
     propensity.start(np.asarray(expit(u)))
-    values, means = [_mean_log_likelihood(u, propensity.v, s, held)], [_mean_probability(propensity.v, held)]
+    values, means = [_mean(seen.value(u, propensity.v), held)], [_mean(seen.found(propensity.v), held)]
     best, kept, step, converged = 0, (targets, weight, u, propensity.v), 0, False
     for step in range(1, max_iter + 1):
-        targets = likelihood.posterior(np.asarray(expit(u)), np.asarray(expit(propensity.v)), s)
+        targets = seen.posterior(u, propensity.v)
         u = fit(targets, w)
         propensity.update(u)
-        values.append(_mean_log_likelihood(u, propensity.v, s, held))
-        means.append(_mean_probability(propensity.v, held))
+        values.append(_mean(seen.value(u, propensity.v), held))
+        means.append(_mean(seen.found(propensity.v), held))
         tell(f"step {step}, held-out log-likelihood per row {values[-1]:.6f}")
         if values[-1] > values[best]:
             best, kept = step, (targets, w, u, propensity.v)
@@ -180,23 +179,23 @@ def held_out(w: Vector, folds: list[Fold]) -> Vector:
 def _start_propensity(
     make: Callable[[Any, Vector], Booster],
     parts: list[tuple[Any, Any]],
-    s: Vector,
+    seen: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
     n_jobs: int | None,
 ) -> float:
     """Begin as the paper does, with labelled against unlabelled rows; return the logit of the class prior implied."""
-    share = float(w @ s) / float(w.sum())
-    balanced = w * np.where(s == 1, 1.0 - share, share)
-    boosters = [make(part, s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
-    u = np.zeros(s.size)
+    share = float(w @ seen.s) / float(w.sum())
+    targets, balanced = seen.first(w)
+    boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
+    u = np.zeros(w.size)
     for _ in range(_START_STAGES):
-        gradients = [_logistic(s[train], balanced[train] / balanced[train].mean()) for train, _ in folds]
+        gradients = [_logistic(targets[train], balanced[train] / balanced[train].mean()) for train, _ in folds]
         u = _advance(boosters, gradients, parts, folds, u, n_jobs)
     f = np.asarray(expit(u))
     propensity.start(f)
-    frequency = float((w * f) @ expit(propensity.v)) / float(w @ f)
+    frequency = float((w * f) @ seen.found(propensity.v)) / float(w @ f)
     return float(logit(np.clip(share / frequency, 1.1 * share if share < 0.5 else share, 0.95)))
 
 
@@ -229,7 +228,7 @@ def _fit_and_judge(learner: Learner, part: tuple[Any, Any], targets: Vector, wei
         return logit_of(learner.probability(test))
 
 
-def _observed(base: float, v: Vector, s: Vector, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+def _observed(base: float, v: Any, seen: Evidence, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
     """Return the gradient of the observed log-likelihood in the class's logit, with the curvature of complete data.
 
     The observed labels' own information is smaller, most so where few positives are labelled: its steps would learn
@@ -237,9 +236,7 @@ def _observed(base: float, v: Vector, s: Vector, w: Vector) -> Callable[[Vector]
     """
 
     def gradient(z: Vector) -> tuple[Vector, Vector]:
-        terms = likelihood.pair_terms(base + z, v)
-        du, _ = likelihood.score(s, terms)
-        return w * du, w * terms.f * terms.not_f
+        return seen.climb(base + z, v, w)
 
     return gradient
 
@@ -254,9 +251,5 @@ def _logistic(t: Vector, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]
     return gradient
 
 
-def _mean_log_likelihood(u: Vector, v: Vector, s: Vector, w: Vector) -> float:
-    return float(w @ likelihood.log_likelihood(u, v, s, likelihood.pair_terms(u, v))) / float(w.sum())
-
-
-def _mean_probability(v: Vector, w: Vector) -> float:
-    return float(w @ expit(v)) / float(w.sum())
+def _mean(values: Vector, w: Vector) -> float:
+    return float(w @ values) / float(w.sum())

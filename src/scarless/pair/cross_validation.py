@@ -1,18 +1,34 @@
 """The table of candidates, and the choice among those that labels cannot tell apart."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
-from scarless.pair.penalty_path import Grid, HeldOut, Path
+from scarless.pair.penalty_path import Grid, HeldOut
 from scarless.pair.selection import Selection
 
 
+class SetOfAttributes(Protocol):
+    """A path through all penalties, by the number of its set of attributes."""
+
+    @property
+    def attributes(self) -> int:
+        """Which set."""
+        ...
+
+
 def results_of(
-    paths: list[Path], grid: Grid, sums: list[HeldOut], sets: list[str], *, tested: float, n_standard_errors: float
+    paths: Sequence[SetOfAttributes],
+    grid: Grid,
+    sums: list[HeldOut],
+    sets: list[str],
+    *,
+    tested: float,
+    n_standard_errors: float,
 ) -> dict[str, Any]:
     """Return the table of candidates, with keys as in scikit-learn's searches.
 
@@ -82,12 +98,13 @@ def tied_with_best(surplus: Surplus, paths: NDArray[np.intp], n_standard_errors:
     return tied
 
 
-def select(results: dict[str, Any], *, combine: bool) -> Selection:
+def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) -> Selection:
     """Choose along each tied path the penalties nearest to 1; of the paths all, to be combined, or one.
 
     Labels that cannot tell penalties apart should not be asked which has the extreme answer; a C of 1 on attributes of
     size 1 is where a user would begin. Paths that labels cannot tell apart are averaged (`combine`) or, where one is
-    wanted, the lowest label frequency decides: the paper's principle.
+    wanted, the lowest label frequency decides: the paper's principle. Several looks and audits tell the label frequency
+    themselves: there the best score decides (`by_score`).
     """
     tied = np.flatnonzero(results["tied"])
     members = _nearest_to_one(results, tied)
@@ -96,11 +113,12 @@ def select(results: dict[str, Any], *, combine: bool) -> Selection:
     if others.size:
         possible = members + _nearest_to_one(results, others)
     if not combine:
-        members = [min(members, key=lambda i: float(results["label_frequency"][i]))]
+        judge = -results["mean_test_score"] if by_score else results["label_frequency"]
+        members = [min(members, key=lambda i: float(judge[i]))]
     best = max(members, key=lambda i: float(results["mean_test_score"][i]))
     priors = results["class_prior"][members if combine else tied]
     spread = Interval(float(priors.min()), float(priors.max()))
-    reason = _reason(results, members, tied.size, n_paths, spread)
+    reason = _reason(results, members, tied.size, n_paths, spread, by_score=by_score)
     behind, errors = (tuple(results[name].tolist()) for name in ("behind_best", "standard_error"))
     return Selection(best, tuple(members), tuple(possible), int(tied.size), spread, reason, behind, errors)
 
@@ -112,7 +130,9 @@ def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int
     return [int(each[np.argmin(far[each])]) for each in of_path]
 
 
-def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: Interval) -> str:
+def _reason(
+    results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: Interval, *, by_score: bool
+) -> str:
     total = len(results["params"])
     if n_tied == 1:
         return f"The best of {total} candidates by held-out log-likelihood."
@@ -124,8 +144,6 @@ def _reason(results: dict[str, Any], members: list[int], n_tied: int, n_paths: i
         return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."
     if n_paths > 1:
         frequency = results["label_frequency"][members[0]]
-        return told + (
-            f"It has the lowest label frequency, {frequency:.2f}; class priors of those tied go from {spread[0]:.3f} "
-            f"to {spread[1]:.3f}."
-        )
+        merit = "best score of these" if by_score else f"lowest label frequency, {frequency:.2f}"
+        return told + (f"It has the {merit}; class priors of those tied go from {spread[0]:.3f} to {spread[1]:.3f}.")
     return told

@@ -16,6 +16,7 @@ from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
+from scarless.pair.evidence import Evidence, OneLabel
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
@@ -89,7 +90,7 @@ def cross_fit(
     X, s, w = training
     guard = bool(np.isin(f_columns, e_columns).all())
     propensity = _propensity(propensity_model, training, e_columns, folds, options, exchangeable=guard)
-    fit = _classifier(classifier, take_columns(X, f_columns), s, w, folds, propensity, options, tell)
+    fit = fit_classifier(classifier, take_columns(X, f_columns), OneLabel(s), w, folds, propensity, options, tell)
     propensity.v = fit.v  # from where the best step was: the last one may lie elsewhere
     propensity.update(fit.u)
     fit = fit._replace(v=propensity.v)
@@ -126,7 +127,7 @@ def cross_fit_known(
 ) -> CrossedKnown:
     """Fit a classifier in folds by the likelihood of labels whose propensity is known, then its scale and level."""
     X, s, w = training
-    fit = _classifier(classifier, X, s, w, folds, FixedPropensity(e), options, tell)
+    fit = fit_classifier(classifier, X, OneLabel(s), w, folds, FixedPropensity(e), options, tell)
     engine, design = engine_of(fit.u[:, None], s=s, e=e, w=fit.weight), Design.of(np.arange(1))
     found = fit_known_propensity(engine, design, C=_SLOPE_C, tol=1e-9, max_iter=100)
     slope, level = found.parameters
@@ -154,28 +155,29 @@ def _propensity(
     return LogisticPropensity(engine, design, C=options.propensity_C, audits=audits, held=exchangeable)
 
 
-def _classifier(
+def fit_classifier(
     classifier: Any,
     X: Any,
-    s: Vector,
+    seen: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
     options: CrossOptions,
     tell: Tell,
 ) -> CrossFit:
+    """Fit a classifier in folds, by boosting where its library allows that, else by expectation maximisation."""
     kind = None if classifier is None else booster_kind(classifier)
     if kind is not None:
         stages = most_rounds(classifier) // rounds_of_stage(classifier)
         make = partial(kind, classifier)
         return boost(
-            make, X, s, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
+            make, X, seen, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
         )
     learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
         learners,
         X,
-        s,
+        seen,
         w,
         folds,
         propensity,

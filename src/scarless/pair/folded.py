@@ -12,7 +12,7 @@ from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.pair.folds import Fold, check_pairs, deal_groups, refuse_odd_cv
+from scarless.pair.folds import Fold, check_pairs, deal_groups, deal_kinds, refuse_odd_cv
 
 # From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
 _MANY_ROWS, _MANY_LABELS = 100_000, 1000
@@ -60,12 +60,14 @@ def refuse_folds_in_memory(cv: Any, name: str) -> None:
         raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
 
 
-def fold_rows(cv: Any, labelled: LabelledRows, random_state: Any, *, name: str) -> FoldedRows:
-    """Return the folds that a number, a splitter or a list stands for."""
+def fold_rows(
+    cv: Any, labelled: LabelledRows, random_state: Any, *, name: str, audit: NDArray[np.int8] | None = None
+) -> FoldedRows:
+    """Return the folds that a number, a splitter or a list stands for; a number's are alike in `audit` too."""
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
-        folded = _dealt(engine, labelled.totals, n_folds, rng)
+        folded = _dealt(engine, labelled.totals, n_folds, rng, audit)
     else:
         refuse_odd_cv(cv, name)
         table = getattr(engine, "X", None)
@@ -84,17 +86,31 @@ def fold_rows(cv: Any, labelled: LabelledRows, random_state: Any, *, name: str) 
     return folded
 
 
-def _dealt(engine: Engine, totals: RowTotals, n_folds: int, rng: np.random.Generator) -> FoldedRows:
+def _dealt(
+    engine: Engine,
+    totals: RowTotals,
+    n_folds: int,
+    rng: np.random.Generator,
+    audit: NDArray[np.int8] | None = None,
+) -> FoldedRows:
     """Deal rows out to folds: alike in labelled rows, equal ones together, whatever their order.
 
     Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
     """
-    if totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS:
+    many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS
+    if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, keep=True), n_folds)
     key, s, w = (engine.collect(function) for function in (_keys, _labels, _weights))
-    fold = np.zeros(key.size, dtype=np.int16)
-    group = np.unique(key[w > 0], return_inverse=True)[1]
-    fold[w > 0] = deal_groups(group, s[w > 0], w[w > 0], n_folds, rng)
+    fold, counts = np.zeros(key.size, dtype=np.int16), w > 0
+    if many and audit is not None:  # chance spreads the others; rows like a checked one go where that goes
+        fold[:] = fold_of_keys(key, int(rng.integers(2**63)), n_folds)
+        counts &= np.isin(key, key[(audit >= 0) & counts])
+        group = np.unique(key[counts], return_inverse=True)[1]
+        fold[counts] = deal_kinds(group, s[counts], audit[counts], w[counts], n_folds, rng)
+        return FoldedRows(attach(engine, fold=fold), n_folds)
+    group = np.unique(key[counts], return_inverse=True)[1]
+    among = None if audit is None else audit[counts]
+    fold[counts] = deal_groups(group, s[counts], w[counts], n_folds, rng, among)
     return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
 
 

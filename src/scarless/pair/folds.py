@@ -22,7 +22,9 @@ def folds_of(fold: NDArray[np.intp]) -> list[Fold]:
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(int(fold.max()) + 1)]
 
 
-def fold_of_rows(training: Training, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def fold_of_rows(
+    training: Training, n_folds: int, rng: np.random.Generator, audit: NDArray[np.int8] | None = None
+) -> NDArray[np.intp]:
     """Return the fold of each row: alike in labelled rows, rows of equal attributes together, whatever their order.
 
     Copies of a row say nothing new of it, labelled or not: with some of them on each side of a fold, a model would be
@@ -30,13 +32,21 @@ def fold_of_rows(training: Training, n_folds: int, rng: np.random.Generator) -> 
     of what it is asked.) Where the table has fewer different rows than folds need, there are fewer folds.
     """
     X, s, w = training
-    return deal_groups(equal_rows(X), s, w, n_folds, rng)
+    return deal_groups(equal_rows(X), s, w, n_folds, rng, audit)
 
 
 def deal_groups(
-    group: NDArray[np.intp], s: Vector, w: Vector, n_folds: int, rng: np.random.Generator
+    group: NDArray[np.intp],
+    s: Vector,
+    w: Vector,
+    n_folds: int,
+    rng: np.random.Generator,
+    audit: NDArray[np.int8] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row, where rows of one group stay together."""
+    """Return the fold of each row, where rows of one group stay together.
+
+    With audits (1, 0, and -1 for rows that nobody checked) folds are alike in checked rows of each class too.
+    """
     n_groups = int(group.max()) + 1
     labelled = np.bincount(group, weights=w * s, minlength=n_groups)
     unlabelled = np.bincount(group, weights=w * (1.0 - s), minlength=n_groups)
@@ -47,7 +57,54 @@ def deal_groups(
             f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without folds: two "
             "logistic models, or cross_fit=None."
         )
-    fold = _deal(labelled.astype(np.float64), unlabelled.astype(np.float64), min(n_folds, fewest), rng)
+    n_folds = min(n_folds, fewest)
+    if audit is not None and (audit >= 0).any():
+        return deal_kinds(group, s, audit, w, n_folds, rng)
+    fold = _deal(labelled.astype(np.float64), unlabelled.astype(np.float64), n_folds, rng)
+    return fold[group]
+
+
+def _kinds(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Return what is known of each row as a number, so that rows of one audit, and labelled ones, are neighbours.
+
+    Checked and positive: 0 without a label, 1 with one; labelled: 1 to 3; checked and negative: 3 and 4; nothing: 5.
+    """
+    labelled = s == 1
+    found, refuted = np.where(labelled, 1, 0), np.where(labelled, 3, 4)
+    return np.where(audit == 1, found, np.where(audit == 0, refuted, np.where(labelled, 2, 5)))
+
+
+def deal_kinds(
+    group: NDArray[np.intp],
+    s: Vector,
+    audit: NDArray[np.int8],
+    w: Vector,
+    n_folds: int,
+    rng: np.random.Generator,
+) -> NDArray[np.intp]:
+    """Return the fold of each row: groups dealt kind after kind; one is of the rarest kind that it holds.
+
+    Where all weigh the same, one round of dealing goes on where the last kind ended: then every run of kinds, as all
+    labelled rows are, is spread as evenly as it can be.
+    """
+    kind = _kinds(s, audit)
+    n_groups, n_kinds = int(group.max()) + 1, int(kind.max()) + 1
+    weight = np.bincount(group * n_kinds + kind, weights=w, minlength=n_groups * n_kinds).reshape(n_groups, n_kinds)
+    rarity = np.argsort(np.argsort(np.count_nonzero(weight, axis=0), kind="stable"))
+    own = np.argmin(np.where(weight > 0, rarity, n_kinds), axis=1)
+    fold, shuffled, dealt = np.empty(n_groups, dtype=np.intp), rng.permutation(n_groups), 0
+    for number in range(n_kinds):
+        members = shuffled[own[shuffled] == number]
+        mine = weight[members, number]
+        if not members.size or np.ptp(mine) == 0:
+            fold[members] = (dealt + np.arange(members.size)) % n_folds
+            dealt += members.size
+            continue
+        held = np.zeros(n_folds)
+        for member in members[np.argsort(-mine, kind="stable")]:
+            lightest = int(np.argmin(held))
+            fold[member] = lightest
+            held[lightest] += weight[member, number]
     return fold[group]
 
 
@@ -69,11 +126,22 @@ def _deal(labelled: Vector, unlabelled: Vector, n_folds: int, rng: np.random.Gen
     return fold
 
 
-def check_folds(cv: Any, training: Training, everything: Training, random_state: Any, *, name: str) -> list[Fold]:
-    """Return the folds that a number, a splitter or a list stands for, by the numbers of the rows that count."""
+def check_folds(
+    cv: Any,
+    training: Training,
+    everything: Training,
+    random_state: Any,
+    *,
+    name: str,
+    audit: NDArray[np.int8] | None = None,
+) -> list[Fold]:
+    """Return the folds that a number, a splitter or a list stands for, by the numbers of the rows that count.
+
+    `audit` is that of the rows that count.
+    """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
-        folds = folds_of(fold_of_rows(training, n_folds, rng))
+        folds = folds_of(fold_of_rows(training, n_folds, rng, audit))
         refuse_one_sided(folds, training.s)
         return folds
     refuse_odd_cv(cv, name)

@@ -9,10 +9,12 @@ from scipy.special import expit, logit
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import Addition, PenalisedProblem, Pull
+from scarless.engines.problem import WIDEST_MATRIX, Addition, PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
-from scarless.numerics.newton import Solution, Status
+from scarless.numerics.newton import Solution, Status, solve_positive
+from scarless.numerics.objectives import Curvature
+from scarless.pair.basins import Progress, reporter
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
@@ -22,9 +24,11 @@ _ROUGH = 1e-5
 _MANY_ROWS, _PART_ROWS = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
 _FEWEST_AUDITS = 10  # of each class, for a start from them
 _RATE = 0.01  # of false positives, where a climb begins
+_HALF = 1e-4  # of a negative that is labelled, and of one that is not: keeps a rate off 0
 _HIGH = 0.9
 _ROUNDS = 50  # of the method of multipliers
 _MET = 1e-7  # a share that is this close to where it should be
+_NOTHING = 1e-9  # of the objective: more is no last step
 _EXACT = 1e-15  # predicted gain per row, where shares are to be met
 
 
@@ -69,9 +73,9 @@ class LooksProblem(NamedTuple):
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """Half an imaginary label of negatives, and half a look without: a rate stays off 0 where there are none."""
+        """A trace of imaginary labels of negatives, and of looks without: a rate stays off 0 where there are none."""
         n, rates = self.objective.n_parameters, self.objective.places[1 + len(self.objective.e) :]
-        return tuple(Pull(1.0, np.eye(n)[place.start]) for place in rates)
+        return tuple(Pull(_HALF, np.eye(n)[place.start]) for place in rates)
 
     def penalised(self, facts: tuple[Fact, ...]) -> PenalisedProblem:
         """Return what a solver minimises."""
@@ -110,7 +114,9 @@ class LooksFit(NamedTuple):
         return self.solution.status is Status.CONVERGED and self.met
 
 
-def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) -> LooksFit:
+def fit_looks(
+    problem: LooksProblem, options: FitOptions, *, n_starts: int = 1, progress: Progress | None = None
+) -> LooksFit:
     """Fit all models, from the best of a few starts."""
     whole = problem.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < _MANY_ROWS
     part = problem if whole else problem.part(_PART_ROWS)
@@ -119,14 +125,16 @@ def fit_looks(problem: LooksProblem, options: FitOptions, *, n_starts: int = 1) 
     rough = options._replace(tol=max(_ROUGH, options.tol), max_iter=min(100, options.max_iter))
     starts = make_looks_starts(part, n_starts)
     starts = starts[:1] if problem.exchangeable else starts  # of two images of one optimum either might be higher
-    climbs = [climb_looks(part, beta, rough, name) for name, beta in starts]
-    # Ends that such climbs cannot tell apart are one optimum, or two models exchanged: the earlier start is believed.
+    climbs = [climb_looks(part, beta, rough, name, progress) for name, beta in starts]
+    # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
     lowest = min(climb.solution.value for climb in climbs) + _ROUGH * part.weight
     best = next(climb for climb in climbs if climb.solution.value <= lowest)
-    return climb_looks(problem, best.beta, options, best.start)
+    return climb_looks(problem, best.beta, options, best.start, progress)
 
 
-def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name: str) -> LooksFit:
+def climb_looks(
+    problem: LooksProblem, start: Vector, options: FitOptions, name: str, progress: Progress | None = None
+) -> LooksFit:
     """Climb from one start. Facts that are nearly sure are kept to by the method of multipliers.
 
     A penalty as stiff as such a fact stalls Newton's method. In its place stands one as wide as the share of as many
@@ -144,7 +152,7 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
             max_iter=options.max_iter,
             may_diverge=free,
             damp_indefinite=problem.objective.false_positives is not None,
-            progress=options.progress,
+            progress=reporter(progress, name, problem.weight),
         )
         solution = found if solution is None else solution.followed_by(found)
         beta = solution.parameters
@@ -156,7 +164,18 @@ def climb_looks(problem: LooksProblem, start: Vector, options: FitOptions, name:
         if met or solution.status is not Status.CONVERGED:
             break
     assert solution is not None
+    if options.tol < _ROUGH and solution.status is Status.CONVERGED:
+        beta = _last_step(problem.penalised(facts), beta)
     return LooksFit(beta, solution, facts, met, name)
+
+
+def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
+    """Return where one more step leads, by Newton's method: too short for the objective to tell, but nearer its top."""
+    if beta.size > WIDEST_MATRIX:
+        return beta
+    there = penalised.evaluate(beta, Curvature.OBSERVED)
+    step = -solve_positive(there.curvature, there.gradient)
+    return beta + step if 0.0 <= -there.gradient @ step <= _NOTHING * abs(float(there.value)) else beta
 
 
 def _widened(fact: Fact, weight: float) -> Fact:
@@ -191,8 +210,7 @@ def spread_start(objective: LooksLikelihood, beta: Vector, looks: float) -> Vect
     found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
     once = -math.expm1(math.log1p(-found) / max(looks, 1.0))
     beta_e[-1] = logit(np.clip(once, 1e-6, 1.0 - 1e-6))
-    rates = len(objective.designs) - 1 - len(objective.e)
-    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(rates, logit(_RATE))])
+    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(objective.n_rates, logit(_RATE))])
 
 
 def _audited_start(problem: LooksProblem, pair: PairProblem) -> Vector | None:

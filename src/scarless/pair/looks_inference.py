@@ -13,14 +13,15 @@ from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import looks, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
-from scarless.numerics.linear import logits
-from scarless.numerics.looks_objective import Logit, LooksLikelihood, LooksSums
+from scarless.numerics.looks_objective import LooksLikelihood, LooksSums
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, Precision
+from scarless.pair.fit import FitOptions
 from scarless.pair.inference import NOISE, PairInference
-from scarless.pair.looks import LooksFit, LooksProblem
+from scarless.pair.looks import LooksFit, LooksProblem, climb_looks
 
 _DENSE_ROWS = 1024
+_CLOSE = 1e-8  # predicted gain per row: enough for a test
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class LooksInference(PairInference):
     def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Any = None) -> Matrix:
         """Return the ends of each row's interval for the class; `looks_intervals` are those that depend on looks."""
         assert of == "class", "propensities and posteriors depend on looks"
-        return np.asarray(engine.collect(_block_logit_intervals, self.likelihood.logits[0], *self._asked(level)))
+        return np.asarray(engine.collect(_block_logit_intervals, self.likelihood, 0, *self._asked(level)))
 
     def _asked(self, level: float) -> tuple[Vector, Precision, float]:
         return self.parameters, self.precision, quantile(level)
@@ -90,8 +91,7 @@ class LooksInference(PairInference):
     def looks_intervals(self, engine: Engine, level: float, *, kind: int | None = None) -> Matrix:
         """Return the ends of each row's interval for its posterior, or for the propensity of a kind of look."""
         if kind is not None:
-            of = self.likelihood.logits[1 + kind]
-            return np.asarray(engine.collect(_block_logit_intervals, of, *self._asked(level)))
+            return np.asarray(engine.collect(_block_logit_intervals, self.likelihood, 1 + kind, *self._asked(level)))
         return np.asarray(engine.collect(_block_posterior_intervals, self.likelihood, *self._asked(level)))
 
 
@@ -124,30 +124,34 @@ def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
     )
 
 
-def disagreements(problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> list[tuple[str, float]]:
+def disagreements(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list[tuple[str, float]]:
     r"""Return each fact, in words, with how many standard errors rows and claim are apart.
 
-    The multiplier :math:`\lambda` of a fact is what the likelihood would gain if it were let go of; by
-    :math:`\lambda^2(\sigma^2 + V)`, with `V` the variance of the share by rows and all other facts, it is a test of
-    one degree of freedom.
+    By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
     """
-    found: list[tuple[str, float]] = []
-    if inference.information is None or inference.added is None:
-        return found
-    for fact in fit.facts:
-        share = fact.share(fit.beta, bend=False)
-        others = inference.information + inference.added - fact.information(fit.beta)
-        (error,) = uncertainty.precision(others, noise=inference.noise).errors(share.gradient[None])
-        multiplier = fact.multiplier if fact.widened else (share.value - fact.value) / fact.variance
-        apart = abs(multiplier) * float(np.hypot(error, np.sqrt(fact.variance))) if np.isfinite(error) else 0.0
-        found.append((fact.told, apart))
+    if not fit.converged:
+        return []
+    held = _objective(problem, fit)
+    found = []
+    for k, fact in enumerate(problem.facts):
+        others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
+        free = climb_looks(others, fit.beta, FitOptions(_CLOSE, max_iter), fit.start)
+        found.append((fact.told, float(np.sqrt(2.0 * max(held - _objective(others, free), 0.0)))))
     return found
 
 
-def _block_logit_intervals(X: Any, rows: Rows, of: Logit, beta: Vector, precision: Precision, z: float) -> Matrix:
-    seen = of.design.take(X).astype(np.float64)
-    centre = logits(seen, beta[of.place])
-    return np.column_stack(uncertainty.logit_interval(centre, precision.logit_errors(seen, of.place), z))
+def _objective(problem: LooksProblem, fit: LooksFit) -> float:
+    """Return minus the penalised log-likelihood at a fit, with facts as they are; what is sure is kept to."""
+    facts = tuple(fact for fact in problem.facts if fact.variance > 0)
+    return float(problem.penalised(facts).evaluate(fit.beta, Curvature.NONE).value)
+
+
+def _block_logit_intervals(
+    X: Any, rows: Rows, objective: LooksLikelihood, place: int, beta: Vector, precision: Precision, z: float
+) -> Matrix:
+    of = objective.logits[place]
+    errors = precision.logit_errors(of.design.take(X).astype(np.float64), of.place)
+    return np.column_stack(uncertainty.logit_interval(objective.logit_values(X, beta)[place], errors, z))
 
 
 def _block_posterior_intervals(
@@ -159,8 +163,8 @@ def _block_posterior_intervals(
     for start in range(0, len(along), _DENSE_ROWS):
         part = slice(start, start + _DENSE_ROWS)
         gradients = np.zeros((len(along[part]), beta.size))
-        for j, logit in enumerate(objective.logits):
-            gradients[:, logit.place] += along[part, j, None] * _with_ones(logit.design.take(X)[part])
+        for logit in objective.logits:
+            gradients[:, logit.place] += along[part, logit.column, None] * _with_ones(logit.design.take(X)[part])
         errors[part] = precision.errors(gradients)
     with np.errstate(divide="ignore"):
         centre = np.log(terms.q) - np.log(terms.not_q)

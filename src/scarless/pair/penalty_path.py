@@ -70,9 +70,9 @@ def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple
     at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e))
     options = FitOptions(tol, max_iter, damp_indefinite=True)
     first: dict[float, PairFit] = {}
-    for propensity_C, neighbour_e in _outwards(grid.propensity_Cs):
+    for propensity_C, neighbour_e in outwards(grid.propensity_Cs):
         column: dict[float, PairFit] = {}
-        for C, neighbour in _outwards(grid.Cs):
+        for C, neighbour in outwards(grid.Cs):
             problem = path.problem._replace(C=C, propensity_C=propensity_C)
             beside = column[neighbour] if neighbour is not None else first.get(neighbour_e or 0.0)
             fit = _fit_from(problem, at_middle if beside is None else _near(problem, beside), options)
@@ -83,8 +83,8 @@ def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple
 
 def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int) -> PairFit:
     """Fit one pair of penalties, by the way that a walk through the grid would take; only its end is exact."""
-    Cs = _way(grid.Cs, C)
-    propensity_Cs = _way(grid.propensity_Cs, propensity_C)
+    Cs = way_to(grid.Cs, C)
+    propensity_Cs = way_to(grid.propensity_Cs, propensity_C)
     problem = path.problem._replace(C=Cs[0], propensity_C=propensity_Cs[0])
     start = the_papers_start(problem)
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
@@ -158,12 +158,12 @@ def _scored_rows(X: Any, s: Vector, w: Vector, f: Matrix, e: Matrix) -> HeldOut:
     return HeldOut(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
 
 
-def _outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
+def outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
     """Yield the value closest to 1, then those above it upwards, then those below downwards, each with its neighbour.
 
     Examples
     --------
-    >>> list(_outwards(np.array([0.1, 1.0, 10.0])))
+    >>> list(outwards(np.array([0.1, 1.0, 10.0])))
     [(1.0, None), (10.0, 1.0), (0.1, 1.0)]
     """
     ordered = [float(value) for value in np.sort(values)]
@@ -175,9 +175,9 @@ def _outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
         yield ordered[i], ordered[i + 1]
 
 
-def _way(values: Vector, end: float) -> list[float]:
+def way_to(values: Vector, end: float) -> list[float]:
     """Return the values from the one closest to 1 to the end, neighbour by neighbour."""
-    before = dict(_outwards(values))
+    before = dict(outwards(values))
     way = [end]
     while (neighbour := before[way[-1]]) is not None:
         way.append(neighbour)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scarless.outside.extras import need
+from scarless.scale.files import opened
 
 _FEW_ROWS, _MANY_BYTES = 20_000, 2**28  # of a row group, decoded
 _MANY_FILES = 10_000
@@ -18,12 +19,14 @@ class _Seen(NamedTuple):
     packed: tuple[str, ...]  # codecs that take long to undo
 
 
-def file_advice(paths: Iterable[str]) -> list[str]:
+def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
     """Return, in sentences, what would make Parquet files quicker to walk again and again.
 
     Parameters
     ----------
     paths : iterable of str
+    filesystem : file system of pyarrow.fs, optional
+        Where they are: `files` and `filesystem` of `ParquetRows` go together. Default: this machine's.
 
     Returns
     -------
@@ -41,7 +44,7 @@ def file_advice(paths: Iterable[str]) -> list[str]:
     ...     print(file_advice([str(path)])[0][:36])
     100 row groups hold 1,000 rows each:
     """
-    seen = [_look(path) for path in paths]
+    seen = [_look(path, filesystem) for path in paths]
     said = _about_groups(seen)
     dictionary = sorted({name for each in seen for name in each.dictionary})
     if dictionary:
@@ -79,9 +82,9 @@ def _about_groups(seen: list[_Seen]) -> list[str]:
     return said
 
 
-def _look(path: str) -> _Seen:
+def _look(path: str, filesystem: Any) -> _Seen:
     parquet, types = need("pyarrow.parquet", "Parquet files", "scale"), need("pyarrow", "Parquet files", "scale").types
-    with parquet.ParquetFile(path) as file:
+    with opened(path, filesystem) as place, parquet.ParquetFile(place) as file:
         meta, kinds = file.metadata, dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
     groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
     first = [groups[0].column(number) for number in range(groups[0].num_columns)] if groups else []

@@ -1,18 +1,20 @@
 """Columns of a partition: which are wanted, whether they hold numbers, and the arrays that become of them."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from scarless.engines.base import MayMiss
 from scarless.outside.extras import need
 from scarless.scale.store import Arrays
 
 SCALE = "scale"
-_ROW_NAMES = re.compile(r"__index_level_\d+__")  # what pandas writes its names of rows as: no attribute
+_NAMELESS = re.compile(r"__index_level_\d+__|__null_dask_index__")  # names of rows without a name: never an attribute
 Place = Callable[[int | None], str]  # where a row of a partition is, in words; None for the partition as a whole
 
 
@@ -20,10 +22,28 @@ class PartitionError(ValueError):
     """Something in one partition is not as it should be; the others were not touched."""
 
 
+def row_names_of(schema: Any) -> frozenset[str]:
+    """Return the columns of an Arrow schema that pandas, or Dask, wrote as names of rows: the index of a data frame."""
+    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return frozenset(name for name in told.get("index_columns", ()) if isinstance(name, str))
+
+
+def without_row_names(there: Sequence[str], row_names: Collection[str] = ()) -> list[str]:
+    """Return the columns that may be attributes."""
+    return [name for name in there if name not in row_names and not _NAMELESS.fullmatch(name)]
+
+
 def choose_names(
-    there: Sequence[str], wanted: Sequence[str] | None, label: str | None, weight: str | None, called: str
+    there: Sequence[str],
+    wanted: Sequence[str] | None,
+    label: str | None,
+    weight: str | None,
+    called: str,
+    row_names: Collection[str] = (),
 ) -> list[str]:
-    """Return the attributes: those wanted, or all columns but labels and weights. `called` is the table, in errors.
+    """Return the attributes: those wanted, or all columns but labels, weights and names of rows.
+
+    `called` is the table, in errors.
 
     Examples
     --------
@@ -37,7 +57,7 @@ def choose_names(
     for name in (label, weight, *(wanted or ())):
         if name is not None and name not in there:
             raise ValueError(f"{called} has no column {name!r}. {_nearest(name, there)}")
-    plain = [name for name in there if not _ROW_NAMES.fullmatch(name)]
+    plain = without_row_names(there, row_names)
     names = [name for name in plain if name not in (label, weight)] if wanted is None else list(wanted)
     counts = Counter(there)
     twice = next((name for name, times in counts.items() if times > 1 and name in (*names, label, weight)), None)
@@ -126,7 +146,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
     types = need("pyarrow", "ParquetRows", SCALE).types
     if types.is_nested(column.type):
         raise PartitionError(f"{place(None)}: the label {name!r} holds {_shortened(column.type)}, not one value a row.")
-    if column.null_count:
+    if column.null_count and not isinstance(name, MayMiss):
         raise PartitionError(
             f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of {len(column)} "
             "rows; an unlabelled row has a label too, such as 0."
@@ -134,7 +154,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     values = np.asarray(column)
-    return values.astype(str) if values.dtype.hasobject else values
+    return values.astype(str) if values.dtype.hasobject and not column.null_count else values
 
 
 def _first_null(column: Any) -> int:

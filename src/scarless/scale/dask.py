@@ -7,24 +7,20 @@ tls_client_key=...)``, or say the same in Dask's configuration (``distributed.co
 """
 
 import asyncio
-import ctypes
 import operator
-import os
 import pickle
-import sys
 import uuid
 import weakref
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
 from scarless.outside.extras import need
 from scarless.scale.chains import Program
-from scarless.scale.executors import ClusterError, Lane, Task
+from scarless.scale.executors import ClusterError, Lane, Task, give_memory_back, use_memory_again
 from scarless.scale.store import STORE
 
 DASK = "dask"
@@ -35,7 +31,6 @@ _TRIES = 5  # workers that may end over the same partitions in one pass
 _LARGE = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
 _LIMIT_SHARE, _BESIDES = 0.7, 4 * 10**8  # of a worker's memory limit, less what it needs beside rows: may be cached
 _TIGHT = 0.6  # of a worker's memory limit
-_AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 _GOES_ON = "with checkpoint=folder that goes on after the last pass that was finished"
 
 
@@ -271,7 +266,7 @@ class _Opened:
     """What a pass is about, where it is walked: once for each worker and pass."""
 
     def __init__(self, payload: bytes) -> None:
-        _use_memory_again()
+        use_memory_again()
         self.worker = need("distributed", "Dask", DASK).get_worker()
         self.limit = self.worker.memory_manager.memory_limit or 0
         self.task, program, self.arguments = pickle.loads(payload)
@@ -285,7 +280,7 @@ class _Opened:
         dumps = need("cloudpickle", "Dask", DASK).dumps
         found = [dumps(self.task(self.program, lane, *self.arguments)) for lane in pickle.loads(lanes)]
         if self.limit and self.worker.monitor.get_process_memory() > _TIGHT * self.limit:
-            _give_memory_back()  # else a worker that is paused for want of it would stay so
+            give_memory_back()  # else a worker that is paused for want of it would stay so
         return found
 
 
@@ -300,28 +295,6 @@ class _Closed(NamedTuple):
 
     def __reduce__(self) -> Any:
         return _Opened, (self.payload,)
-
-
-@cache
-def _use_memory_again() -> None:
-    """Let freed memory stay with the process, up to 64 MB, as it would without Dask's MALLOC_TRIM_THRESHOLD_.
-
-    With it every block's arrays go back to the system and come again page by page.
-    """
-    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        for option, value in _AS_GLIBC_LEARNS.items():
-            _ask_glibc("mallopt", option, value)
-
-
-def _give_memory_back() -> None:
-    if (arrow := sys.modules.get("pyarrow")) is not None:
-        arrow.default_memory_pool().release_unused()
-    _ask_glibc("malloc_trim", 0)
-
-
-def _ask_glibc(function: str, *arguments: int) -> None:
-    with suppress(OSError, AttributeError, TypeError):  # of a system without it
-        getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 def _forget(prefix: str) -> None:

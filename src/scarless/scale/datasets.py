@@ -1,5 +1,6 @@
 """Datasets of pyarrow: files of any format that it reads, folders whose names are columns, filters."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,10 +9,21 @@ import numpy as np
 
 from scarless.engines.base import Engine, open_rows
 from scarless.outside.extras import need
-from scarless.scale.columns import SCALE, PartitionError, arrays_of, check_kind, choose_names, common_type
+from scarless.scale.columns import (
+    SCALE,
+    PartitionError,
+    arrays_beside,
+    arrays_of,
+    check_kind,
+    choose_names,
+    common_type,
+    numbers,
+    row_names_of,
+)
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import DEFAULT_CACHE, need_names, together
+from scarless.scale.files import Found, address_of, line_of
+from scarless.scale.parquet import DEFAULT_CACHE, in_words, need_names, together
 from scarless.scale.plan import Plan
 from scarless.scale.queries import QueryRows, scanned_rows
 from scarless.scale.store import Arrays, Cache
@@ -36,8 +48,13 @@ class FragmentRows:
     filter: Any = field(repr=False)
 
     def load(self) -> Arrays:
-        """Decode the columns of the rows that the filter lets through."""
-        wanted = [*self.names, *(name for name in (self.label, self.weight) if name is not None)]
+        """Decode attributes, labels and weights of the rows that the filter lets through."""
+        return self.decode(self.read())
+
+    def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
+        """Return attributes, labels, weights and other columns as an Arrow table; text as it comes."""
+        labels = [name for name in (self.label, self.weight) if name is not None]
+        wanted = list(dict.fromkeys([*self.names, *labels, *others]))
         try:
             if stamp_in(self.fragment) != self.stamp:
                 raise PartitionError(
@@ -46,18 +63,37 @@ class FragmentRows:
                 )
             table = self.fragment.to_table(schema=self.schema, columns=wanted, filter=self.filter, use_threads=False)
         except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
-            told = str(error).split("\n", maxsplit=1)[0][:200]
-            raise PartitionError(f"{self.place_of()}: cannot be read ({told}).") from error
+            raise PartitionError(f"{self.place_of()}: cannot be read ({line_of(error)}).") from error
         if table.num_rows != self.n_rows:
             raise PartitionError(f"{self.place_of()}: has {table.num_rows} rows, and had {self.n_rows}.")
+        return table
+
+    def decode(self, table: Any) -> Arrays:
+        """Return the columns as arrays."""
         return arrays_of(table, self.names, self.label, self.weight, self.dtype, self.place_of)
+
+    def beside(self, table: Any) -> Arrays:
+        """Return labels and weights, where there are any."""
+        return arrays_beside(table, self.label, self.weight, self.place_of)
+
+    def numbers(self, table: Any, name: str) -> Any:
+        """Return a column of numbers without gaps."""
+        return numbers(table.column(name), name, self.place_of)
+
+    def columns_there(self) -> list[str]:
+        """Return the names of all columns of the dataset."""
+        return list(self.schema.names)
+
+    @property
+    def place(self) -> str:
+        """Where in the file, in words."""
+        return in_words(self.groups)
 
     def place_of(self, row: int | None = None) -> str:
         """Return where the rows are, in words."""
         if not self.groups:
             return self.path
-        first, last = self.groups[0], self.groups[-1]
-        return f"{self.path}, row group{f' {first}' if first == last else f's {first} to {last}'}"
+        return f"{self.path}, {self.place}"
 
 
 class DatasetRows:
@@ -78,42 +114,68 @@ class DatasetRows:
 
     def plan(self, label: str | None = None, weight: str | None = None) -> Plan:
         """Return the pieces in which the rows are walked."""
-        schema, condition = self.dataset.schema, _filter_of(self.dataset)
-        names = choose_names(schema.names, self._wanted, label, weight, "The dataset")
-        kinds = {name: schema.field(name).type for name in names}
-        for name, kind in kinds.items():
-            check_kind(kind, name, "The dataset")
-        dtype = np.dtype(common_type([kinds], names))
-        row_bytes = max(1, len(names)) * dtype.itemsize
-        sources = []
-        for whole in self.dataset._get_fragments(condition):
-            for fragment, groups in _pieces(whole, row_bytes):
-                source = FragmentRows(
-                    path=fragment.path,
-                    groups=groups,
-                    partition=str(fragment.partition_expression),
-                    n_rows=_count(fragment, condition, schema),
-                    stamp=stamp_in(fragment),
-                    names=tuple(names),
-                    label=label,
-                    weight=weight,
-                    dtype=str(dtype),
-                    asked=str(condition),
-                    fragment=fragment,
-                    schema=schema,
-                    filter=condition,
-                )
-                sources.append(source)
-        sources = [source for source in sources if source.n_rows]
-        if not sources:
-            raise ValueError(f"The dataset has no row{'' if condition is None else f' where {condition}'}.")
-        return Plan.of(sources, names, dtype)
+        return plan_dataset(self.dataset, self._wanted, label, weight)
+
+
+def plan_dataset(
+    dataset: Any,
+    wanted: Sequence[str] | None,
+    label: str | None = None,
+    weight: str | None = None,
+    *,
+    dtype: str | None = None,
+    raw: bool = False,
+    row_bytes: int | None = None,
+    with_index: bool = False,
+) -> Plan:
+    """Return the pieces in which the rows of a dataset are walked; options are those of `ParquetRows`."""
+    schema, condition = dataset.schema, filter_of(dataset)
+    index = frozenset() if with_index else row_names_of(schema)
+    names = choose_names(schema.names, wanted, label, weight, "The dataset", index)
+    kinds = {name: schema.field(name).type for name in names}
+    for name, kind in () if raw else kinds.items():
+        check_kind(kind, name, "The dataset")
+    precision = np.dtype(dtype or common_type([kinds], names))
+    asked = {"label": label, "weight": weight, "asked": str(condition), "schema": schema, "filter": condition}
+    sources = [
+        FragmentRows(
+            path=_address(fragment),
+            groups=groups,
+            partition=str(fragment.partition_expression),
+            n_rows=_count(fragment, condition, schema),
+            stamp=stamp_in(fragment),
+            names=tuple(names),
+            dtype=str(precision),
+            fragment=fragment,
+            **asked,
+        )
+        for whole in dataset._get_fragments(condition)
+        for fragment, groups in _pieces(_anywhere(whole), row_bytes or max(1, len(names)) * precision.itemsize)
+    ]
+    sources = [source for source in sources if source.n_rows]
+    if not sources:
+        raise ValueError(f"The dataset has no row{'' if condition is None else f' where {condition}'}.")
+    return Plan.of(sources, names, precision)
 
 
 def dataset_rows(X: Any) -> DatasetRows | QueryRows:
     """Return the rows of a dataset: of its files, or what a scan of it gives where it is not made of files."""
-    of_files = hasattr(X, "files") and hasattr(X, "_get_fragments") and hasattr(X, "_scan_options")
-    return DatasetRows(X) if of_files else scanned_rows(X)
+    return DatasetRows(X) if _of_files(X) else scanned_rows(X)
+
+
+def _of_files(X: Any) -> bool:
+    return hasattr(X, "files") and hasattr(X, "_get_fragments") and hasattr(X, "_scan_options")
+
+
+def files_of(dataset: Any) -> Found:
+    """Return the Parquet files of a dataset; raise where it is not made of such files."""
+    if not _of_files(dataset) or dataset.format.default_extname != "parquet":
+        kind = f"of {dataset.format.default_extname} files" if hasattr(dataset, "format") else "not made of files"
+        raise TypeError(
+            f"ParquetRows takes Parquet files, also as a pyarrow Dataset; this one is {kind}. Give it to fit as it is."
+        )
+    system = None if dataset.filesystem.type_name == "local" else dataset.filesystem
+    return Found([address_of(path, system) for path in dataset.files], system)
 
 
 @open_rows.register
@@ -122,9 +184,22 @@ def _open_dataset(X: DatasetRows, y: Any = None, sample_weight: Any = None) -> E
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(), Cache(DEFAULT_CACHE))
 
 
-def _filter_of(dataset: Any) -> Any:
+def filter_of(dataset: Any) -> Any:
     """Return what ``dataset.filter`` was given. There is no public way to ask: `dataset_rows` looks for this one."""
     return dataset._scan_options.get("filter")
+
+
+def _anywhere(fragment: Any) -> Any:
+    """Return a file of this machine by its absolute path: a worker may stand in another folder."""
+    if fragment.filesystem.type_name != "local" or os.path.isabs(fragment.path):
+        return fragment
+    return fragment.format.make_fragment(
+        os.path.abspath(fragment.path), fragment.filesystem, fragment.partition_expression
+    )
+
+
+def _address(fragment: Any) -> str:
+    return address_of(fragment.path, None if fragment.filesystem.type_name == "local" else fragment.filesystem)
 
 
 def _pieces(fragment: Any, row_bytes: int) -> list[tuple[Any, tuple[int, ...]]]:
@@ -132,8 +207,7 @@ def _pieces(fragment: Any, row_bytes: int) -> list[tuple[Any, tuple[int, ...]]]:
     try:
         found = getattr(fragment, "row_groups", None)
     except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
-        told = str(error).split("\n", maxsplit=1)[0][:200]
-        raise PartitionError(f"{fragment.path}: is not there, or was cut short ({told}).") from error
+        raise PartitionError(f"{fragment.path}: is not there, or was cut short ({line_of(error)}).") from error
     if found is None:
         return [(fragment, ())]
     numbers = [group.id for group in found]

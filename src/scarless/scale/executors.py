@@ -1,8 +1,12 @@
 """Who walks the partitions: threads here, or a cluster that is there already."""
 
+import ctypes
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -12,6 +16,7 @@ from scarless.scale.store import STORE
 
 Task = Callable[..., Any]
 Lane = tuple[Part, ...]
+_AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 
 
 class ClusterError(ConnectionError):
@@ -75,3 +80,27 @@ def _present() -> Any:
             pass
     ray = sys.modules.get("ray")
     return "ray" if ray is not None and ray.is_initialized() else "threads"
+
+
+@cache
+def use_memory_again() -> None:
+    """Let freed memory stay with a worker's process, up to 64 MB, as it would without MALLOC_TRIM_THRESHOLD_.
+
+    With it every block's arrays go back to the system and come again page by page. Dask sets it for its workers, and a
+    Dask cluster in one process leaves it in the environment of everything that is started from there: Ray's actors too.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
+        for option, value in _AS_GLIBC_LEARNS.items():
+            _ask_glibc("mallopt", option, value)
+
+
+def give_memory_back() -> None:
+    """Give what is free back to the system."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    _ask_glibc("malloc_trim", 0)
+
+
+def _ask_glibc(function: str, *arguments: int) -> None:
+    with suppress(OSError, AttributeError, TypeError):  # of a system without it
+        getattr(ctypes.CDLL(None), function)(*arguments)

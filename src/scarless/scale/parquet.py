@@ -1,8 +1,8 @@
 """Tables in Parquet files: one file, a folder, a pattern or several, larger than memory or not."""
 
-import glob
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from scarless.scale.columns import (
     choose_names,
     common_type,
     numbers,
+    without_row_names,
 )
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
+from scarless.scale.files import Footer, find_files, line_of, opened, read_footers, stamp_of
 from scarless.scale.plan import Plan
 from scarless.scale.store import Arrays, Cache
 
@@ -46,6 +48,7 @@ class RowGroups:
     dtype: str
     group_rows: tuple[int, ...] = ()
     called: str = ""  # in errors, where the path would say nothing to the user
+    filesystem: Any = field(default=None, repr=False, compare=False)  # None: this machine's own
 
     def load(self) -> Arrays:
         """Decode attributes, labels and weights."""
@@ -57,13 +60,15 @@ class RowGroups:
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
         try:
-            footer = parquet.read_metadata(self.path)
-            texts = self._texts(footer) if dictionaries else None
-            with parquet.ParquetFile(self.path, metadata=footer, read_dictionary=texts) as file:
-                check_present(file.schema_arrow.names, wanted, self._place())
-                table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
+            with opened(self.path, self.filesystem) as place:
+                footer = parquet.read_metadata(place)
+                options: dict[str, Any] = {"read_dictionary": self._texts(footer) if dictionaries else None}
+                options |= {"pre_buffer": self.filesystem is not None}  # few long requests, not many short ones
+                with parquet.ParquetFile(place, metadata=footer, **options) as file:
+                    check_present(file.schema_arrow.names, wanted, self._place())
+                    table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self._place()}: cannot be read ({_line(error)}).") from error
+            raise PartitionError(f"{self._place()}: cannot be read ({line_of(error)}).") from error
         if table.num_rows != self.n_rows:
             raise PartitionError(f"{self._place()}: has {table.num_rows} rows, and had {self.n_rows}.")
         return table
@@ -80,6 +85,11 @@ class RowGroups:
         """Return a column of numbers without gaps."""
         return numbers(table.column(name), name, self._place)
 
+    def columns_there(self) -> list[str]:
+        """Return the names of all columns of the file."""
+        with opened(self.path, self.filesystem) as place:
+            return list(need("pyarrow.parquet", "ParquetRows", SCALE).read_schema(place).names)
+
     def _texts(self, footer: Any) -> list[str]:
         types = need("pyarrow", "ParquetRows", SCALE).types
         schema = footer.schema.to_arrow_schema()
@@ -88,7 +98,7 @@ class RowGroups:
     @property
     def place(self) -> str:
         """Where in the file, in words."""
-        return _in_words(self.groups)
+        return in_words(self.groups)
 
     def place_of(self, row: int) -> str:
         """Return where a row of this partition is, in words."""
@@ -98,13 +108,16 @@ class RowGroups:
         groups = self.groups
         if row is not None and self.group_rows:
             groups = (groups[int(np.searchsorted(np.cumsum(self.group_rows), row, side="right"))],)
-        return f"{self.called or self.path}, {_in_words(groups)}"
+        return f"{self.called or self.path}, {in_words(groups)}"
 
     def _check_stamp(self) -> None:
         try:
-            there = stamp_of(self.path)
+            there = stamp_of(self.path, self.filesystem)
         except OSError as error:
-            raise PartitionError(f"{self._place()}: is no longer there ({_line(error)}).") from error
+            raise PartitionError(
+                f"{self._place()}: is no longer there ({line_of(error)}). On a cluster, every worker must see it under "
+                "this path."
+            ) from error
         if there != self.stamp:
             raise PartitionError(
                 f"{self._place()}: was replaced or changed while it was read; start again when nobody writes to it."
@@ -121,7 +134,8 @@ def check_present(there: Sequence[str], wanted: Sequence[str], place: str) -> No
         )
 
 
-def _in_words(groups: tuple[int, ...]) -> str:
+def in_words(groups: tuple[int, ...]) -> str:
+    """Return which row groups these are."""
     first, last = groups[0], groups[-1]
     return f"row group {first}" if first == last else f"row groups {first} to {last}"
 
@@ -133,10 +147,13 @@ class ParquetRows:
 
     Parameters
     ----------
-    where : path, or list of paths
-        A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``.
+    where : path, list of paths, or pyarrow Dataset
+        A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``; also as an address
+        that pyarrow knows, such as ``s3://bucket/claims/``. Or a pyarrow Dataset of Parquet files, with its filter and
+        the columns that folders are named by.
     columns : list of str, optional
-        The attributes, in this order. Default: all columns but labels and weights.
+        The attributes, in this order. Default: all columns but labels, weights, and the index of a data frame that
+        pandas wrote, named or not.
     dtype : {"float32", "float64"}, optional
         Default: float32 where all attributes are, else float64.
     memory : int, default=2 GiB
@@ -147,6 +164,9 @@ class ParquetRows:
         A folder that remembers every pass, so that the same fit, started again, goes on where it ended.
     scheduler : "threads", "ray", a Dask client or the address of one, optional
         Who walks the rows. Default: the Dask client or Ray session of this process; else threads.
+    filesystem : file system of pyarrow.fs or fsspec, optional
+        Where the paths are, with its endpoint and keys; it goes to workers with them. Default: this machine's, or that
+        of an address, with the keys that the environment has.
 
     Examples
     --------
@@ -166,6 +186,7 @@ class ParquetRows:
     """
 
     _called = ""  # in errors, where the files' names would say nothing to the user
+    _with_index = False  # whether an index with a name is a column like others
 
     def __init__(
         self,
@@ -177,16 +198,36 @@ class ParquetRows:
         scratch: str | Path | bool | None = None,
         checkpoint: str | Path | None = None,
         scheduler: Any = None,
+        filesystem: Any = None,
     ) -> None:
-        self.files = _files(where)
+        self._dataset = where if _is_dataset(where) else None
+        if self._dataset is None:
+            self.files, self.filesystem = find_files(where, filesystem)
+        elif filesystem is None:
+            self.files, self.filesystem = _datasets().files_of(where)
+        else:
+            raise ValueError("filesystem is given, and a pyarrow Dataset has its own; leave it out.")
         self._wanted = None if columns is None else tuple(columns)
         self.dtype, self.scheduler, self.checkpoint = dtype, scheduler, checkpoint
         self.cache = Cache(int(memory), "" if scratch is False else None if scratch in (None, True) else str(scratch))
 
     def select(self, columns: Sequence[str]) -> "ParquetRows":
         """Return the same rows with these attributes, in this order."""
+        return self._but(_wanted=tuple(columns))
+
+    def with_index(self) -> "ParquetRows":
+        """Return the same rows where an index that pandas wrote is a column like others, if it has a name."""
+        return self._but(_with_index=True)
+
+    @property
+    def condition(self) -> str:
+        """Which rows of the files these are, in words: the filter of a dataset; empty for all."""
+        found = None if self._dataset is None else _datasets().filter_of(self._dataset)
+        return "" if found is None else str(found)
+
+    def _but(self, **changes: Any) -> "ParquetRows":
         other = object.__new__(ParquetRows)
-        vars(other).update({**vars(self), "_wanted": tuple(columns)})
+        vars(other).update({**vars(self), **changes})
         return other
 
     def plan(
@@ -202,27 +243,38 @@ class ParquetRows:
         `raw`: attributes need not be numbers, as they are prepared when they are read; `row_bytes` is the size of a row
         that will be kept.
         """
-        footers = [footer for footer in map(self._footer, self.files) if any(footer.group_rows)]
+        if self._dataset is not None:
+            options: dict[str, Any] = {"dtype": self.dtype, "raw": raw, "row_bytes": row_bytes}
+            options |= {"with_index": self._with_index}
+            planned: Plan = _datasets().plan_dataset(self._dataset, self._wanted, label, weight, **options)
+            return planned
+        found = read_footers(self.files, self._called, self.filesystem)
+        footers = [footer for footer in found if any(footer.group_rows)]
         if not footers:
             others = " and others" if len(self.files) > 1 else ""
             raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
-        names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called)
-        self._check_alike(footers, names, label, weight, raw=raw)
+        index = frozenset().union(*(footer.row_names for footer in footers if not self._with_index))
+        names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called, index)
+        self._check_alike(footers, names, label, weight, index, raw=raw)
         dtype = np.dtype(self.dtype or common_type([footer.kinds for footer in footers], names))
-        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), called=self._called)
+        model = RowGroups("", (), 0, (0, 0), tuple(names), label, weight, str(dtype), (), self._called, self.filesystem)
         row_bytes = row_bytes or max(1, len(names)) * dtype.itemsize
         return Plan.of([part for footer in footers for part in _partitions(footer, model, row_bytes)], names, dtype)
 
-    def _footer(self, path: str) -> "_Footer":
-        return _footer(path, self._called or path)
-
     def _check_alike(
-        self, footers: list["_Footer"], names: list[str], label: str | None, weight: str | None, *, raw: bool
+        self,
+        footers: list[Footer],
+        names: list[str],
+        label: str | None,
+        weight: str | None,
+        index: frozenset[str],
+        *,
+        raw: bool,
     ) -> None:
         """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
         first, others = footers[0], [name for name in (label, weight) if name is not None]
         for footer in footers:
-            place = f"{footer.called}, {_in_words(tuple(range(len(footer.group_rows))))}"
+            place = f"{footer.called}, {in_words(tuple(range(len(footer.group_rows))))}"
             check_present(footer.there, [*names, *others], place)
             choose_names(footer.there, [*names, *others], None, None, footer.called)
             for name in () if raw else names:
@@ -230,8 +282,16 @@ class ParquetRows:
             if label is not None:
                 check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
             if self._wanted is None:
-                whole = f"{first.called}, {_in_words(tuple(range(len(first.group_rows))))}"
-                check_present(first.there, footer.there, whole)
+                whole = f"{first.called}, {in_words(tuple(range(len(first.group_rows))))}"
+                check_present(first.there, without_row_names(footer.there, index), whole)
+
+
+def _is_dataset(where: Any) -> bool:
+    return any(base.__name__ == "Dataset" and base.__module__.startswith("pyarrow") for base in type(where).__mro__)
+
+
+def _datasets() -> Any:
+    return import_module("scarless.scale.datasets")  # which reads Parquet files as this module does
 
 
 @open_rows.register
@@ -253,52 +313,7 @@ def need_names(kind: str, holder: str, **given: Any) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Footer:
-    path: str
-    called: str
-    there: tuple[str, ...]  # names of columns
-    kinds: dict[str, Any]  # of columns, by name
-    group_rows: tuple[int, ...]
-    stamp: tuple[int, int]
-
-
-def _files(where: Any) -> list[str]:
-    given = [where] if isinstance(where, str | Path) else list(where)
-    found: list[str] = []
-    for each in given:
-        path = Path(each)
-        if path.is_dir():
-            found += sorted(str(file) for file in path.rglob("*.parquet"))
-        else:
-            found += sorted(glob.glob(str(each))) if glob.has_magic(str(each)) else [str(each)]
-    if not found:
-        raise FileNotFoundError(f"{', '.join(map(str, given))}: no Parquet file is there.")
-    return found
-
-
-def _footer(path: str, called: str) -> _Footer:
-    parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
-    try:
-        stamp = stamp_of(path)
-        with parquet.ParquetFile(path) as file:
-            there = tuple(file.schema_arrow.names)
-            kinds = dict(zip(there, file.schema_arrow.types, strict=True))
-            rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{called}: no such file is there.") from error
-    except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-        raise PartitionError(f"{called}: is no Parquet file, or was cut short ({_line(error)}).") from error
-    return _Footer(path, called, there, kinds, rows, stamp)
-
-
-def stamp_of(path: str) -> tuple[int, int]:
-    """Return a file's size and time of change."""
-    found = Path(path).stat()
-    return found.st_size, found.st_mtime_ns
-
-
-def _partitions(footer: _Footer, model: RowGroups, row_bytes: int) -> list[RowGroups]:
+def _partitions(footer: Footer, model: RowGroups, row_bytes: int) -> list[RowGroups]:
     found = []
     for groups in together(footer.group_rows, row_bytes):
         sizes = tuple(footer.group_rows[group] for group in groups)
@@ -326,7 +341,3 @@ def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]
             found.append(tuple(groups))
             groups, rows = [], 0
     return found
-
-
-def _line(error: BaseException) -> str:
-    return str(error).split("\n", maxsplit=1)[0][:200]

@@ -28,6 +28,7 @@ from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.chains import Part, Program
 from scarless.scale.columns import SCALE, PartitionError
 from scarless.scale.executors import find_executor
+from scarless.scale.files import absolute, is_address
 from scarless.scale.plan import Plan
 from scarless.scale.scorers import Scorer
 
@@ -62,6 +63,7 @@ class Asked:
     propensity: str | float | None = None
     known: bool = False
     dtype: str = "float64"
+    condition: str = ""  # which rows of the files, in words
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -71,7 +73,8 @@ class Asked:
     @property
     def options(self) -> str:
         """All but the model, for a stamp."""
-        return repr((self.keep, self.label, self.propensity, self.dtype))
+        said = repr((self.keep, self.label, self.propensity, self.dtype))
+        return f"{said}, where {self.condition}" if self.condition else said
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class _Job:
 
     def target(self, source: Any) -> Path:
         """Return where the predictions of a partition go: below the folder as the input lies below its root."""
-        inside = Path(os.path.relpath(os.path.abspath(source.path), self.root))
+        inside = Path(os.path.relpath(absolute(source.path), self.root))
         name = f"{inside.stem}.{source.groups[0]:05d}-{source.groups[-1]:05d}.parquet"
         return Path(self.folder) / inside.with_name(name)
 
@@ -93,7 +96,7 @@ class _Job:
         return {
             "model": self.asked.scorer.fingerprint,
             "options": self.asked.options,
-            "path": os.path.abspath(source.path),
+            "path": absolute(source.path),
             "file": list(source.stamp),
             "groups": list(source.groups),
         }
@@ -119,7 +122,7 @@ def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bo
     plan = table.plan(asked.label, raw=True)
     sources = [part.source for part in plan.parts]
     _check_columns(sources[0], asked)
-    folder = Path(folder)
+    folder = check_target(folder)
     refuse_inputs(folder, [source.path for source in sources])
     folder.mkdir(parents=True, exist_ok=True)
     job = _Job(asked, os.path.abspath(folder), _root([source.path for source in sources]))
@@ -252,7 +255,7 @@ def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) ->
     if there["model"] != job.asked.scorer.fingerprint:
         return "of another model"
     if there["options"] != job.asked.options:
-        return "with other columns (keep, label, propensity or dtype are not the same)"
+        return "with other columns or of other rows (keep, label, propensity, dtype or a filter are not the same)"
     return f"of another table ({there['path']})" if here is not None and here["path"] != there["path"] else ""
 
 
@@ -274,8 +277,7 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
 
 
 def _check_columns(source: Any, asked: Asked) -> None:
-    parquet = need("pyarrow.parquet", "predict_to", SCALE)
-    there = parquet.read_schema(source.path).names
+    there = source.columns_there()
     for name in asked.others:
         if name not in there:
             raise ValueError(f"{source.path} has no column {name!r}; it has {', '.join(there[:8])}.")
@@ -284,9 +286,20 @@ def _check_columns(source: Any, asked: Asked) -> None:
         raise ValueError(f"keep has {taken[0]!r}, which is the name of a prediction; rename that column of the input.")
 
 
+def check_target(folder: Any) -> Path:
+    """Return the folder that is written; raise where it is an address."""
+    if is_address(folder):
+        raise ValueError(
+            f"Predictions go into a folder that this machine, and every worker, can write to; {folder} is an address. "
+            "Write to a folder, and copy it: pyarrow.fs.copy_files(folder, address)."
+        )
+    return Path(folder)
+
+
 def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
     """Raise where a file that is read lies in the folder that is written."""
-    inside = [path for path in paths if Path(path).resolve().is_relative_to(folder.resolve())]
+    here = [path for path in paths if not is_address(path)]
+    inside = [path for path in here if Path(path).resolve().is_relative_to(folder.resolve())]
     if inside:
         raise ValueError(
             f"{inside[0]} is a file of the input, and lies in {folder}, where predictions are to go. Give a folder of "
@@ -296,7 +309,7 @@ def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
 
 def _root(paths: Sequence[str]) -> str:
     """Return the folder that all files are in; folders that say a value, as ``year=2020``, are below it."""
-    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]
+    folders = [os.path.dirname(absolute(path)) for path in paths]
     parts = Path(os.path.commonpath(folders)).parts
     plain = next((i for i, part in enumerate(parts) if "=" in part), len(parts))
     return str(Path(*parts[:plain]))

@@ -212,6 +212,11 @@ class PreparedRows:
         """A name for the preparation."""
         return self.preparation.token
 
+    @property
+    def condition(self) -> str:
+        """Which rows of the files these are, in words; empty for all."""
+        return self.rows.condition
+
     def plan(self, label: str | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
         """Return the pieces in which the rows are walked; what is read is raw, whatever `raw` says."""
         names = self.preparation.names
@@ -242,6 +247,10 @@ class PreparedGroups:
     def path(self) -> str:
         """The file."""
         return self.raw.path
+
+    def columns_there(self) -> list[str]:
+        """Return the names of all raw columns of the file."""
+        return self.raw.columns_there()
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from scarless.engines.base import Engine, open_rows
 from scarless.outside.extras import need
-from scarless.scale.columns import SCALE, choose_names
+from scarless.scale.columns import SCALE, choose_names, row_names_of
 from scarless.scale.parquet import ParquetRows, need_names
 
 _GROUP_ROWS = 2**17  # of a file of ours
@@ -41,8 +41,8 @@ class QueryRows:
     several machines cannot read it: write Parquet files to where all see them, and use `ParquetRows`.
     """
 
-    def __init__(self, kind: str, names: Sequence[str], write: Write) -> None:
-        self.kind, self.names = kind, tuple(names)
+    def __init__(self, kind: str, names: Sequence[str], write: Write, row_names: frozenset[str] = frozenset()) -> None:
+        self.kind, self.names, self.row_names = kind, tuple(names), row_names
         self._write: Write | None = write
         self._wanted: tuple[str, ...] | None = None
         self._results: list[tuple[frozenset[str], Scratch]] = []  # by the columns they have; shared by selections
@@ -55,7 +55,7 @@ class QueryRows:
 
     def opened(self, label: str | None, weight: str | None) -> Engine:
         """Return the engine over the rows; it keeps the file."""
-        attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}")
+        attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
         others = [name for name in (label, weight) if name is not None]
         needed = [*attributes, *(name for name in others if name not in attributes)]
         scratch = self._result(needed or list(self.names[:1]))  # rows are counted by some column
@@ -121,4 +121,4 @@ def scanned_rows(X: Any) -> QueryRows:
             for batch in scanner.to_batches():
                 file.write_batch(batch, row_group_size=_GROUP_ROWS)
 
-    return QueryRows("pyarrow Dataset", X.schema.names, write)
+    return QueryRows("pyarrow Dataset", X.schema.names, write, row_names_of(X.schema))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from scarless.scale.chains import Program
-from scarless.scale.executors import ClusterError, Lane, Task
+from scarless.scale.executors import ClusterError, Lane, Task, use_memory_again
 from scarless.scale.store import STORE
 
 _TRIES = 5  # actors that may end over the same partitions in one pass
@@ -18,6 +18,7 @@ class _Walker:
     """What lives in an actor: what a pass is about. What was decoded lives in the actor's process."""
 
     def begin(self, payload: bytes) -> None:
+        use_memory_again()
         self.task, self.program, self.arguments = pickle.loads(payload)
 
     def walk(self, lane: Lane) -> Any:

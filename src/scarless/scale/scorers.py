@@ -82,7 +82,7 @@ class FrameScorer:
 
     def __call__(self, source: Any, table: Any) -> tuple[Vector, Vector | None]:
         """Return probability and propensity of each row."""
-        frame = table.select(list(self.names)).to_pandas()
+        frame = table.select(list(self.names)).to_pandas(ignore_metadata=True)
         X = frame.to_numpy() if self.as_array else frame
         f = np.ascontiguousarray(self.model.predict_proba(X)[:, self.positive], dtype=np.float64)
         return f, np.asarray(self.model.predict_propensity(X), dtype=np.float64) if self.has_propensity else None

@@ -39,6 +39,11 @@ class Store:
         self._folders: dict[str | None, Path] = {}  # of this process, by where they were asked for
         self.loads = 0
 
+    @property
+    def held(self) -> int:
+        """Bytes of what is in memory; what is in mapped files is not."""
+        return sum(list(self._sizes.values()))  # of a copy: others may be at it
+
     def get(self, key: str, cache: Cache, make: Callable[[], Arrays]) -> Arrays:
         """Return arrays by name, made now where they are not there."""
         if (found := self._entries.get(key)) is not None:
@@ -52,7 +57,7 @@ class Store:
             self.loads += 1
             size = sum(array.nbytes for array in arrays.values())
             with self._lock:
-                fits = sum(self._sizes.values()) + size <= cache.memory
+                fits = self.held + size <= cache.memory
                 if fits:
                     self._sizes[key], self._entries[key] = size, arrays
             if not fits and cache.folder != "":

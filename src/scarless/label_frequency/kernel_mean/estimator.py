@@ -71,6 +71,8 @@ class KernelMean(LabelFrequencyEstimator):
     ----------
     label_frequency_ : float
         :math:`c = \Pr(s=1|y=1)`.
+    label_frequency_rows_ : int
+        How many rows it comes from: all that count, or a sample where rows are not in memory.
     class_prior_ : float
         :math:`\alpha = \Pr(y=1)` in the whole population.
     kernel_width_ : float

@@ -63,6 +63,8 @@ class TIcE(LabelFrequencyEstimator):
     ----------
     label_frequency_ : float
         :math:`c = \Pr(s=1|y=1)`: the mean of the last row of `fold_estimates_`, at least the share of labelled rows.
+    label_frequency_rows_ : int
+        How many rows it comes from: all that count, or a sample where rows are not in memory.
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population.
     fold_estimates_ : array of shape (n_iterations, n_folds)

@@ -1,0 +1,102 @@
+"""Others on the files of `benchmarks.scale`: scikit-learn's and dask-ml's models of the true classes, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+
+from benchmarks.runner import Row
+from benchmarks.scale_ground import COLUMNS, NAMES, PROPENSITY, Clock, files, has
+from scarless import SAREMClassifier
+from scarless.scale import ParquetRows
+
+
+def peers() -> Iterator[Row]:
+    """Others on the same files: supervised, on the true classes, so that all solve the same problem to its end."""
+    folder = files()
+    tables = [pq.read_table(path, columns=[*NAMES, "y"], use_threads=False) for path in sorted(folder.iterdir())]
+    table = pa.concat_tables(tables)
+    X = np.ascontiguousarray(np.stack([table.column(name).to_numpy() for name in NAMES]).T)
+    y = table.column("y").to_numpy()
+    del tables, table
+    seconds, exact = Clock()(LogisticRegression(solver="newton-cholesky", tol=1e-8).fit, X, y)
+    yield {"part": "peers", "method": "scikit-learn newton-cholesky, in memory", "seconds": seconds, "distance": 0.0}
+    for name, others in (("scikit-learn lbfgs, in memory", LogisticRegression(max_iter=1000)),):
+        seconds, model = Clock()(others.fit, X, y)
+        yield {"part": "peers", "method": name, "seconds": seconds, "distance": _apart(model, exact)}
+
+    def in_parts(passes: int) -> Any:
+        model = SGDClassifier(loss="log_loss", alpha=1.0 / len(y), random_state=0)
+        for _ in range(passes):
+            for path in sorted(folder.iterdir()):
+                model.partial_fit(*_part(path), classes=[0, 1])
+        return model
+
+    for n_passes in (1, 10):
+        seconds, model = Clock()(in_parts, n_passes)
+        name = f"scikit-learn SGDClassifier.partial_fit, {n_passes} passes over the files"
+        yield {"part": "peers", "method": name, "seconds": seconds, "distance": _apart(model, exact)}
+    del X
+    yield from _dask_ml(folder, exact)
+    rows = ParquetRows(folder, columns=NAMES, scheduler="threads")
+    seconds, model = Clock()(SAREMClassifier(propensity_attributes=PROPENSITY).fit, rows, "s")
+    yield {
+        "part": "peers",
+        "method": "ours, both models, from labels alone, from the files",
+        "seconds": seconds,
+        "distance": _apart(model, exact),
+    }
+
+
+def _dask_ml(folder: Path, exact: Any) -> Iterator[Row]:
+    """dask-ml's logistic regression on the same files, kept in memory; what it cannot do is a row too."""
+    if not has("dask_ml"):
+        return
+    from dask_ml.linear_model import LogisticRegression as DaskLogisticRegression
+
+    for solver in ("lbfgs", "newton", "admm"):
+        row: Row = {"part": "peers", "method": f"dask-ml LogisticRegression ({solver}), Dask on threads"}
+
+        def fit(solver: str = solver) -> Any:
+            return DaskLogisticRegression(solver=solver, C=1.0).fit(*_dask_arrays(folder))
+
+        try:
+            seconds, model = Clock()(fit)
+        except Exception as error:  # of any library in the chain
+            yield {**row, "failed": f"{type(error).__name__}: {error}"[:200]}
+        else:
+            yield {**row, "seconds": seconds, "distance": _apart(model, exact)}
+
+
+def _dask_arrays(folder: Path) -> Any:
+    """Return the rows as Dask arrays, a chunk for each file, read once.
+
+    Not by ``dd.read_parquet(folder)[NAMES].to_dask_array(lengths=True)``: in Dask 2026.8 that joins partitions of which
+    few columns are read after it has counted them, and ends with "The number of items in 'lengths' does not match".
+    """
+    import dask
+    import dask.array as da
+
+    chunks = []
+    for path in sorted(folder.iterdir()):
+        X, y = dask.delayed(_part, nout=2)(path)
+        n = pq.read_metadata(path).num_rows
+        chunks.append((da.from_delayed(X, (n, COLUMNS), np.float32), da.from_delayed(y, (n,), np.int8)))
+    return dask.persist(*map(da.concatenate, zip(*chunks, strict=True)))
+
+
+def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of one file and their true classes."""
+    part = pq.read_table(path, columns=[*NAMES, "y"], use_threads=False)
+    return np.stack([part.column(name).to_numpy() for name in NAMES]).T, part.column("y").to_numpy()
+
+
+def _apart(model: Any, exact: Any) -> float:
+    """Return the largest difference of coefficients."""
+    return float(np.abs(np.asarray(model.coef_) - exact.coef_).max())

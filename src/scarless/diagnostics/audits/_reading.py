@@ -1,0 +1,81 @@
+"""A fitted classifier and its rows, read for audits: what it thinks of each row, and what is known of it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.looks import Codes, check_audit, check_looks
+from scarless.checks.options import shown
+from scarless.checks.pipelines import opened
+from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import named_values
+from scarless.engines import has_own_engine
+from scarless.engines.base import known_rows
+from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.uncertainty import refuse_wrapped
+from scarless.numerics.arrays import Vector
+
+
+class Judged(NamedTuple):
+    """Rows with what a model thinks of them, before anyone checked."""
+
+    estimator: Any  # the classifier itself, out of its pipeline
+    X: Any  # as that classifier sees it
+    q: Vector  # Pr(y=1 | labels, x), audits not used
+    labels: Codes  # a column for each look
+    audit: Codes
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which rows have any label."""
+        return np.asarray((self.labels == 1).any(axis=1))
+
+    @property
+    def audited(self) -> NDArray[np.bool_]:
+        """Which rows were checked."""
+        return np.asarray(self.audit >= 0)
+
+    @property
+    def labels_are_sure(self) -> bool:
+        """Whether the model takes every labelled row for positive, and no audit says otherwise."""
+        labelled = self.labelled
+        return bool((self.q[labelled] == 1).all()) and not bool((self.audit[labelled] == 0).any())
+
+
+def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
+    """Ask a fitted classifier about rows, and read their labels and audits in its coding."""
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise TypeError(f"estimator must be a fitted classifier of this package; got {shown(estimator)}.")
+    check_is_fitted(estimator)
+    refuse_wrapped(estimator)
+    model, prepare = opened(estimator)
+    refuse_wrapped(model)
+    coding = getattr(model, "_coding", None)
+    given = _stacked(X, s)
+    checked = check_looks(given, coding=coding, name="s")
+    warn_of_row_order(X, s=s, audit=audit)
+    codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
+    X = known_rows(prepare(X))
+    q = _posterior(model, X, given, (checked.labels == 1).any(axis=1), checked.coding)
+    if q.size != len(codes):
+        raise ValueError(f"s has {len(codes)} values for {q.size} rows; give one line for each row of X.")
+    return Judged(model, X, q, checked.labels, codes)
+
+
+def _stacked(X: Any, s: Any) -> Any:
+    """Return labels; of a table in files, those of the columns that are named."""
+    if has_own_engine(X) and isinstance(s, list | tuple) and all(isinstance(name, str) for name in s):
+        return np.stack([named_values(X, name, labels=True) for name in s], axis=1)
+    return named_values(X, s, labels=True)
+
+
+def _posterior(model: Any, X: Any, s: Any, labelled: NDArray[np.bool_], coding: Any) -> Vector:
+    if hasattr(model, "predict_posterior") and not isinstance(model, PropensityWeightedClassifier):
+        return np.asarray(model.predict_posterior(X, s), dtype=np.float64)
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(f"{type(model).__name__} has no predict_proba: a classifier of the class is needed.")
+    # No posterior without a propensity: what it thinks before it sees the label, and certainty where there is one.
+    f = np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
+    return np.where(labelled, 1.0, f) if f.size == labelled.size else f

@@ -1,0 +1,263 @@
+"""A classifier of the user's with several looks, audits, false positives and facts: cross-fitted, relaxed, stored."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.looks import Codes
+from scarless.checks.options import check_choice, check_share
+from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.tables import check_foreign_table, take_rows
+from scarless.checks.vectors import check_weight
+from scarless.engines import Engine, attach
+from scarless.models._crossed_classifier import CrossedClassifier
+from scarless.models._looks import Looks, any_label
+from scarless.models._looks_answers import LooksAnswers
+from scarless.models.stack_summary import MemberSummary, StackSummary
+from scarless.models.summary import few_labels_remarks
+from scarless.models.uncertainty import attribute_names
+from scarless.numerics.arrays import Vector
+from scarless.numerics.interval import Interval
+from scarless.numerics.looks import LookTerms
+from scarless.pair.cross_fit import held_out
+from scarless.pair.crossed import model_of, numeric_columns, warn_unless_settled
+from scarless.pair.evidence import Observed
+from scarless.pair.facts import in_group
+from scarless.pair.folds import check_folds
+from scarless.pair.looks import LooksProblem
+from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks
+from scarless.pair.looks_inference import LooksInference, looks_inference
+from scarless.pair.looks_relaxed import seen_at_looks
+from scarless.pair.rows import Training, engine_of, labelled_rows
+
+
+class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
+    """The half of `SAREMClassifier` that cross-fits a classifier to more than one label column."""
+
+    _looks_found: LooksInference | None = None  # of the relaxed logits: slope, shift and propensities
+
+    def _fit_looks_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
+        """Check, compute, store."""
+        checked, codes = self._read_looks(X, y, audit)
+        everything = self._check_training(X, any_label(checked, self.pos_label), sample_weight)
+        self._coding, self.classes_ = checked.coding, checked.coding.classes
+        self._looks = looks = self._design_looks(X, checked, codes)
+        counts = np.flatnonzero(everything.weight)
+        training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
+        folds = check_folds(
+            self.cross_fit, training, everything, self.random_state, name="cross_fit", audit=codes[counts]
+        )
+        labels, seen = looks.counts(checked.labels[counts])
+        rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
+        problem = self._looks_template(X, training, looks, rows)
+        observed = Observed(training.s, *(rows[name].astype(np.float64) for name in ("labels", "looks", "audit")))
+        weights = training.weight, held_out(training.weight, folds)
+        with self._told_of_steps() as tell:
+            found = cross_fit_looks(
+                self.estimator,
+                training.X,
+                problem,
+                observed,
+                weights,
+                rows,
+                self._f_columns,
+                folds,
+                self._cross_options(),
+                tell,
+            )
+        self._store_looks_crossed(found, training, looks)
+
+    def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:
+        """Return what looks are like, in the table's own columns, with facts; groups are added to the rows' values."""
+
+        def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+            numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
+            rows.update(in_group(numbers, rows, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
+            return attach(engine, **{name: rows[name]})
+
+        engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
+        engine, facts = self._facts(engine, X, looks, with_group)
+        totals = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding).totals
+        sizes = (float(looks.n_audited), looks.n_looks)
+        return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *sizes)
+
+    def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
+        fit, (problem, taken) = found.crossed.fit, found.taken(relaxed=self.relax)
+        self._crossed, self._f_learner, self._e_learner, self._inference = found.crossed, None, None, None
+        w = training.weight
+        self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
+        self.estimators_ = [model_of(model) for model in fit.models]
+        self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
+        self.history_ = {
+            "log_likelihood": np.array(fit.log_likelihood) * self._judged,
+            "mean_propensity": np.array(fit.mean_propensity),
+        }
+        self._looks_found = inference = looks_inference(problem, taken)
+        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
+        self._store_looks_found(problem, taken, looks, inference)
+
+    def _looks_crossed(self) -> LooksCrossed | None:
+        """Return a cross-fit to several looks, where there is one."""
+        crossed: Any = getattr(self, "_crossed", None)
+        return crossed if isinstance(crossed, LooksCrossed) else None
+
+    def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
+        if self._looks_crossed() is None:
+            return super()._probability_of(X, coef, intercept)
+        table = check_foreign_table(self, X, inner=self._reader, reset=False)
+        columns = np.flatnonzero(coef)
+        seen = numeric_columns(table, columns)
+        return np.asarray(expit(np.asarray(seen @ coef[columns], dtype=np.float64) + intercept))
+
+    def _crossed_terms(self, X: Any, y: Any, audit: Any, name: str) -> LookTerms:
+        """Return what rows say under a cross-fit to several looks."""
+        crossed = self._looks_crossed()
+        assert crossed is not None
+        table = check_foreign_table(self, X, inner=self._reader, reset=False)
+        given: tuple[Codes, ...] = self._looks_again(X, y, audit, table.shape[0], name)
+        labels, seen, codes = (each.astype(np.float64) for each in given)
+        u = crossed.logits(table) if self.relax else crossed.plain_logits(table)
+        found = (labels.sum(axis=1) > 0).astype(np.float64)
+        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table, relaxed=self.relax))
+
+    def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
+        if self._looks_crossed() is None:
+            return super()._looks_posterior(X, y, audit)
+        return np.asarray(self._crossed_terms(X, y, audit, "s").q)
+
+    def _looks_score(self, X: Any, y: Any, sample_weight: Any) -> float:
+        if self._looks_crossed() is None:
+            return super()._looks_score(X, y, sample_weight)
+        value = np.asarray(self._crossed_terms(X, y, None, "y").value)
+        w = check_weight(sample_weight, n_rows=value.size)
+        warn_of_row_order(X, sample_weight=sample_weight)
+        counted = w > 0
+        return float(w[counted] @ value[counted]) / float(w.sum())
+
+    def _detection(self, X: Any, order: NDArray[np.intp]) -> Vector:
+        if self._looks_crossed() is None:
+            return super()._detection(X, order)
+        f = self._class_probability(X)
+        crossed: Any = self._crossed
+        table = check_foreign_table(self, X, inner=self._reader, reset=False)
+        missed = np.cumprod(expit(-crossed.look_logits(table, relaxed=self.relax)[:, order]), axis=1)
+        return np.asarray(f @ (1.0 - missed) / f.sum())
+
+    def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
+        r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            "model": by the delta method, as if both models were of the right form and not chosen. "levels", for
+            relaxed fits to one label of each row: from the likelihood of every class prior. "auto": "levels" where
+            there are any, else "model". After a cross-fit to several looks or audits, "model" is by slope and shift of
+            the held-out logits and the propensities; what the classifier's own direction may be wrong by is not in it.
+
+        Returns
+        -------
+        Interval
+            ``low, high``.
+        """
+        found = self._shares_of_looks(kind)
+        if found is None:
+            return super().class_prior_interval(level=level, kind=kind)
+        return found.class_prior_interval(check_share(level, "level"))
+
+    def label_frequency_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
+        r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that the interval covers.
+        kind : {"auto", "levels", "model"}, default="auto"
+            As in `class_prior_interval`.
+
+        Returns
+        -------
+        Interval
+            ``low, high``. Of several looks: for the probability that any of them finds a label.
+        """
+        found = self._shares_of_looks(kind)
+        if found is None:
+            return super().label_frequency_interval(level=level, kind=kind)
+        return found.interval_of(found.label_frequency, check_share(level, "level"))
+
+    def _shares_of_looks(self, kind: str) -> LooksInference | None:
+        """Return what is known of the shares after a cross-fit to several looks; None after any other fit."""
+        check_is_fitted(self)
+        if self._looks_crossed() is None:
+            return None
+        check_choice(kind, "kind", ("auto", "levels", "model"))
+        if kind == "levels":
+            raise ValueError("kind='levels' is for fits to one label of each row; with looks or audits use 'model'.")
+        if not self.relax:
+            raise ValueError(
+                "With relax=False a cross-fit to several looks has no intervals: they come from the likelihood of "
+                "slope, shift and propensities at its maximum. Use relax=True, or "
+                "scarless.diagnostics.bootstrap_intervals."
+            )
+        return self._looks_found
+
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary or StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        check_is_fitted(self)
+        crossed = self._looks_crossed()
+        if crossed is None:
+            return super().summary(level=level)
+        looks, level = self._need_looks("summary"), check_share(level, "level")
+        row = MemberSummary(
+            type(self.estimator).__name__,
+            "",
+            self.log_likelihood_ / self._judged,
+            crossed.slope,
+            self.class_prior_,
+            self.class_prior_interval(level=level),
+            self.label_frequency_,
+        )
+        return StackSummary(
+            title=type(self).__name__,
+            level=level,
+            n_rows=self._weight,
+            labelled=self._labelled,
+            members=(row,),
+            propensity=tuple(self._propensity_parameters(looks)),
+            intervals="by the delta method, for slope and level of held-out logits and the propensities",
+            remarks=(self._told_of_shares(looks), *few_labels_remarks(self._labelled), *self._looks_remarks()),
+        )
+
+    def _propensity_parameters(self, looks: Looks) -> list[tuple[str, float]]:
+        names = [*attribute_names(self)[self._e_columns], *looks.visits, "intercept"]
+        found = []
+        for k, intercept in enumerate(self.propensity_intercept_):
+            values = [*self.propensity_coef_[k, self._e_columns], *self.visit_coef_[k], intercept]
+            where = "" if len(self.propensity_intercept_) == 1 else f" ({looks.names[k]})"
+            found += [(f"{name}{where}", float(value)) for name, value in zip(names, values, strict=True)]
+        return found
+
+    def _told_of_shares(self, looks: Looks) -> str:
+        """Return the numbers of looks and audits, label frequencies and rates in a sentence."""
+        frequencies = ", ".join(f"{share:.3f}" for share in np.unique(self.label_frequencies_.round(3)))
+        rates = ", ".join(f"{rate:.3f}" for rate in np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64)))
+        return (
+            f"Looks: {looks.n_looks}; audited rows: {looks.n_audited}; label frequency of a look: {frequencies}; "
+            f"false-positive rate: {rates}. Intervals do not know what the classifier itself may be wrong by; "
+            "bootstrap_intervals refits it on resamples."
+        )

@@ -1,0 +1,145 @@
+r"""Labels at several looks as histories, and whether positives differ in ways that no attribute explains.
+
+If the logit of a row's propensities is moved by :math:`b \sim N(0, \tau^2)`, the same at all of its looks, its
+likelihood is :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2` is
+:math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`: positive
+rows whose labels stick together more than independent ones would.
+"""
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.numerics import linear, looks
+from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.looks import RowInformation
+from scarless.numerics.looks_objective import LooksLikelihood
+
+MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
+
+
+class HeterogeneitySums(NamedTuple):
+    """Sums over rows of the derivative by the variance, `c`, and of the scores of all parameters, `t`."""
+
+    total: Vector  # of w c
+    squares: Vector  # of w c^2
+    scores: Vector  # of w t
+    with_scores: Vector  # of w c t
+    of_scores: Matrix  # of w t t'
+
+
+def heterogeneity_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> HeterogeneitySums:
+    """Return the sums over one block of rows."""
+    terms, w = objective.terms(X, rows, beta), rows["w"]
+    away = np.sum(terms.labels - terms.looks * terms.e, axis=1)
+    c = 0.5 * terms.q * (away**2 - np.sum(terms.looks * terms.e * terms.not_e, axis=1))
+    scores = looks.look_scores(terms)[:, : len(objective.logits)]
+    first, second = np.zeros((2, objective.n_parameters))
+    for j, logit in enumerate(objective.logits):
+        seen = logit.design.take(X)
+        first[logit.place] += linear.transposed_product(seen, w * scores[:, j])
+        second[logit.place] += linear.transposed_product(seen, w * c * scores[:, j])
+    square = RowInformation(np.zeros_like(scores), np.ones(w.size), scores)
+    return HeterogeneitySums(np.asarray(w @ c), np.asarray(w @ c**2), first, second, -objective._matrix(X, w, square))
+
+
+def heterogeneity(sums: HeterogeneitySums) -> float:
+    r"""Return the score statistic of :math:`\tau^2 = 0` in its standard errors; large where positives differ.
+
+    What the fitted parameters could have taken up is taken off by least squares: the derivative `c` minus its
+    regression on the scores `t`.
+    """
+    slopes = np.linalg.pinv(sums.of_scores, hermitian=True) @ sums.with_scores
+    variance = float(sums.squares - slopes @ sums.with_scores)
+    effective = float(sums.total - slopes @ sums.scores)
+    return effective / np.sqrt(variance) if variance > 0 else 0.0
+
+
+class Histories(NamedTuple):
+    """Rows with the same looks and the same labels: how often, and how often the models expect them."""
+
+    names: tuple[str, ...]
+    observed: Vector
+    expected: Vector
+
+
+def count_histories(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histories:
+    """Return observed and expected numbers of rows by history; `labels` are 1, 0, and -1 for looks that were not taken.
+
+    Rows are compared with others that were looked at on the same occasions. `f` is the probability of the class, 0 or 1
+    where it was checked.
+
+    Examples
+    --------
+    >>> found = count_histories(np.array([[1, 0], [0, 0]]), np.ones(2), np.full((2, 2), 0.5), None)
+    >>> found.names, found.expected
+    (('0 0', '0 1', '1 0', '1 1'), array([0.5, 0.5, 0.5, 0.5]))
+    """
+    names, observed, expected = [], [], []
+    seen = labels >= 0
+    patterns, group = np.unique(seen, axis=0, return_inverse=True)
+    group = np.reshape(group, -1)
+    for number in np.argsort(-patterns.sum(axis=1), kind="stable"):  # all looks first
+        pattern = patterns[number]
+        rows, places = group == number, np.flatnonzero(pattern)
+        if not places.size:
+            continue
+        own, e_own = labels[rows][:, places], e[rows][:, places]
+        h_own = np.zeros_like(e_own) if h is None else h[rows][:, places]
+        for cell in product((0, 1), repeat=places.size):
+            s = np.array(cell)
+            names.append(_name(pattern, s))
+            observed.append(float(np.count_nonzero((own == s).all(axis=1))))
+            A, B = (np.prod(np.where(s == 1, rate, 1.0 - rate), axis=1) for rate in (e_own, h_own))
+            expected.append(float(f[rows] @ A + (1.0 - f[rows]) @ B))
+    return Histories(tuple(names), np.array(observed), np.array(expected))
+
+
+def count_labels(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histories:
+    """Return observed and expected numbers of rows by how many looks they had, and how many labels."""
+    n_looks, n_labels = (labels >= 0).sum(axis=1), (labels == 1).sum(axis=1)
+    seen = labels >= 0
+    shares = f[:, None] * _number_of_labels(e, seen)
+    shares = shares + (1.0 - f[:, None]) * _number_of_labels(np.zeros_like(e) if h is None else h, seen)
+    names, observed, expected = [], [], []
+    for looked in np.unique(n_looks[n_looks > 0]):
+        rows = n_looks == looked
+        for found in range(int(looked) + 1):
+            names.append(f"{found} of {looked}")
+            observed.append(float((n_labels[rows] == found).sum()))
+            expected.append(float(shares[rows, found].sum()))
+    return Histories(tuple(names), np.array(observed), np.array(expected))
+
+
+def pooled(histories: Histories, least: float) -> Histories:
+    """Return histories with those that are expected less than `least` times put together."""
+    rare = histories.expected < least
+    if rare.sum() < 2:
+        return histories
+    names = tuple(name for name, out in zip(histories.names, rare, strict=True) if not out)
+    kept = (np.append(part[~rare], part[rare].sum()) for part in (histories.observed, histories.expected))
+    return Histories((*names, "all others"), *kept)
+
+
+def chi_square(histories: Histories) -> float:
+    """Return Pearson's statistic."""
+    known = histories.expected > 0
+    away = histories.observed[known] - histories.expected[known]
+    return float(np.sum(away**2 / histories.expected[known]))
+
+
+def _number_of_labels(rate: Matrix, seen: Any) -> Matrix:
+    """Return the distribution of the number of labels of each row, whose looks differ in their rates."""
+    found = np.zeros((rate.shape[0], rate.shape[1] + 1))
+    found[:, 0] = 1.0
+    for k in range(rate.shape[1]):
+        p = np.where(seen[:, k], rate[:, k], 0.0)[:, None]
+        found[:, 1:] = found[:, 1:] * (1.0 - p) + found[:, :-1] * p
+        found[:, :1] *= 1.0 - p
+    return found
+
+
+def _name(pattern: Any, s: Any) -> str:
+    left = iter(s.tolist())
+    return " ".join(str(next(left)) if there else "-" for there in pattern)

@@ -1,0 +1,167 @@
+"""Labels at looks and audits: what means "not looked", what is refused, and in which words."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from scarless.checks.looks import check_audit, check_looks, has_several_looks, refuse_contradictions
+
+CODES = np.array([[1, -1], [0, 0], [-1, 0], [1, 1]])
+GAPS = np.where(CODES == -1, np.nan, CODES)
+NONES = np.where(CODES == -1, None, CODES)
+WORDS = np.where(CODES == -1, None, np.where(CODES == 1, "yes", "no"))
+TABLES = {
+    "-1": CODES,
+    "-1.0": CODES.astype(float),
+    "NaN": GAPS,
+    "None": NONES,
+    "NaN in objects": GAPS.astype(object),
+    "masked": np.ma.masked_equal(CODES, -1),
+    "masked floats": np.ma.masked_invalid(GAPS),
+    "lists": NONES.tolist(),
+    "booleans": np.where(CODES == -1, None, CODES == 1),
+    "pandas": pd.DataFrame(GAPS),
+    "pandas, Int64": pd.DataFrame(GAPS).astype("Int64"),
+    "pandas, boolean": pd.DataFrame(GAPS).astype("boolean"),
+    "polars": pl.DataFrame(GAPS).fill_nan(None),
+    "polars, booleans": pl.DataFrame(GAPS).fill_nan(None).cast(pl.Boolean),
+    "polars, mixed": pl.DataFrame({"a": [1, 0, None, 1], "b": [None, 0.0, 0.0, 1.0]}),
+}
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_a_look_that_did_not_take_place_is_the_same_in_every_coding(name):
+    checked = check_looks(TABLES[name])
+    np.testing.assert_array_equal(checked.labels, CODES)
+    assert checked.coding.positive == 1
+    assert has_several_looks(TABLES[name])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, lambda t: pd.DataFrame(t).astype("category")])
+def test_words_need_a_positive_one(kind):
+    checked = check_looks(kind(WORDS), pos_label="yes")
+    np.testing.assert_array_equal(checked.labels, CODES)
+    with pytest.warns(UserWarning, match="pos_label is not given"):
+        check_looks(kind(WORDS))
+
+
+def test_looks_are_called_as_their_columns():
+    assert check_looks(pd.DataFrame(CODES, columns=["first", "second"])).names == ("first", "second")
+    assert check_looks(CODES).names == ("look 0", "look 1")
+
+
+@pytest.mark.parametrize(
+    ("y", "several"),
+    [
+        (None, False),
+        ("column", False),
+        ([0, 1], False),
+        ([[0], [1]], False),
+        ([[-1], [1]], False),  # labels of old
+        ([[-1], [0], [1]], True),
+        ([[np.nan], [0], [1]], True),
+        ([[None], [0], [1]], True),
+        ([[0, 1], [0, 0]], True),
+        (np.zeros((3, 0)), False),
+        (np.zeros((3, 2, 2)), False),
+        ([[1], [0, 1]], False),
+    ],
+)
+def test_what_counts_as_several_looks(y, several):
+    assert has_several_looks(y) is several
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "match"),
+    [
+        (np.full((3, 2), np.nan), ValueError, "y holds no label at all: every look is missing"),
+        ([[1, -1], [-1, 1]], ValueError, "-1 does not mean unlabelled: code looks without a label as 0"),
+        ([[1, 1], [1, 1]], ValueError, "y has one class only, 1"),
+        ([[0, 0], [0, -1]], ValueError, "y has one class only, 0: there is no labelled row"),
+        ([[0, 1], [2, 0]], ValueError, "Labels must have two values"),
+        (np.zeros((2, 2, 2)), ValueError, r"one column for each look; got the shape \(2, 2, 2\)"),
+        (np.zeros((2, 0)), ValueError, r"one column for each look; got the shape \(2, 0\)"),
+        (sparse.csr_array(np.eye(2)), TypeError, r"what it does not hold could mean 0 or not looked. Pass y.toarray"),
+        ([["yes", 1], ["no", 0]], ValueError, "Labels must have two values"),
+    ],
+)
+def test_labels_that_are_refused(y, error, match):
+    with pytest.raises(error, match=match):
+        check_looks(y)
+
+
+def test_other_rows_have_the_labels_of_the_fit():
+    coding = check_looks(WORDS, pos_label="yes").coding
+    np.testing.assert_array_equal(check_looks(WORDS[1:], coding=coding).labels, CODES[1:])
+    np.testing.assert_array_equal(check_looks([[None, None]], coding=coding).labels, [[-1, -1]])
+    np.testing.assert_array_equal(check_looks([["yes", None]], coding=coding).labels, [[1, -1]])
+    with pytest.raises(ValueError, match=r"labels hold 'maybe'; the model was fitted on \['no', 'yes'\]"):
+        check_looks([["maybe", "no"]], coding=coding)
+
+
+AUDITS = {
+    "NaN": [1.0, np.nan, 0.0],
+    "None": [1, None, 0],
+    "-1": [1, -1, 0],
+    "booleans": [True, None, False],
+    "masked": np.ma.array([1, 0, 0], mask=[False, True, False]),
+    "pandas": pd.Series([1, None, 0], dtype="Int64"),
+    "polars": pl.Series([True, None, False]),
+    "a column": np.array([[1.0], [np.nan], [0.0]]),
+    "a frame": pd.DataFrame({"audit": [1.0, np.nan, 0.0]}),
+}
+
+
+@pytest.mark.parametrize("name", list(AUDITS))
+def test_audits_are_the_same_in_every_coding(name):
+    np.testing.assert_array_equal(check_audit(AUDITS[name], n_rows=3), [1, -1, 0])
+
+
+def test_audits_that_are_left_out_are_none():
+    np.testing.assert_array_equal(check_audit(None, n_rows=2), [-1, -1])
+    np.testing.assert_array_equal(check_audit([np.nan, None], n_rows=2), [-1, -1])
+
+
+def test_audits_may_have_the_values_of_labels():
+    coding = check_looks(WORDS, pos_label="yes").coding
+    np.testing.assert_array_equal(check_audit(["no", None, "yes"], n_rows=3, coding=coding), [0, -1, 1])
+    np.testing.assert_array_equal(check_audit([0, None, 1], n_rows=3, coding=coding), [0, -1, 1])
+    numbers = check_looks([[2, 3], [3, 3]], pos_label=2).coding
+    np.testing.assert_array_equal(check_audit([2, 3, 3], n_rows=3, coding=numbers), [1, 0, 0])
+
+
+def test_an_audit_with_one_meaning_is_not():
+    coding = check_looks([[1, 2], [1, 2]], pos_label=1).coding
+    np.testing.assert_array_equal(check_audit([0, 1], n_rows=2, coding=coding), [0, 1])
+
+
+@pytest.mark.parametrize(("labels", "positive", "audit"), [([1, 2], 2, [1, 1]), ([0, 1], 0, [0, 1])])
+def test_an_audit_with_two_meanings_is_refused(labels, positive, audit):
+    coding = check_looks([labels, labels], pos_label=positive).coding
+    with pytest.raises(ValueError, match=r"it could mean either class. Give audits as True and False"):
+        check_audit(audit, n_rows=2, coding=coding)
+    np.testing.assert_array_equal(check_audit([True, False], n_rows=2, coding=coding), [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("audit", "match"),
+    [
+        ([1, 0], "audit has 2 values for 3 rows; give one for each row: 1 or 0 where the class was checked"),
+        (np.zeros((3, 2)), "audit has 6 values for 3 rows"),
+        ([1, 2, 0], r"audit holds 2; it must be 1 \(or True\) where the class was checked and is positive"),
+        (["a", None, "b"], "audit holds 'a'; it must be 1"),
+        ([0.5, 1, 0], "audit holds 0.5; it must be 1"),
+    ],
+)
+def test_audits_that_are_refused(audit, match):
+    with pytest.raises(ValueError, match=match):
+        check_audit(audit, n_rows=3)
+
+
+def test_a_label_of_a_row_found_negative_is_a_contradiction():
+    labels, audit = np.array([[0, 0], [1, -1], [0, 1]]), np.array([0, 1, 0])
+    with pytest.raises(ValueError, match=r"1 rows have a label although their audit says negative \(first: row 2\)"):
+        refuse_contradictions(labels, audit)
+    refuse_contradictions(labels, np.array([0, 1, 1]))

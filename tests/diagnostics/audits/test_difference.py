@@ -1,0 +1,325 @@
+"""The class prior by model and audits."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from scarless import NaiveClassifier, SAREMClassifier, SCARClassifier, audited_class_prior
+from scarless.checks.labels import LabelCoding
+from scarless.numerics.audits import Differences, difference_interval, inclusion_scale
+
+Z = 1.959963984540054
+
+
+class Says(BaseEstimator):
+    """A fitted classifier that says what it is told."""
+
+    _coding = LabelCoding(np.array([0, 1]), 1)
+
+    def __init__(self, q):
+        self.q_ = np.asarray(q, dtype=float)
+
+    def fit(self, X, y):
+        return self
+
+    def predict_posterior(self, X, s):
+        return np.where(np.asarray(s) == 1, 1.0, self.q_)
+
+
+Q = np.array([0.1, 0.6, 0.3, 0.8, 0.5, 0.2, 0.9])
+Y = np.array([0, 1, 1, 0, 1, 0, 1])
+S = np.array([0, 0, 0, 0, 0, 0, 1])
+X7 = np.zeros((7, 1))
+
+
+def numbers(found):
+    return found.value, *found.interval, found.std_err
+
+
+def audit_of(rows, y=Y):
+    audit = np.full(len(y), np.nan)
+    audit[list(rows)] = np.asarray(y)[list(rows)]
+    return audit
+
+
+def test_the_mean_over_all_samples_of_open_rows_is_the_share_of_positives():
+    values = [audited_class_prior(Says(Q), X7, S, audit_of(rows)).value for rows in combinations(range(6), 4)]
+    assert np.mean(values) == pytest.approx(Y.mean(), abs=1e-12)
+
+
+def test_it_is_the_same_of_samples_of_all_rows_that_have_as_many_open_ones():
+    """Labelled rows that are checked change nothing: they are a stratum whose difference is 0."""
+    for rows in combinations(range(6), 3):
+        without = audited_class_prior(Says(Q), X7, S, audit_of(rows))
+        with_label = audited_class_prior(Says(Q), X7, S, audit_of([*rows, 6]))
+        assert numbers(without) == pytest.approx(numbers(with_label), abs=1e-12)
+        assert without.n_audited == with_label.n_audited == 3
+
+
+def test_the_estimating_equation_has_mean_zero_under_unequal_probabilities():
+    """Hajek's ratio is the root of an unbiased equation: checked over all samples, each row drawn by itself."""
+    p = np.array([0.3, 0.9, 0.5, 0.7, 0.2, 0.6])
+    truth, total = float((Y[:6] - Q[:6]).mean()), 0.0
+    for drawn in product((False, True), repeat=6):
+        rows = np.flatnonzero(drawn)
+        chance = np.prod(np.where(drawn, p, 1 - p))
+        if rows.size < 2:  # refused: by hand
+            weights, mean = 1 / p[rows], float((Y[rows] - Q[rows]).mean()) if rows.size else 0.0
+        else:
+            strata_mean = Differences(Y[rows] * 1.0, Q[rows], 1 / p[rows], p[rows], 6 / 7).mean
+            weights, mean = 1 / p[rows], strata_mean
+        total += chance * weights.sum() * (mean - truth)
+    assert total == pytest.approx(0.0, abs=1e-12)
+
+
+def test_given_probabilities_weigh_audited_rows():
+    rows, p = [0, 1, 2, 3], np.array([0.2, 0.4, 0.5, 0.8])
+    found = audited_class_prior(Says(Q), X7, S, audit_of(rows), p)
+    d = Y[rows] - Q[rows]
+    q = np.where(S == 1, 1.0, Q)
+    assert found.value == pytest.approx(q.mean() + 6 / 7 * (d / p).sum() / (1 / p).sum(), abs=1e-12)
+    everywhere = np.full(7, np.nan)
+    everywhere[rows] = p
+    again = audited_class_prior(Says(Q), X7, S, audit_of(rows), everywhere)
+    assert again.interval == found.interval
+
+
+def test_equal_probabilities_are_the_sampling_fraction_of_open_rows():
+    rows = [0, 1, 2, 3]
+    plain = audited_class_prior(Says(Q), X7, S, audit_of(rows))
+    for probability in ("equal", 4 / 6, np.full(4, 4 / 6)):
+        assert audited_class_prior(Says(Q), X7, S, audit_of(rows), probability).std_err == pytest.approx(plain.std_err)
+
+
+def test_the_variance_over_all_samples_is_what_the_standard_error_expects():
+    """(1 - n/N) s^2 / n is unbiased for the variance over samples, up to what drawing the rows adds."""
+    found = [audited_class_prior(Says(Q), X7, S, audit_of(rows)) for rows in combinations(range(6), 4)]
+    design = [each.std_err**2 - each.value * (1 - each.value) / 7 for each in found]
+    assert np.mean(design) == pytest.approx(np.var([each.value for each in found]), abs=1e-12)
+
+
+def test_where_every_row_is_checked_only_the_drawing_of_rows_is_left():
+    found = audited_class_prior(Says(Q), X7, S, Y)
+    assert found.value == pytest.approx(4 / 7)
+    assert found.std_err == pytest.approx(np.sqrt(4 / 7 * 3 / 7 / 7))
+    low, high = found.interval  # Wilson's own, of 4 in 7
+    for end in (low, high):
+        assert abs(end - 4 / 7) == pytest.approx(Z * np.sqrt(end * (1 - end) / 7), abs=1e-9)
+
+
+def test_a_model_that_thinks_the_same_of_all_rows_gives_wilsons_interval():
+    """Of many rows few of which are checked, with the spread that was seen below that of either end."""
+    n, k = 40, 1
+    a = (np.arange(n) < k) * 1.0
+    sample = Differences(a, np.full(n, 0.3), np.full(n, 1e9), np.full(n, 1e-9), 1.0)
+    low, high = difference_interval(k / n, sample, 0.0, z=Z, kish=0.0)
+    centre, half = (k / n + Z**2 / 2 / n) / (1 + Z**2 / n), Z / (1 + Z**2 / n)
+    half *= np.sqrt(k / n * (1 - k / n) / n + Z**2 / 4 / n**2)
+    assert high == pytest.approx(centre + half, abs=1e-7)
+    assert low <= centre - half + 1e-7  # below, the larger spread that was seen counts
+
+
+def test_audits_without_a_positive_leave_room():
+    q = np.full(2000, 0.02)
+    audit = np.full(2000, np.nan)
+    audit[:50] = 0
+    found = audited_class_prior(Says(q), np.zeros((2000, 1)), np.zeros(2000), audit)
+    assert found.value == pytest.approx(0.0, abs=1e-15)
+    assert 0.03 < found.interval.high < 0.12
+    assert "Few of one class" in str(found)
+
+
+def test_the_value_is_never_outside_of_what_is_known():
+    q = np.r_[np.full(10, 0.9), np.full(10, 0.1)]
+    audit = np.full(20, np.nan)
+    audit[:8] = 0
+    found = audited_class_prior(Says(q), np.zeros((20, 1)), np.r_[np.zeros(18), 1, 1], audit)
+    assert found.value == pytest.approx(2 / 20)
+    assert found.difference == pytest.approx(found.value - found.model_value)
+
+
+def test_weights_only_compare_rows():
+    rows, w = [0, 1, 2, 3, 4], np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.0])
+    one = audited_class_prior(Says(Q), X7, S, audit_of(rows), sample_weight=w)
+    other = audited_class_prior(Says(Q), X7, S, audit_of(rows), sample_weight=100 * w)
+    assert numbers(one) == pytest.approx(numbers(other))
+    q = np.where(S == 1, 1.0, Q)
+    open_ = w[:6].sum() / w.sum()
+    expected = w @ q / w.sum() + open_ * (w[rows] @ (Y[rows] - Q[rows])) / w[rows].sum()
+    assert one.value == pytest.approx(expected, abs=1e-12)
+
+
+def test_rows_without_weight_are_not_there():
+    keep = np.array([0, 1, 2, 3, 5, 6])
+    w = np.ones(7)
+    w[4] = 0
+    one = audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2, 4]), sample_weight=w)
+    other = audited_class_prior(Says(Q[keep]), X7[keep], S[keep], audit_of([0, 1, 2, 4])[keep])
+    assert (one.value, one.std_err, one.n_audited) == pytest.approx((other.value, other.std_err, 3))
+
+
+def drawn(seed=0, n=3000, n_looks=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = rng.random(n) < expit(2 * X[:, 0])
+    s = y[:, None] & (rng.random((n, n_looks)) < expit(X[:, [1]] - 1))
+    audit = np.full(n, np.nan)
+    rows = rng.choice(n, 200, replace=False)
+    audit[rows] = y[rows]
+    return X, y, s * 1.0, audit
+
+
+def test_a_fit_that_has_seen_the_audits_is_asked_without_them():
+    """q of an audited row is not its audit: there would be no difference at all."""
+    X, _, s, audit = drawn()
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=audit)
+    found = audited_class_prior(model, X, s[:, 0], audit)
+    assert found.model_value == pytest.approx(model.predict_posterior(X, s[:, 0]).mean())
+    assert found.std_err > 0.01
+
+
+@pytest.mark.parametrize("n_looks", [1, 3])
+def test_it_covers_the_truth_of_a_simulation_also_with_several_looks(n_looks):
+    X, y, s, audit = drawn(n_looks=n_looks)
+    labels = s[:, 0] if n_looks == 1 else s
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, labels)
+    low, high = audited_class_prior(model, X, labels, audit).interval
+    assert low < 0.5 < high
+    assert low < y.mean() < high
+    assert high - low < 0.15
+
+
+def test_models_without_a_posterior_are_asked_for_the_class():
+    X, _, s, audit = drawn()
+    naive, plain = NaiveClassifier().fit(X, s[:, 0]), LogisticRegression().fit(X, s[:, 0])
+    found = audited_class_prior(naive, X, s[:, 0], audit)
+    q = np.where(s[:, 0] == 1, 1.0, naive.predict_proba(X)[:, 1])
+    assert found.model_value == pytest.approx(q.mean())
+    assert found.difference > 0.1  # it calls positives negative
+    assert audited_class_prior(plain, X, s[:, 0], audit).value == pytest.approx(found.value, abs=0.02)
+
+
+def test_pipelines_words_and_frames():
+    X, _, s, audit = drawn()
+    words = np.where(s[:, 0] == 1, "yes", "no")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    pipe = make_pipeline(StandardScaler(), SCARClassifier(pos_label="yes")).fit(frame, words)
+    bare = SCARClassifier(pos_label="yes").fit(StandardScaler().fit_transform(X), words)
+    answers = pd.Series(np.where(np.isnan(audit), None, np.where(audit == 1, "yes", "no")))
+    one = audited_class_prior(pipe, frame, words, answers)
+    other = audited_class_prior(bare, StandardScaler().fit_transform(X), words, audit)
+    assert one.value == pytest.approx(other.value)
+
+
+def test_false_positives_make_labelled_rows_a_stratum_of_their_own():
+    """A labelled row in ten is negative: with audits of both kinds the estimate is theirs, stratum by stratum."""
+    q, s, y = np.full(200, 0.25), np.repeat([0, 1], 100), np.repeat([0, 1], 100)
+    y[:20], y[100:110] = 1, 0
+    audit = np.full(200, np.nan)
+    audit[5:45], audit[105:145] = y[5:45], y[105:145]
+    with pytest.warns(UserWarning, match="5 audited rows have a label and are negative, and the model takes labels"):
+        found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
+    assert found.value == pytest.approx(0.5 * y[5:45].mean() + 0.5 * y[105:145].mean())
+    assert not found.labels_are_sure
+    assert "count as positive" not in str(found)
+
+
+def test_too_few_audits_of_labelled_rows_are_put_together_with_the_others():
+    q, s, y = np.full(200, 0.25), np.repeat([0, 1], 100), np.repeat([0, 1], 100)
+    y[100] = 0
+    audit = np.full(200, np.nan)
+    audit[:40], audit[100:102] = y[:40], y[100:102]
+    with pytest.warns(UserWarning, match="1 audited rows have a label"):
+        found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
+    d = np.r_[y[:40] - 0.25, y[100:102] - 1.0]
+    assert found.value == pytest.approx(0.625 + d.mean())
+
+
+def test_words():
+    X, _, s, audit = drawn()
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
+    found = audited_class_prior(model, X, s[:, 0], audit, level=0.9)
+    told = str(found)
+    assert told.startswith(f"Class prior {found.value:.3f}, 0.9 interval {found.interval.low:.3f} to ")
+    assert f"The model alone says {found.model_value:.3f}" in told
+    assert "Labelled rows count as positive, checked or not." in told
+    assert "if chance chose the audits: that positives were checked, or reported, more often would not be" in told
+    assert repr(found) == told
+    assert told in found._repr_html_().replace("&#x27;", "'")
+
+
+def test_tiny_probabilities_that_are_equal_do_no_harm():
+    tiny, none = (audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2]), p) for p in (5e-324, 1e-12))
+    assert numbers(tiny) == pytest.approx(numbers(none))
+
+
+def test_audits_that_prefer_positives_are_not_noticed_as_the_words_say():
+    """The trap, measured: odds of 2 for positives, taken as equal, move the estimate up by more than an end."""
+    X, y, s, _ = drawn(n=20_000)
+    rng = np.random.default_rng(3)
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
+    chance = np.where(y, 0.1, 0.05)
+    audit = np.where(rng.random(y.size) < chance, y, np.nan)
+    found = audited_class_prior(model, X, s[:, 0], audit)
+    assert found.interval.low > y.mean() + 0.03
+    told = audited_class_prior(model, X, s[:, 0], audit, chance)
+    assert told.interval.low < y.mean() < told.interval.high
+
+
+def test_wildly_unequal_probabilities_are_told_of():
+    p = np.array([1e-4, 0.9, 0.9, 0.9, 0.9])
+    with pytest.warns(UserWarning, match="5 audits say as much as 1 random ones; a few rows with tiny probabilities"):
+        found = audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2, 3, 4]), p)
+    assert "as much as 1 random ones" in str(found)
+
+
+def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 17, 30):
+        size = rng.exponential(size=30) ** 3
+        p = np.minimum(1.0, inclusion_scale(size, n) * size)
+        assert p.sum() == pytest.approx(n)
+    assert inclusion_scale(np.ones(3), 0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"audit": np.full(7, np.nan)}, "audit has a class for 0 rows without a label that count; at least 2"),
+        ({"audit": audit_of([0, 6])}, "audit has a class for 1 rows without a label"),
+        ({"audit": np.ones(3)}, "audit has 3 values for 7 rows"),
+        ({"audit": np.full(7, 0.5)}, "audit holds 0.5; it must be 1"),
+        ({"probability": 0.0}, r"probability must lie in \(0, 1\]; got 0.0"),
+        ({"probability": True}, r"probability must lie in \(0, 1\]; got True"),
+        ({"probability": "random"}, "probability must be numbers, or 'equal'; got 'random'"),
+        ({"probability": np.ones(5)}, "probability has 5 values; give one number, one for each of 7 rows, or one for"),
+        (
+            {"probability": [0.5, 0.0, 0.5]},
+            r"\(0, 1\] for every audited row; 1 of 3 do not \(first: row 1 has 0\). A row that could not be chosen",
+        ),
+        ({"probability": [0.5, np.nan, 0.5]}, "first: row 1 has nan"),
+        ({"level": 1.5}, "level must lie strictly between 0 and 1; got 1.5"),
+        ({"s": S[:5]}, "audit has 7 values for 5 rows"),
+        ({"sample_weight": -np.ones(7)}, "sample_weight must be finite and at least 0"),
+    ],
+)
+def test_errors(change, told):
+    given = {"s": S, "audit": audit_of([0, 1, 2]), "probability": None, **change}
+    with pytest.raises(ValueError, match=told):
+        audited_class_prior(Says(Q), X7, **given)
+
+
+def test_what_is_no_fitted_classifier_is_refused():
+    with pytest.raises(TypeError, match="estimator must be a fitted classifier of this package; got 'a'"):
+        audited_class_prior("a", X7, S, audit_of([0, 1]))
+    with pytest.raises(TypeError, match="StandardScaler has no predict_proba"):
+        audited_class_prior(StandardScaler().fit(X7), X7, S, audit_of([0, 1]))
+    with pytest.raises(ValueError, match="s has 6 values for 7 rows"):
+        audited_class_prior(NaiveClassifier().fit(X7, S), X7, S[1:], audit_of([0, 1])[:6])

@@ -1,0 +1,342 @@
+"""Which rows to audit, and what they will be worth."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from scarless import SAREMClassifier, audited_class_prior, plan_audit
+from scarless.diagnostics import AuditPlanDisplay
+from scarless.diagnostics.audits._designs import Drawn
+from scarless.diagnostics.audits._reading import read_judged
+from scarless.diagnostics.audits._widths import ModelWidths
+from scarless.numerics.objectives import Curvature
+
+mpl.use("Agg")
+NEYMAN = "rows drawn by what the model thinks make short intervals where it is right"
+
+
+def drawn(seed=0, n=1500, n_looks=1, rate=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = rng.random(n) < expit(1.5 * X[:, 0] + X[:, 1] - 0.5)
+    e = np.where(y[:, None], expit(X[:, [2]] - 0.5), rate)
+    s = (rng.random((n, n_looks)) < e) * 1.0
+    return X, y, s[:, 0] if n_looks == 1 else s
+
+
+def with_audits(y, n=60, seed=1):
+    audit = np.full(y.size, np.nan)
+    rows = np.random.default_rng(seed).choice(y.size, n, replace=False)
+    audit[rows] = y[rows]
+    return audit
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, s = drawn()
+    audit = with_audits(y)
+    return SAREMClassifier(propensity_attributes=[2]).fit(X, s, audit=audit), X, y, s, audit
+
+
+# --- the information
+
+
+@pytest.mark.parametrize(("n_looks", "rate"), [(1, 0.0), (3, 0.0), (2, 0.03)])
+def test_what_a_check_adds_is_its_expected_information_minus_the_rows_own(n_looks, rate):
+    """By brute force: the information of a row whose class is known, in the mean over that class given its labels."""
+    X, y, s = drawn(n=400, n_looks=n_looks, rate=rate)
+    options = {"false_positive_rate": "estimate"} if rate else {}
+    model = SAREMClassifier(propensity_attributes=[2], **options).fit(X, s, audit=with_audits(y, 40))
+    judged = read_judged(model, X, s, with_audits(y, 40))
+    widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
+    objective, beta = widths.objective, widths.inference.parameters
+    rows = np.random.default_rng(0).permutation(400)[:30]
+    chance = np.zeros(400)
+    chance[rows] = 1.0
+    gained = np.zeros((beta.size, beta.size))
+    labels, looks = (
+        model._looks.counts(judged.labels) if model._looks else ((judged.labels == 1) * 1, np.ones((400, 1)))
+    )
+    for i in rows:
+        if judged.audit[i] >= 0:
+            continue
+
+        def information(audit, i=i):
+            row = {"labels": labels[[i]], "looks": looks[[i]], "audit": np.array([audit]), "w": np.ones(1)}
+            return objective.sums(X[[i]], row, beta, Curvature.OBSERVED).curvature
+
+        q = judged.q[i]
+        known = q * information(1) if q > 0 else 0.0
+        known = known + ((1 - q) * information(0) if q < 1 else 0.0)
+        gained += known - information(-1)
+    np.testing.assert_allclose(widths.gain(chance), gained, atol=1e-9 * np.abs(gained).max())
+
+
+def test_the_width_now_is_that_of_the_fit(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 100, pilot=audit, level=0.9, random_state=0)
+    low, high = model.class_prior_interval(level=0.9)
+    assert plan.sizes[0] == 0
+    assert plan.expected_width[0] == pytest.approx(high - low, rel=1e-9)
+
+
+def test_an_ordinary_fit_begins_at_its_own_width_too():
+    X, _, s = drawn()
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    plan = plan_audit(model, X, s, 100)
+    low, high = model.class_prior_interval()
+    assert plan.expected_width[0] == pytest.approx(high - low, rel=1e-9)
+    assert plan.width_at(100) < high - low
+
+
+def test_checks_of_all_rows_leave_complete_information():
+    """With every class known the classifier is an ordinary logistic model: its information has no lost part."""
+    X, _, s = drawn(n=400)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    judged = read_judged(model, X, s, None)
+    widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
+    information = model._inference.needed_information() + widths.gain(np.ones(400))
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    ones = np.column_stack([X, np.ones(400)])
+    of_f = (ones * (f * (1 - f))[:, None]).T @ ones
+    z = np.column_stack([X[:, 2], np.ones(400)])
+    of_e = (z * (judged.q * e * (1 - e))[:, None]).T @ z
+    np.testing.assert_allclose(information[:4, :4], of_f, rtol=1e-8)
+    np.testing.assert_allclose(information[4:, 4:], of_e, rtol=1e-8)
+    np.testing.assert_allclose(information[:4, 4:], 0.0, atol=1e-8)
+
+
+def test_widths_fall_with_audits_and_the_curve_holds_what_is_asked_for(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 137, pilot=audit)
+    assert 137 in plan.sizes
+    for widths in (plan.expected_width, plan.expected_width_difference):
+        assert (np.diff(widths) < 0).all()
+    assert plan.n_pilot == 60
+
+
+# --- the draw
+
+
+def test_random_rows_are_open_rows_and_none_twice(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 200, pilot=audit, random_state=3)
+    assert np.unique(plan.rows).size == 200
+    assert not s[plan.rows].any()
+    assert np.isnan(audit[plan.rows]).all()
+    again = plan_audit(model, X, s, 200, pilot=audit, random_state=3)
+    np.testing.assert_array_equal(plan.rows, again.rows)
+
+
+def test_probabilities_join_pilot_and_plan(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 200, pilot=audit)
+    open_ = s == 0
+    before, free = (~np.isnan(audit))[open_].mean(), int((open_ & np.isnan(audit)).sum())
+    assert plan.n_open == free
+    np.testing.assert_allclose(plan.probability[open_], before + (1 - before) * 200 / free)
+    assert (plan.probability[open_].sum() - 200) == pytest.approx((~np.isnan(audit))[open_].sum())
+
+
+def test_rows_are_drawn_as_often_as_their_probabilities_say():
+    """Exactly: over all positions of the grid, and in the mean over orders, by counting."""
+    q = np.array([0.5, 0.02, 0.3, 0.9, 0.6])
+
+    class Judged:
+        labelled, audited, labels_are_sure = np.zeros(5, bool), np.zeros(5, bool), True
+
+    Judged.q = q
+    design = Drawn.of(Judged, "neyman")
+    chances = design.chances(2)
+    assert chances.sum() == pytest.approx(2)
+    assert chances[1] > 0.02  # a row that the model is sure of keeps a chance
+
+    class Grid:
+        def __init__(self, order, at):
+            self.order, self.at = order, at
+
+        def permutation(self, places):
+            return places[self.order]
+
+        def random(self):
+            return self.at
+
+    for order in ([0, 1, 2, 3, 4], [3, 1, 4, 0, 2]):
+        steps = 20_000
+        counts = np.zeros(5)
+        for at in (np.arange(steps) + 0.5) / steps:
+            rows = design.draw(2, Grid(np.array(order), at))
+            assert np.unique(rows).size == 2
+            counts[rows] += 1
+        np.testing.assert_allclose(counts / steps, chances, atol=2 / steps)
+
+
+def test_other_designs_warn_and_serve_the_difference_estimator(fitted):
+    model, X, y, s, audit = fitted
+    with pytest.warns(UserWarning, match=NEYMAN):
+        plan = plan_audit(model, X, s, 300, design="two-stage", pilot=audit, random_state=0)
+    assert "Random is the safe design" in str(plan)
+    assert "drawn more often where the model is unsure" in str(plan)
+    checked = audit.copy()
+    checked[plan.rows] = y[plan.rows]
+    found = audited_class_prior(model, X, s, checked, plan.probability)
+    assert found.interval.low < y.mean() < found.interval.high
+    assert (plan.probability[~np.isnan(checked)] > 0).all()
+    random = plan_audit(model, X, s, 300, pilot=audit)
+    assert plan.width_at(300, difference=True) < random.width_at(300, difference=True)
+
+
+def test_names_of_rows_are_those_of_the_frame():
+    X, _, s = drawn(n=300)
+    frame = pd.DataFrame(X, columns=list("abc"), index=[f"patient {i}" for i in range(300)])
+    model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(frame, s)
+    plan = plan_audit(model, frame, s, 20, random_state=0)
+    assert list(plan.rows) == [f"patient {i}" for i in plan.positions]
+    counted = plan_audit(model, frame.reset_index(drop=True), s, 20, random_state=0)
+    np.testing.assert_array_equal(counted.rows, plan.positions)
+
+
+# --- the difference estimator's width
+
+
+def test_the_difference_estimators_width_is_that_of_random_audits():
+    """Without a pilot: q(1-q) of open rows, with the correction for finite populations, and the drawing of rows."""
+    X, _, s = drawn()
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    plan = plan_audit(model, X, s, 100)
+    q = model.predict_posterior(X, s)
+    own, share = (q * (1 - q))[s == 0], (s == 0).mean()
+    variance = share**2 * own.mean() * (1 - 100 / own.size) / 100 + q.mean() * (1 - q.mean()) / 1500
+    assert plan.width_at(100, difference=True) == pytest.approx(2 * 1.959963984540054 * np.sqrt(variance))
+    assert plan.expected_width_difference[0] == 1.0  # no audits: it knows nothing
+
+
+def test_it_comes_true():
+    X, y, s = drawn(n=4000)
+    audit = with_audits(y, 60)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s, audit=audit)
+    plan = plan_audit(model, X, s, 200, pilot=audit, random_state=0)
+    audit[plan.rows] = y[plan.rows]
+    low, high = SAREMClassifier(propensity_attributes=[2]).fit(X, s, audit=audit).class_prior_interval()
+    assert plan.width_at(200) == pytest.approx(high - low, rel=0.25)
+    other = audited_class_prior(model, X, s, audit, plan.probability).interval
+    assert plan.width_at(200, difference=True) == pytest.approx(other.high - other.low, rel=0.25)
+
+
+# --- what a plan says
+
+
+def test_prices_are_read_off_the_curve(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 200, pilot=audit)
+    for difference in (False, True):
+        wanted = plan.width_at(200, difference=difference)
+        assert plan.rows_needed(wanted, difference=difference) in (200, 201)
+        between = plan.rows_needed(0.5 * (wanted + plan.width_at(0, difference=difference)), difference=difference)
+        assert 0 < between < 200
+    assert plan.rows_needed(1.0) == 0
+    assert plan.rows_needed(1e-6) is None
+    assert "takes more than" in str(plan) or "takes about" in str(plan)
+
+
+def test_words(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 200, pilot=audit)
+    told = str(plan)
+    assert told.startswith(
+        f"Audit 200 of {plan.n_open:,} rows without a label, drawn at random. Labelled rows count as"
+    )
+    assert f"is {plan.expected_width[0]:.3f} wide now. After 200 more audits expect {plan.width_at(200):.3f}" in told
+    assert repr(plan) == told
+    assert "<p>" in plan._repr_html_()
+    frame = plan.to_frame()
+    assert frame.index.name == "audits"
+    assert list(frame.columns) == ["expected_width", "expected_width_difference"]
+    np.testing.assert_array_equal(frame["expected_width"], plan.expected_width)
+
+
+def test_models_that_may_be_exchanged_are_told_to_begin_with_a_pilot():
+    X, y, s = drawn()
+    model = SAREMClassifier(propensity_attributes="all").fit(X, s)
+    assert "Make a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))
+    audit = with_audits(y)
+    model = SAREMClassifier(propensity_attributes="all").fit(X, s, audit=audit)
+    assert "pilot of 50" not in str(plan_audit(model, X, s, 50, pilot=audit))
+
+
+def test_a_fit_without_an_information_matrix_has_the_other_width():
+    X, _, s = drawn(n=600)
+    boosted = HistGradientBoostingClassifier(max_iter=5, random_state=0)
+    model = SAREMClassifier(boosted, propensity_attributes=[2]).fit(X, s)
+    plan = plan_audit(model, X, s, 50)
+    assert np.isnan(plan.expected_width).all()
+    assert np.isfinite(plan.expected_width_difference).all()
+    assert "This fit has no information matrix" in str(plan)
+    assert plan.rows_needed(0.05) is None
+    assert plan.plot().ax_.get_legend_handles_labels()[1][0].startswith("audited_class_prior")
+
+
+def test_false_positives_leave_labelled_rows_open():
+    X, y, s = drawn(n_looks=2, rate=0.03)
+    model = SAREMClassifier(propensity_attributes=[2], false_positive_rate="estimate").fit(X, s)
+    plan = plan_audit(model, X, s, 400, random_state=0)
+    assert plan.n_open == y.size
+    assert (s[plan.rows].sum(axis=1) > 0).any()
+    assert "without a label" not in str(plan)
+
+
+def test_the_picture(fitted):
+    model, X, _, s, audit = fitted
+    shown = AuditPlanDisplay.from_estimator(model, X, s, 200, pilot=audit)
+    curve = shown.ax_.lines[0]
+    np.testing.assert_array_equal(curve.get_xdata(), shown.plan.sizes[1:])
+    np.testing.assert_array_equal(curve.get_ydata(), shown.plan.expected_width[1:])
+    assert shown.ax_.get_title() == "What 200 more audits will say of the class prior"
+    with pytest.raises(TypeError, match="plan must be what plan_audit returns, an AuditPlan; got str"):
+        AuditPlanDisplay("plan")
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"n_rows": 0}, "n_rows must be a whole number of at least 1; got 0"),
+        ({"n_rows": 10_000}, "n_rows is 10000, and .* rows are open: fewer must do"),
+        ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
+        ({"level": 0}, "level must lie strictly between 0 and 1"),
+        ({"random_state": "a"}, "random_state must be None"),
+        ({"pilot": None}, "The model was fitted with 60 audits: give them as pilot="),
+        ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, and the model was fitted with 60"),
+    ],
+)
+def test_errors(fitted, options, told):
+    model, X, _, s, audit = fitted
+    with pytest.raises(ValueError, match=told):
+        plan_audit(model, X, s, **{"pilot": audit, **options})
+
+
+def test_two_stages_need_the_first():
+    X, y, s = drawn(n=300)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    with pytest.raises(ValueError, match="design='two-stage' needs the first stage: audit about 50 to 100 rows"):
+        plan_audit(model, X, s, 50, design="two-stage")
+    with pytest.raises(ValueError, match=r"fitted with none: fit\(X, s, audit=pilot\) first"):
+        plan_audit(model, X, s, 50, pilot=with_audits(y, 20))
+
+
+def test_numbers_that_a_plan_cannot_be_asked_for(fitted):
+    model, X, _, s, audit = fitted
+    plan = plan_audit(model, X, s, 50, pilot=audit)
+    with pytest.raises(ValueError, match="n_rows must be at most"):
+        plan.width_at(10**6)
+    with pytest.raises(ValueError, match="n_rows must be a whole number of at least 0; got -1"):
+        plan.width_at(-1)
+    with pytest.raises(ValueError, match=r"width must lie in \(0, 1\], as that of an interval of a share; got 0"):
+        plan.rows_needed(0)

@@ -1,0 +1,247 @@
+"""A classifier of the user's, cross-fitted to several looks, audits, false positives and facts."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import ClassPrior, SAREMClassifier
+
+BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
+EXACT = LogisticRegression(C=1e4, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
+quietly = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
+
+
+class Seen:
+    """Rows with two looks, of which some did not take place, and audits of some."""
+
+    def __init__(self, n=400, seed=0, rate=0.0):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, 4))
+        self.f = expit(2 * self.X[:, 0] - self.X[:, 1])
+        self.y = rng.random(n) < self.f
+        self.e = expit(self.X[:, 2] + 0.3)
+        label = np.where(self.y[:, None], self.e[:, None], rate)
+        self.S = (rng.random((n, 2)) < label).astype(float)
+        self.S[rng.random((n, 2)) < 0.1] = np.nan
+        self.audit = np.where(rng.random(n) < 0.2, self.y, -1)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return Seen()
+
+
+def crossed(classifier, **options):
+    params = {"propensity_attributes": [2], "cross_fit": 3, "max_iter": 15, "random_state": 0} | options
+    return SAREMClassifier(classifier, **params)
+
+
+@pytest.mark.parametrize("more", [{}, {"shared_propensity": False}, {"false_positive_rate": 0.05}])
+def test_expectation_maximisation_ends_where_newtons_method_does(seen, more):
+    """One fold that is fitted to all rows and judges all of them: that is plain EM, whose end is the optimum."""
+    rows, weak = np.arange(len(seen.X)), {"C": 1e4, "propensity_C": 1e4}
+    settled = {"cross_fit": [(rows, rows)], "tol": 1e-13, "max_iter": 500, "relax": False}
+    em = crossed(EXACT, **settled, **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
+    newton = SAREMClassifier(propensity_attributes=[2], **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
+    assert em.log_likelihood_ == pytest.approx(newton.log_likelihood_, abs=1e-5)
+    assert em.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
+    np.testing.assert_allclose(em.predict_proba(seen.X), newton.predict_proba(seen.X), atol=1e-3)
+    np.testing.assert_allclose(em.propensity_coef_, newton.propensity_coef_, atol=2e-3)
+    np.testing.assert_allclose(em.label_frequencies_, newton.label_frequencies_, atol=1e-3)
+    posterior = newton.predict_posterior(seen.X, seen.S, audit=seen.audit)
+    np.testing.assert_allclose(em.predict_posterior(seen.X, seen.S, audit=seen.audit), posterior, atol=2e-3)
+    assert em.score(seen.X, seen.S) == pytest.approx(newton.score(seen.X, seen.S), abs=1e-5)
+    np.testing.assert_allclose(em.detection_curve(seen.X), newton.detection_curve(seen.X), atol=1e-3)
+
+
+def test_at_the_optimum_there_is_nothing_to_relax(seen):
+    rows = np.arange(len(seen.X))
+    settled = {"cross_fit": [(rows, rows)], "tol": 1e-13, "max_iter": 500, "C": 1e4, "propensity_C": 1e4}
+    model = crossed(EXACT, **settled).fit(seen.X, seen.S, audit=seen.audit)
+    assert model._crossed.slope == pytest.approx(1.0, abs=0.01)
+    assert model._crossed.shift == pytest.approx(0.0, abs=0.01)
+    np.testing.assert_allclose(model._crossed.added, 0.0, atol=0.01)
+
+
+@quietly
+def test_audits_of_all_rows_are_supervised_learning(seen):
+    folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(seen.X, seen.y))
+    labels = np.nan_to_num(seen.S[:, 0])
+    model = crossed(LOGISTIC, cross_fit=folds).fit(seen.X, labels, audit=seen.y)
+    u = np.empty(len(seen.X))
+    for train, test in folds:
+        u[test] = logit(clone(LOGISTIC).fit(seen.X[train], seen.y[train]).predict_proba(seen.X[test])[:, 1])
+    np.testing.assert_allclose(model._crossed.fit.u, u, atol=1e-4)
+    labelling = LogisticRegression(tol=1e-10).fit(seen.X[seen.y][:, [2]], labels[seen.y])
+    np.testing.assert_allclose(model.propensity_coef_[0, 2], labelling.coef_[0, 0], atol=1e-3)
+    assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=1e-3)  # a shift without a penalty: means agree
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+@pytest.mark.parametrize("relax", [True, False])
+def test_answers_follow_from_the_parameters(seen, classifier, relax):
+    model = crossed(classifier, relax=relax, shared_propensity=False).fit(seen.X, seen.S, audit=seen.audit)
+    found = model._crossed
+    u = np.mean([each.logits(seen.X) for each in found.fit.models], axis=0)
+    if relax:
+        u = found.shift + found.slope * u + seen.X[:, [2]] @ found.added
+    f = expit(u)
+    np.testing.assert_allclose(model.predict_proba(seen.X)[:, 1], f, atol=1e-12)
+    e = expit(seen.X @ model.propensity_coef_.T + model.propensity_intercept_)
+    for k in range(2):
+        np.testing.assert_allclose(model.predict_propensity(seen.X, look=k), e[:, k], atol=1e-12)
+    A = np.prod(np.where(seen.S == 1, e, np.where(seen.S == 0, 1 - e, 1.0)), axis=1)
+    B = np.nansum(seen.S, axis=1) == 0
+    q = np.where(seen.audit >= 0, seen.audit, f * A / (f * A + (1 - f) * B))
+    np.testing.assert_allclose(model.predict_posterior(seen.X, seen.S, audit=seen.audit), q, atol=1e-10)
+    assert model.score(seen.X, seen.S) == pytest.approx(np.log(f * A + (1 - f) * B).mean(), abs=1e-10)
+    curve = [f @ e[:, 0] / f.sum(), f @ (1 - (1 - e[:, 0]) * (1 - e[:, 1])) / f.sum()]
+    np.testing.assert_allclose(model.detection_curve(seen.X), curve, atol=1e-10)
+    held = expit(found.fit.u * found.slope + found.shift + seen.X[:, [2]] @ found.added if relax else found.fit.u)
+    assert model.class_prior_ == pytest.approx(held.mean(), abs=1e-10)
+    np.testing.assert_allclose(model.label_frequencies_, held @ e / held.sum(), atol=1e-10)
+
+
+def test_boosting_finds_a_class_that_no_logistic_model_can():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    f = expit(np.where(X[:, 0] * X[:, 1] > 0, 2.5, -2.5))
+    y = rng.random(2000) < f
+    S = (y[:, None] & (rng.random((2000, 2)) < expit(X[:, [2]]))).astype(int)
+    boosted = crossed(HistGradientBoostingClassifier(max_leaf_nodes=8)).fit(X, S)
+    logistic = SAREMClassifier(propensity_attributes=[2]).fit(X, S)
+    errors = [np.mean((model.predict_proba(X)[:, 1] - f) ** 2) for model in (boosted, logistic)]
+    assert errors[0] < 0.05
+    assert errors[1] > 0.15
+    # Its interval does not know of what the trees get wrong: here it ends just below the share of positives.
+    assert abs(boosted.class_prior_ - y.mean()) < 0.06
+    assert abs(logistic.class_prior_ - y.mean()) > abs(boosted.class_prior_ - y.mean())
+
+
+@quietly
+@pytest.mark.parametrize("classifier", [LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)])
+def test_weights_are_copies(seen, classifier):
+    weight = np.random.default_rng(0).integers(0, 3, len(seen.X))
+    rows = np.repeat(np.arange(len(seen.X)), weight)
+    weighted = crossed(classifier).fit(seen.X, seen.S, sample_weight=weight, audit=seen.audit)
+    copied = crossed(classifier).fit(seen.X[rows], seen.S[rows], audit=seen.audit[rows])
+    np.testing.assert_allclose(weighted.predict_proba(seen.X), copied.predict_proba(seen.X), atol=1e-5)
+    np.testing.assert_allclose(weighted.predict_propensity(seen.X), copied.predict_propensity(seen.X), atol=1e-5)
+
+
+@quietly
+@pytest.mark.filterwarnings("ignore:.* and the rows disagree")
+def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
+    X = np.column_stack([seen.X, np.arange(len(seen.X)) % 2])
+    model = crossed(LOGISTIC, known=[ClassPrior(0.55)]).fit(X, np.nan_to_num(seen.S[:, 0]))
+    assert model.class_prior_ == pytest.approx(0.55, abs=1e-5)
+    model = crossed(LOGISTIC, known=[ClassPrior(0.4, where={4: 1})], propensity_attributes=[2, 4])
+    model.fit(X, np.nan_to_num(seen.S[:, 0]))
+    found = model._crossed
+    f = expit(found.shift + found.slope * found.fit.u + X[:, found.shared] @ found.added)
+    assert f[X[:, 4] == 1].mean() == pytest.approx(0.4, abs=1e-5)
+    assert abs(f[X[:, 4] == 0].mean() - 0.4) > 0.01
+
+
+@quietly
+def test_false_positives_are_found():
+    seen = Seen(n=3000, seed=2, rate=0.05)
+    model = crossed(LOGISTIC, false_positive_rate="estimate").fit(seen.X, seen.S)
+    assert model.false_positive_rate_ == pytest.approx(0.05, abs=0.02)
+    assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=0.04)
+    ignored = crossed(LOGISTIC).fit(seen.X, seen.S)
+    assert ignored.class_prior_ > model.class_prior_ + 0.03
+
+
+@quietly
+def test_visit_attributes_belong_to_their_look(seen):
+    effort = np.random.default_rng(1).normal(size=(len(seen.X), 2))
+    X = np.column_stack([seen.X, effort])
+    model = crossed(LOGISTIC, visit_attributes={"effort": [4, 5]}).fit(X, seen.S)
+    assert 4 not in model._f_columns
+    v = X[:, 2] * model.propensity_coef_[0, 2] + effort[:, 1] * model.visit_coef_[0, 0] + model.propensity_intercept_[0]
+    np.testing.assert_allclose(model.predict_propensity(X, look=1), expit(v), atol=1e-12)
+
+
+@quietly
+def test_tables_may_hold_text_that_the_classifier_reads(seen):
+    frame = pd.DataFrame(seen.X, columns=list("abcd"))
+    frame["kind"] = pd.Categorical(np.where(seen.X[:, 0] > 0, "left", "right"))
+    booster = HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype")
+    model = crossed(booster, propensity_attributes=["c"]).fit(frame, seen.S, audit=seen.audit)
+    f = model.predict_proba(frame)[:, 1]
+    assert np.corrcoef(f, seen.f)[0, 1] > 0.8
+    assert np.corrcoef(model.predict_propensity(frame), seen.e)[0, 1] > 0.99
+    q = model.predict_posterior(frame, seen.S, audit=seen.audit)
+    np.testing.assert_array_equal(q[seen.audit >= 0], seen.audit[seen.audit >= 0])
+
+
+@quietly
+def test_the_summary_has_shares_slope_and_the_traps(seen):
+    model = crossed(BOOSTING, shared_propensity=False).fit(seen.X, seen.S, audit=seen.audit)
+    text = " ".join(str(model.summary()).split())
+    audited = np.count_nonzero(seen.audit >= 0)
+    assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
+    assert "Brackets: 0.95 intervals by the delta method, for slope and level of held-out logits" in text
+    assert "Audits count as chosen by attributes, labels or chance" in text
+    assert f"x2 (look 1) {model.propensity_coef_[1, 2]:.3g}" in text
+    low, high = model.class_prior_interval()
+    assert model.summary().members[0].class_prior_interval == (low, high)
+    assert low < model.class_prior_ < high
+    wide = model.class_prior_interval(level=0.99)
+    assert wide.low < low < high < wide.high
+    low, high = model.label_frequency_interval()
+    assert low < model.label_frequency_ < high
+
+
+@quietly
+def test_a_fitted_model_holds_no_rows_and_forgets_looks_when_fitted_to_labels(seen):
+    model = crossed(LOGISTIC).fit(seen.X, seen.S, audit=seen.audit)
+    twice = crossed(LOGISTIC).fit(np.tile(seen.X, (4, 1)), np.tile(seen.S, (4, 1)), audit=np.tile(seen.audit, 4))
+    # Held-out logits and propensities of training rows are kept, and no table.
+    grown = len(pickle.dumps(twice)) - len(pickle.dumps(model))
+    assert grown < 3 * seen.X.nbytes + 60_000
+    s = np.nan_to_num(seen.S[:, 0]).astype(int)
+    again, fresh = model.fit(seen.X, s), crossed(LOGISTIC).fit(seen.X, s)
+    np.testing.assert_array_equal(again.predict_proba(seen.X), fresh.predict_proba(seen.X))
+    assert not hasattr(again, "n_looks_")
+    assert again.class_prior_interval() == fresh.class_prior_interval()
+
+
+def test_what_does_not_go_together_is_said(seen):
+    given = {"X": seen.X, "y": seen.S}
+    with pytest.raises(ValueError, match="propensity_estimator is for one label of each row"):
+        crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
+    with pytest.raises(ValueError, match="leave solver at 'auto', and cross_fit at a number of folds"):
+        crossed(LOGISTIC, cross_fit=None).fit(**given)
+    with pytest.raises(ValueError, match="leave solver at 'auto', and cross_fit at a number of folds"):
+        crossed(None, solver="em").fit(**given)
+    with pytest.raises(ValueError, match="known needs relax=True where an estimator is cross-fitted"):
+        crossed(LOGISTIC, known=[ClassPrior(0.4)], relax=False).fit(**given)
+    with pytest.raises(ValueError, match="refit=True is for one label of each row"):
+        SAREMClassifier(propensity_attributes=[2], refit=True).fit(**given)
+
+
+@quietly
+def test_intervals_that_are_not_known_are_refused(seen):
+    model = crossed(LOGISTIC).fit(seen.X, seen.S)
+    with pytest.raises(ValueError, match="kind='levels' is for fits to one label of each row"):
+        model.class_prior_interval(kind="levels")
+    with pytest.raises(ValueError, match="kind must be"):
+        model.label_frequency_interval(kind="wide")
+    for ask in (model.standard_errors, lambda: model.predict_proba_interval(seen.X)):
+        with pytest.raises(ValueError, match="has no standard errors"):
+            ask()
+    plain = crossed(LOGISTIC, relax=False).fit(seen.X, seen.S)
+    with pytest.raises(ValueError, match="With relax=False a cross-fit to several looks has no intervals"):
+        plain.class_prior_interval()

@@ -1,0 +1,313 @@
+"""What knows of one label of each row says so, where a model was fitted to more; every option that is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import scarless
+from scarless import ClassPrior, LabelFrequency, SAREMClassifier, TableClassifier
+from scarless.diagnostics import (
+    ClassCalibrationDisplay,
+    LabelCalibrationDisplay,
+    Sensitivity,
+    bootstrap_intervals,
+    identifiability_report,
+    labelling_attributes,
+    profile_class_prior,
+    scar_test,
+)
+from scarless.metrics import make_pu_scorer
+from scarless.models.persistence import ModelFileError
+from scarless.report import model_report
+
+N = 400
+ONE = "is for models of one label of each row, and this SAREMClassifier was fitted with"
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(N, 4))
+    y = rng.random(N) < expit(2 * X[:, 0] - X[:, 1])
+    S = (y[:, None] & (rng.random((N, 2)) < expit(X[:, [2]]))).astype(int)
+    return {"X": X, "S": S, "s": S[:, 0], "y": y, "audit": np.where(np.arange(N) < 80, y, np.nan)}
+
+
+def _model(**parameters):
+    return SAREMClassifier(**{"propensity_attributes": [2], **parameters})
+
+
+@pytest.fixture(scope="module")
+def models(data):
+    X, S, s = data["X"], data["S"], data["s"]
+    return {
+        "looks": _model().fit(X, S),
+        "own looks": _model(shared_propensity=False).fit(X, S),
+        "audits": _model().fit(X, s, audit=data["audit"]),
+        "false positives": _model(false_positive_rate=0.02).fit(X, s),
+        "facts": _model(known=[ClassPrior(0.5, se=0.1)]).fit(X, s),
+        "visits": _model(visit_attributes={"v": [3]}).fit(X, s),
+    }
+
+
+EVERY = pytest.mark.parametrize("name", ["looks", "own looks", "audits", "false positives", "facts", "visits"])
+MISREAD = pytest.mark.parametrize("name", ["looks", "own looks", "false positives", "visits"])
+PLAIN = pytest.mark.parametrize("name", ["audits", "facts"])
+
+
+def _s(data, name):
+    return data["S"] if "looks" in name else data["s"]
+
+
+@EVERY
+def test_diagnostics_of_the_pair_are_refused(models, data, name):
+    model, X, s = models[name], data["X"], _s(data, name)
+    with pytest.raises(ValueError, match=f"identifiability_report {ONE}"):
+        identifiability_report(model)
+    for labels in (s, data["s"]):
+        with pytest.raises(ValueError, match=f"profile_class_prior {ONE}"):
+            profile_class_prior(model, X, labels)
+        with pytest.raises(ValueError, match=f"model_report {ONE}"):
+            model_report(model, X, labels)
+    with pytest.raises(ValueError, match="kind='levels' is for relaxed fits"):
+        model.class_prior_interval(kind="levels")
+
+
+def test_a_refusal_says_what_the_model_had(models):
+    for name, told in {"looks": "2 looks", "audits": "80 audits", "false positives": "false positives"}.items():
+        with pytest.raises(ValueError, match=f"fitted with {told}. What the rows leave open is in summary"):
+            identifiability_report(models[name])
+    with pytest.raises(ValueError, match="facts from elsewhere"):
+        identifiability_report(make_pipeline(StandardScaler(), models["facts"]))
+
+
+@MISREAD
+def test_measures_by_the_propensity_of_one_look_are_refused(models, data, name, tmp_path):
+    model, X, s = models[name], data["X"], data["s"]
+    for metric in ("accuracy", "roc_auc", "neg_log_loss", "f1"):
+        with pytest.raises(ValueError, match=f"This measure {ONE}.*Use model.score"):
+            make_pu_scorer(metric)(model, X, s)
+    for display in (ClassCalibrationDisplay, LabelCalibrationDisplay):
+        with pytest.raises(ValueError, match=f"This measure {ONE}"):
+            display.from_estimator(model, X, s)
+    with pytest.raises(ValueError, match=f"Sensitivity {ONE}"):
+        Sensitivity.from_estimator(model, X, s)
+    with pytest.raises(ModelFileError, match="An ONNX file answers for one label of each row, and this"):
+        scarless.to_onnx(model)
+
+
+@PLAIN
+def test_audits_and_facts_change_nothing_of_what_a_propensity_means(models, data, name):
+    model, X, s = models[name], data["X"], data["s"]
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    want = np.mean(np.where(s == 1, np.log(f * e), np.log(1 - f * e)))
+    np.testing.assert_allclose(make_pu_scorer("observed_log_likelihood")(model, X, s), want)
+    np.testing.assert_allclose(model.score(X, s), want)
+    np.testing.assert_allclose(model.predict_posterior(X, s), np.where(s == 1, 1, f * (1 - e) / (1 - f * e)))
+    assert 0.5 < make_pu_scorer("roc_auc")(model, X, s) < 1
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(scarless.to_onnx(model).SerializeToString())
+    told = dict(zip([each.name for each in session.get_outputs()], session.run(None, {"X": X}), strict=True))
+    np.testing.assert_allclose(np.ravel(told["propensity"]), e, rtol=1e-9)
+
+
+def test_bootstraps_fit_the_same_model_again(models, data):
+    X, S, s, audit = (data[name] for name in ("X", "S", "s", "audit"))
+    found = bootstrap_intervals(models["own looks"], X, S, n_resamples=20, random_state=0)
+    assert found["propensity_coef_"].low.shape == (2, 4)
+    assert "c" not in str(found) or "propensity_coef_ x2" in str(found)
+    audited = bootstrap_intervals(models["audits"], X, s, fit_params={"audit": audit}, n_resamples=20, random_state=0)
+    counts = audited.samples["class_prior_"]
+    assert np.std(counts) < 0.1
+    known = bootstrap_intervals(models["facts"], X, s, n_resamples=20, random_state=0)
+    plain = bootstrap_intervals(_model().fit(X, s), X, s, n_resamples=20, random_state=0)
+    assert (known.samples["class_prior_"] != plain.samples["class_prior_"]).all()
+    with pytest.raises(ValueError, match=r"s has the shape \(400,\), and the model was fitted to 2 looks"):
+        bootstrap_intervals(models["looks"], X, s, n_resamples=20)
+    with pytest.raises(ValueError, match="fitted with 80 audits, and would be fitted again without"):
+        bootstrap_intervals(models["audits"], X, s, n_resamples=20)
+    with pytest.raises(ValueError, match="fit_params holds audits, and the model was fitted without any"):
+        bootstrap_intervals(models["looks"], X, S, fit_params={"audit": audit}, n_resamples=20)
+
+
+CLASSIFIERS = ("NaiveClassifier", "SCARClassifier", "SAREMClassifierCV", "SARStackingClassifier", "TableClassifier")
+ESTIMATORS = ("BestBinEstimator", "DEDPUL", "ElkanNoto", "KernelMean", "TIcE")
+SEVERAL = r"y should be a 1d array, got an array of shape \(400, 2\) instead. Labels of several looks are for SAREM"
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    "name", [*CLASSIFIERS, *ESTIMATORS, "PropensityWeightedClassifier", "StratifiedSCARClassifier"]
+)
+def test_all_others_refuse_several_looks(data, name, gaps):
+    S = np.where(data["S"] == 1, 1, np.nan) if gaps else data["S"]
+    options = {"propensity_attributes": [3]} if name == "StratifiedSCARClassifier" else {}
+    more = {"propensity": np.full(N, 0.5)} if name == "PropensityWeightedClassifier" else {}
+    with pytest.raises(ValueError, match=SEVERAL):
+        getattr(scarless, name)(**options).fit(data["X"], S, **more)
+
+
+def test_tests_of_labels_refuse_several_looks(data):
+    for test in (scar_test, labelling_attributes):
+        with pytest.raises(ValueError, match=SEVERAL):
+            test(data["X"], data["S"], propensity_attributes=[2])
+    with pytest.raises(ValueError, match="Several looks, audits, false positives and known facts need two logistic"):
+        SAREMClassifier(LogisticRegression()).fit(data["X"], data["S"])
+
+
+def test_a_prepared_table_takes_facts_and_refuses_looks(data):
+    frame = pd.DataFrame(data["X"], columns=list("abcd"))
+    inner = SAREMClassifier(propensity_attributes=["c"], known=[ClassPrior(0.5, se=0.01)])
+    model = TableClassifier(inner).fit(frame, data["s"])
+    assert abs(model.estimator_.class_prior_ - 0.5) < 0.03
+    with pytest.raises(ValueError, match=f"identifiability_report {ONE}"):
+        identifiability_report(model)
+
+
+# Options, and what fitted models are asked
+
+
+ROWS = {
+    "known": [
+        (0.3, "known must be a list, as"),
+        ([0.3], r"known must hold ClassPrior\(...\) and LabelFrequency\(...\) only; got 0.3"),
+        (
+            [LabelFrequency(0.3, look=2)],
+            "known says label frequency of look 2, and labels have 2 looks; the first is 0",
+        ),
+        ([ClassPrior(0.3, where={3: 99})], "known says the class prior where 3 = 99, and no row is there"),
+        ([ClassPrior(0.3, where={"zz": 1})], "known names the column 'zz'"),
+    ],
+    "visit_attributes": [
+        ("effort", "visit_attributes must be a dict of names and columns, one column for each look"),
+        ({"effort": [3]}, r"visit_attributes\['effort'\] has 1 columns, and labels have 2 looks"),
+        ({"effort": 3}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 3"),
+        ({"effort": "ab"}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 'ab'"),
+        ({"effort": [2, 3]}, "propensity_attributes names columns that are visit_attributes too"),
+    ],
+    "false_positive_rate": [
+        ("guess", "false_positive_rate must be a number, one for each look, or 'estimate'; got 'guess'"),
+        (0.5, r"false_positive_rate must lie in \[0, 0.5\)"),
+        (-0.1, r"false_positive_rate must lie in \[0, 0.5\)"),
+        (None, r"false_positive_rate must lie in \[0, 0.5\).*got None"),
+        (np.nan, r"false_positive_rate must lie in \[0, 0.5\)"),
+        ([0.1, 0.1, 0.1], "false_positive_rate has 3 numbers, and labels have 2 looks"),
+        ([0.1, 0.2], "false_positive_rate differs between looks that share one propensity"),
+    ],
+    "shared_propensity": [("no", "shared_propensity must be True or False; got 'no'")],
+    "refit": [(True, "refit=True is for one label of each row")],
+    "solver": [("em", "need two logistic models so far")],
+    "start": [("random", "start is for one label of each row"), (0.4, "start is for one label of each row")],
+    "imaginary_audits": [(4, "imaginary_audits is for one label of each row")],
+}
+
+
+@pytest.mark.parametrize(("parameter", "value", "match"), [(p, *row) for p, rows in ROWS.items() for row in rows])
+def test_options_that_are_refused(data, parameter, value, match):
+    with pytest.raises(ValueError, match=match):
+        _model(**{parameter: value}).fit(data["X"], data["S"])
+
+
+def test_columns_of_looks_are_not_the_classifier_s(data):
+    with pytest.raises(ValueError, match="classification_attributes names columns that are visit_attributes too"):
+        _model(classification_attributes=[0, 3], visit_attributes={"v": [1, 3]}).fit(data["X"], data["S"])
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: ClassPrior(1.5), "ClassPrior's value"),
+        (lambda: ClassPrior(0.5, se=-1), "ClassPrior's se"),
+        (lambda: ClassPrior(0.5, where={}), "ClassPrior's where must be a dict of columns and the values"),
+        (lambda: ClassPrior(0.5, where="x"), "ClassPrior's where must be a dict of columns and the values"),
+        (lambda: LabelFrequency(0), "LabelFrequency's value"),
+        (lambda: LabelFrequency(0.5, se=-1), "LabelFrequency's se"),
+        (lambda: LabelFrequency(0.5, look=-1), "LabelFrequency's look"),
+    ],
+)
+def test_facts_that_cannot_be(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_labels_that_tell_nothing_are_refused(data):
+    X, s, S = data["X"], data["s"], data["S"]
+    with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
+        _model(false_positive_rate="estimate").fit(X, s)
+    with pytest.raises(ValueError, match="Each of the 400 rows has a label at some look"):
+        _model(false_positive_rate="estimate").fit(X, np.column_stack([s, 1 - s]))
+    for rate in (0.0, [0.0, 0.0], np.zeros(2)):
+        with pytest.raises(ValueError, match="rows have a label although their audit says negative"):
+            _model(false_positive_rate=rate).fit(X, S, audit=np.zeros(N))
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[400, 399\]"):
+        _model().fit(X, S[:-1])
+
+
+def test_questions_that_have_no_answer(models, data):
+    X, S, s, audit = (data[name] for name in ("X", "S", "s", "audit"))
+    plain, shared, own = _model().fit(X, s), models["looks"], models["own looks"]
+    for ask in (plain.predict_propensity, plain.predict_propensity_interval):
+        with pytest.raises(ValueError, match="look=1, and this model was fitted to one label of each row"):
+            ask(X, look=1)
+    for ask in (plain.predict_posterior, plain.predict_posterior_interval):
+        with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits; this one was not"):
+            ask(X, s, audit=audit)
+    for ask in (own.predict_propensity, own.predict_propensity_interval):
+        with pytest.raises(ValueError, match="This model has 2 looks with propensities of their own: say which one"):
+            ask(X)
+        for look in (2, -1, 1.0, True, "a"):
+            with pytest.raises(ValueError, match="look must be a whole number from 0 to 1"):
+                ask(X, look=look)
+    for ask in (shared.predict_posterior, shared.predict_posterior_interval):
+        with pytest.raises(TypeError, match="needs the observed labels of the rows too"):
+            ask(X)
+        with pytest.raises(ValueError, match=r"s has the shape \(400, 1\); the model was fitted to 2 looks"):
+            ask(X, s)
+        with pytest.raises(ValueError, match="rows have a label although their audit says negative"):
+            ask(X, S, audit=np.zeros(N))
+    with pytest.raises(ValueError, match=r"y has the shape \(399, 2\); the model was fitted to 2 looks, and X has 400"):
+        shared.score(X, S[:-1])
+
+
+def test_curves_of_detection(models, data):
+    X, shared, own = data["X"], models["looks"], models["own looks"]
+    f, e = shared.predict_proba(X)[:, 1], shared.predict_propensity(X)
+    want = [f @ (1 - (1 - e) ** k) / f.sum() for k in (1, 2, 3)]
+    np.testing.assert_allclose(shared.detection_curve(X, 3), want)
+    np.testing.assert_allclose(shared.detection_curve(X), want[:2])
+    np.testing.assert_allclose(own.detection_curve(X)[0], own.label_frequencies_[0])
+    with pytest.raises(ValueError, match="n_looks=3, and the model was fitted to 2 looks whose propensities differ"):
+        own.detection_curve(X, 3)
+    for bad in (0, -1, 1.5, True, "a"):
+        with pytest.raises(ValueError, match="n_looks must be a whole number of at least 1"):
+            shared.detection_curve(X, bad)
+    with pytest.raises(ValueError, match="detection_curve needs a fit to several looks"):
+        _model().fit(X, data["s"]).detection_curve(X)
+
+
+@EVERY
+def test_posterior_intervals_hold_the_posterior(models, data, name):
+    model, X, s = models[name], data["X"], _s(data, name)
+    q, ends = model.predict_posterior(X, s), model.predict_posterior_interval(X, s, level=0.9)
+    assert ((ends[:, 0] <= q) & (q <= ends[:, 1])).all()
+    wider = model.predict_posterior_interval(X, s, level=0.99)
+    assert ((wider[:, 0] <= ends[:, 0]) & (ends[:, 1] <= wider[:, 1])).all()
+    labelled = np.reshape(s, (N, -1)).any(axis=1)
+    assert (ends[labelled] == 1).all() == (name != "false positives")
+    audited = model.predict_posterior_interval(X, s, audit=np.where(labelled, 1, 0))
+    np.testing.assert_array_equal(audited, np.where(labelled, 1.0, 0.0)[:, None].repeat(2, axis=1))
+    assert str(model.summary())
+
+
+def test_verbose_fits_print_their_steps(data, capsys):
+    _model(verbose=True).fit(data["X"], data["S"])
+    assert "paper, iteration 1: objective per row" in capsys.readouterr().out
+
+
+def test_nearly_all_positive_is_told_of():
+    with pytest.warns(UserWarning, match="finds that nearly every row is positive"):
+        SAREMClassifier().fit([[0.0], [1.0]], [[1, 0], [0, 0]])

@@ -1,0 +1,71 @@
+"""Folds are alike in audited rows of each class, beside labelled ones; equal rows stay together."""
+
+import numpy as np
+import pytest
+
+from scarless.checks.labels import check_labels
+from scarless.pair import folded
+from scarless.pair.folded import fold_rows
+from scarless.pair.folds import deal_groups, folds_of
+from scarless.pair.rows import Training, in_memory, labelled_rows
+
+
+def made(n=403, seed=0):
+    rng = np.random.default_rng(seed)
+    s = (rng.random(n) < 0.3).astype(float)
+    audit = np.where(rng.random(n) < 0.2, np.maximum(rng.integers(0, 2, n), s), -1).astype(np.int8)
+    audit[rng.permutation(np.flatnonzero(s))[:7]] = 0  # false positives that someone found
+    return s, audit
+
+
+def spread(mask, fold, n_folds=5):
+    counts = np.bincount(fold[mask], minlength=n_folds)
+    return counts.max() - counts.min()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_kind_of_row_is_spread_as_evenly_as_can_be(seed):
+    s, audit = made(seed=seed)
+    fold = deal_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(seed), audit)
+    for mask in (audit == 1, audit == 0, s == 1, (audit == -1) & (s == 1), (audit == 1) & (s == 0), s >= 0):
+        assert spread(mask, fold) <= 1
+
+
+def test_without_audits_folds_are_those_that_labels_alone_make():
+    s, _ = made()
+    none = np.full(s.size, -1, dtype=np.int8)
+    alone, beside = (
+        deal_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(0), audit) for audit in (None, none)
+    )
+    np.testing.assert_array_equal(alone, beside)
+
+
+def test_heavy_rows_are_dealt_by_weight_and_copies_stay_together():
+    s, audit = made()
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 150, s.size)
+    group = np.unique(group, return_inverse=True)[1]
+    w = rng.integers(1, 4, s.size).astype(float)
+    fold = deal_groups(group, s, w, 5, rng, audit)
+    assert all(np.unique(fold[group == each]).size == 1 for each in range(group.max() + 1))
+    single = deal_groups(np.arange(s.size), s, w, 5, rng, audit)
+    for value in (0, 1):
+        weights = np.bincount(single[audit == value], weights=w[audit == value], minlength=5)
+        assert np.ptp(weights) <= 2 * w.max()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_rows_of_an_engine_are_dealt_alike_and_parts_are_parts(monkeypatch, many):
+    if many:
+        monkeypatch.setattr(folded, "_MANY_ROWS", 100)
+        monkeypatch.setattr(folded, "_MANY_LABELS", 10)
+    s, audit = made()
+    X = np.random.default_rng(2).normal(size=(s.size, 3))
+    X[1] = X[0] if audit[0] < 0 else X[1]
+    rows = labelled_rows(Training(X, s, np.ones(s.size)), check_labels(s))
+    found = fold_rows(5, rows, 0, name="cv", audit=audit)
+    fold = in_memory(found.engine, "fold")
+    assert spread(audit == 1, fold) <= 1
+    assert spread(audit == 0, fold) <= 1
+    tests = np.sort(np.concatenate([test for _, test in folds_of(fold.astype(np.intp))]))
+    np.testing.assert_array_equal(tests, np.arange(s.size))

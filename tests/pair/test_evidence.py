@@ -1,0 +1,68 @@
+"""What was observed of rows: one look is one label, derivatives are derivatives, an audit is the class."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from scarless.pair.evidence import Observed, OneLabel
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    n = 60
+    looks = rng.integers(0, 3, size=(n, 2)).astype(float)
+    labels = np.minimum(looks, rng.integers(0, 2, size=(n, 2)))
+    audit = rng.choice([-1.0, 0.0, 1.0], size=n)
+    u, v = rng.normal(size=n), rng.normal(size=(n, 4))
+    s = (labels.sum(axis=1) > 0).astype(float)
+    return Observed(s, labels, looks, audit), u, v
+
+
+def test_one_look_without_audits_is_one_label():
+    rng = np.random.default_rng(1)
+    u, v, s, w = rng.normal(size=50), rng.normal(size=50), rng.integers(0, 2, 50).astype(float), rng.random(50)
+    one, same = OneLabel(s), Observed(s, s[:, None], np.ones((50, 1)), np.full(50, -1.0))
+    np.testing.assert_allclose(same.value(u, v[:, None]), one.value(u, v), atol=1e-13)
+    np.testing.assert_allclose(same.posterior(u, v[:, None]), one.posterior(u, v), atol=1e-13)
+    np.testing.assert_allclose(same.climb(u, v[:, None], w), one.climb(u, v, w), atol=1e-13)
+    np.testing.assert_allclose(same.found(v[:, None]), one.found(v), atol=1e-13)
+    np.testing.assert_allclose(same.first(w), one.first(w))
+
+
+def test_the_climb_is_the_derivative_of_the_log_likelihood(rows):
+    observed, u, v = rows
+    w, step = np.linspace(0.5, 2.0, u.size), 1e-6
+    slope = (observed.value(u + step, v) - observed.value(u - step, v)) / (2 * step)
+    gradient, curvature = observed.climb(u, v, w)
+    np.testing.assert_allclose(gradient, w * slope, atol=1e-7)
+    np.testing.assert_allclose(curvature, w * expit(u) * expit(-u))
+
+
+def test_posteriors_are_those_of_bayes_and_an_audit_is_the_class(rows):
+    observed, u, v = rows
+    e, h = expit(v[:, :2]), expit(v[:, 2:])
+    t, m = observed.labels, observed.looks
+    positive = expit(u) * np.prod(e**t * (1 - e) ** (m - t), axis=1)
+    negative = expit(-u) * np.prod(h**t * (1 - h) ** (m - t), axis=1)
+    q = np.where(observed.audit >= 0, observed.audit, positive / (positive + negative))
+    np.testing.assert_allclose(observed.posterior(u, v), q, atol=1e-12)
+    value = np.select([observed.audit == 1, observed.audit == 0], [positive, negative], positive + negative)
+    np.testing.assert_allclose(observed.value(u, v), np.log(value), atol=1e-12)
+    np.testing.assert_allclose(observed.found(v), 1 - np.prod((1 - e) ** m, axis=1), atol=1e-12)
+
+
+def test_a_first_classifier_takes_audits_for_classes_and_both_classes_weigh_alike(rows):
+    observed, _, _ = rows
+    targets, weight = observed.first(np.ones(60))
+    audited = observed.audit >= 0
+    np.testing.assert_array_equal(targets[audited], observed.audit[audited])
+    np.testing.assert_array_equal(targets[~audited], observed.s[~audited])
+    assert weight[targets == 1].sum() == pytest.approx(weight[targets == 0].sum())
+
+
+def test_some_rows_are_those_rows(rows):
+    observed, u, v = rows
+    some = np.array([5, 3, 40])
+    np.testing.assert_array_equal(observed.of(some).value(u[some], v[some]), observed.value(u, v)[some])
+    np.testing.assert_array_equal(OneLabel(observed.s).of(some).s, observed.s[some])
