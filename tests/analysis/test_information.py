@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import HOURS, LOOKS
 
-from scarless import ClassPrior, SAREMClassifier, analyse
+from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, analyse
 from scarless.analysis import predict_table
 from scarless.analysis.estimators import make_estimator
 from scarless.analysis.information import as_visits
@@ -105,6 +105,9 @@ def test_models_are_told_what_was_given():
     assert isinstance(model, SAREMClassifier)
     assert (model.visit_attributes, model.shared_propensity) == ({"h": ["h1", "h2"]}, False)
     assert (model.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
+    search = make_estimator(Settings(looks=("a", "b"), propensity=("x",), class_attributes=("y",), prevalence=0.3))
+    assert isinstance(search, SAREMClassifierCV)
+    assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})
     scar = make_estimator(Settings("s", scar=True, audit="checked", model="logistic"))
     assert isinstance(scar, SAREMClassifier)
     assert scar.propensity_attributes is None
@@ -203,3 +206,24 @@ def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
     every = {"propensity_attributes": "all", "id": "patient", "model": "logistic", "exclude": [*HOURS, "diagnosed"]}
     found = analyse(hospital[0].drop(columns="checked"), looks=LOOKS, **every)
     assert not any("labels alone cannot say which" in note for note in found.notes)
+
+
+def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
+    for module in ("answer", "estimators"):
+        monkeypatch.setattr(f"scarless.analysis.{module}.SAMPLE", 800)
+    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
+    fits, fit = [], SAREMClassifierCV.fit
+
+    def spy(self, X, y, sample_weight=None, audit=None):
+        fits.append((len(X), np.shape(y), int(np.isfinite(audit).sum())))
+        return fit(self, X, y, sample_weight, audit)
+
+    monkeypatch.setattr(SAREMClassifierCV, "fit", spy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = analyse(hospital[0], audit="checked", **{**THREE, "model": "search"})
+    (drawn, shape, checked), (every, _, _) = fits
+    assert 800 <= drawn <= 1000
+    assert shape == (drawn, 3)
+    assert (checked, every) == (200, 3000)
+    assert isinstance(found.model.estimator_, SAREMClassifierCV)

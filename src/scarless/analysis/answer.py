@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed, told_of_search
+from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
@@ -312,7 +312,7 @@ def analyse(
         given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
         classifier = TableClassifier(estimator).fit(table[features], found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
-    notes += told_of_search(settings, classifier) + told_tails(classifier)
+    notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))

@@ -35,7 +35,7 @@ def make_estimator(settings: Settings) -> Any:
     if settings.scar:
         options["propensity_attributes"] = None
     seen = list(settings.class_attributes)
-    if settings.model == "logistic" or (settings.informed and not _search_is_informed()):
+    if settings.model == "logistic" or (settings.scar and settings.informed):
         return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
     if seen:
         options["attribute_sets"] = {"chosen": seen}
@@ -58,17 +58,6 @@ def _information(settings: Settings) -> dict[str, Any]:
         "false_positive_rate": settings.false_positives,
         "known": known or None,
     }
-
-
-def _search_is_informed() -> bool:
-    return "known" in SAREMClassifierCV().get_params()
-
-
-def told_of_search(settings: Settings, classifier: TableClassifier) -> list[str]:
-    """Say that penalties were not chosen, where that was asked for."""
-    if settings.model != "search" or not settings.informed or not isinstance(classifier.estimator_, SAREMClassifier):
-        return []
-    return ["Penalties were not chosen by held-out labels: with more than one label of each row both models have C=1."]
 
 
 def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int) -> SAREMClassifierCV:

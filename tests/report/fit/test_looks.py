@@ -12,6 +12,7 @@ from scarless.labelling import simulate_looks
 from scarless.report import model_report
 from scarless.report.fit import looks as module
 from scarless.report.fit.data import find
+from scarless.report.fit.figures import answer_bar
 from scarless.report.fit.subject import Subject
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -210,7 +211,12 @@ def test_wrong_labels_are_counted_out_of_the_answer():
     q = model.predict_posterior(table, S, audit=audit)
     assert found.answer.missing.value == pytest.approx(found.answer.positives.value - q[labelled].sum())
     assert found.answer.share.low < y.mean() < found.answer.share.high
-    assert any("of the labelled rows are not positive" in note for note in found.answer.notes)
+    assert found.answer.wrong == pytest.approx((1.0 - q[labelled]).sum())
+    assert " of them a wrong one; we estimate " in found.answer.sentence
+    bar = answer_bar(found.answer)
+    ends = [part.start + part.length for part in bar.parts]
+    assert ends[1] == pytest.approx(100.0 * found.answer.share.value / bar.end, abs=0.01)
+    assert bar.parts[0].length == pytest.approx(100.0 * q[labelled].sum() / len(S) / bar.end, abs=0.01)
     given = {fact.name: fact.value for fact in found.given}
     assert given["Negatives that get a label"].endswith(", estimated")
     assert find(found.checks, "calibration").status == "good"

@@ -47,6 +47,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         cautions=(*cautions(subject), *_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
         sentence=_sentence(subject, n, labelled, found, missing),
         notes=tuple(_notes(subject, why_none)),
+        wrong=labelled - right,
     )
 
 
@@ -77,6 +78,8 @@ def _scaled(found: Estimate, n: float, less: float) -> Estimate:
 def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
+    if not subject.rates_are_none:
+        start += f", about {about(max(labelled - _right_labels(subject, labelled), 0.0))} of them a wrong one"
     if isinstance(subject.inner, NaiveClassifier):
         return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
     if found.value is None:
@@ -101,10 +104,6 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     if subject.audited.any():
         found = float(subject.weight @ ((subject.audit == 1) & (subject.s == 0)))
         notes.append(f"{count(found)} of the positives without a label are known by name: audits found them.")
-    if not subject.rates_are_none:
-        labelled = float(subject.weight @ subject.s)
-        wrong = max(labelled - _right_labels(subject, labelled), 0.0)
-        notes.append(f"About {about(wrong)} of the labelled rows are not positive: labels may be wrong here.")
     return notes
 
 

@@ -33,6 +33,7 @@ class Answer:
     cautions: tuple[str, ...]
     sentence: str
     notes: tuple[str, ...]
+    wrong: float = 0.0  # labelled rows that are estimated not to be positive
 
     @property
     def weighted(self) -> bool:

@@ -62,7 +62,7 @@ class Bar:
 
 def answer_bar(answer: Answer) -> Bar:
     """Return the bar: labelled rows, those estimated to be missing, the rest."""
-    known = answer.labelled / answer.weight
+    known = (answer.labelled - answer.wrong) / answer.weight
     found = max(answer.share.value or known, known)
     high = max(found, answer.share.high or 0.0)
     end = next(each for each in ENDS if each >= min(1.6 * high, 1.0))
@@ -78,7 +78,8 @@ def answer_bar(answer: Answer) -> Bar:
     low, top = answer.share.low, answer.share.high
     interval = None if low is None or top is None else (at(low), at(top))
     ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
-    words = f"Of all rows {share(known)} have a label; estimated to be positive are {share(answer.share.value)}"
+    label = "a label" if not answer.wrong else "a label that is right"
+    words = f"Of all rows {share(known)} have {label}; estimated to be positive are {share(answer.share.value)}"
     if low is not None and top is not None:
         words += f", from {share(low)} to {share(top)}"
     return Bar(f"{words}.", parts, interval, ticks, end)
