@@ -77,7 +77,8 @@ def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int) -
     }
     names = set(found["param_attributes"][chosen])
     if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        seen = list(X.columns)
+        visits = {column for columns in (search.visit_attributes or {}).values() for column in columns}
+        seen = [column for column in X.columns if column not in visits]
         penalties["attribute_sets"] = [
             seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
         ]
