@@ -152,7 +152,8 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
 def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets):
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 600)
+    for module in ("answer", "estimators"):
+        monkeypatch.setattr(f"scarless.analysis.{module}.SAMPLE", 600)
     if sets:  # the sample leaves one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit

@@ -11,7 +11,7 @@ import pytest
 from tests.analysis.conftest import make_patients
 
 from scarless import SAREMClassifierCV, load
-from scarless.analysis import Settings, analyse_files, answer, files
+from scarless.analysis import Settings, analyse_files, answer, estimators, files
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 from scarless.scale import ParquetRows
@@ -117,7 +117,7 @@ def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
     table = patients()
     claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
     monkeypatch.setattr(files, "SAMPLE", 600)
-    monkeypatch.setattr(answer, "SAMPLE", 600)
+    monkeypatch.setattr(estimators, "SAMPLE", 600)
     monkeypatch.setattr(files, "MANY_ROWS", 700)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
     monkeypatch.setattr(files, "make_estimator", lambda _: small)

@@ -12,30 +12,23 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
+from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
+from scarless.analysis.information import told_of
+from scarless.analysis.informed import informed_summary
 from scarless.analysis.kinds import row_names
-from scarless.analysis.labels import LabelColumn, read_labels
 from scarless.analysis.leaks import refuse_leaks
+from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
-from scarless.models import (
-    PropensityWeightedClassifier,
-    SAREMClassifier,
-    SAREMClassifierCV,
-    SARStackingClassifier,
-    SCARClassifier,
-    TableClassifier,
-)
+from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
-from scarless.models.sar_stacking import default_boosting
 from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
-MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
 EITHER_WAY = (
     "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
@@ -62,7 +55,7 @@ class Analysis:
     settings: Settings
     notes: list[str]
     table: Any = field(repr=False)
-    label: LabelColumn = field(repr=False)
+    label: Observed = field(repr=False)
     source: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -72,14 +65,14 @@ class Analysis:
 
     def ranked(self) -> Any:
         """Return a data frame of all rows, the most likely missing positives first."""
-        return rank_rows(self.model, self.table, self.settings, self.s, propensity=self._column("known_propensity"))
+        return rank_rows(self.model, self.table, self.settings, self.label, propensity=self._column("known_propensity"))
 
     def summary(self) -> dict[str, Any]:
         """Return the answer in plain values, for machines."""
         n, labelled = len(self.table), int(self.s.sum())
         inner, _ = opened(self.model)
         prior = float(getattr(inner, "class_prior_", np.nan))
-        return {
+        found = {
             "schema": SCHEMA,
             "rows": n,
             "labelled": labelled,
@@ -97,6 +90,7 @@ class Analysis:
             "source": self.source,
             "versions": versions(),
         }
+        return found | (self._informed() if self.settings.informed else {})
 
     def report(self, *, progress: Tell | None = None) -> Any:
         """Return the report of the fit; ``to_html()``, ``to_json()``, ``save(path)``."""
@@ -104,8 +98,9 @@ class Analysis:
 
         return model_report(
             self.model,
-            self.table[list(self.model.feature_names_in_)],
+            self._features(),
             self._observed(),
+            audit=self.label.audit,
             sample_weight=self._column("weights"),
             propensity=self._column("known_propensity"),
             row_names=self._column("id"),
@@ -155,9 +150,15 @@ class Analysis:
             shutil.rmtree(aside, ignore_errors=True)
         return folder
 
+    def _informed(self) -> dict[str, Any]:
+        return informed_summary(self.model, self.label, self._features(), self.settings)
+
+    def _features(self) -> Any:
+        return self.table[list(self.model.feature_names_in_)]
+
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
-        return self.s
+        return self.label.labels
 
     def _title(self) -> dict[str, str]:
         """Return what heads the report, where that is not as always."""
@@ -186,8 +187,15 @@ class Analysis:
 
 def analyse(
     table: Any,
-    label: str,
+    label: str | None = None,
     *,
+    looks: Any = (),
+    visits: Any = None,
+    audit: str = "",
+    prevalence: float | None = None,
+    prevalence_se: float | None = None,
+    false_positives: float | str = 0.0,
+    own_propensities: bool = False,
     propensity_attributes: Any = (),
     class_attributes: Any = (),
     model: str = "search",
@@ -208,8 +216,22 @@ def analyse(
     ----------
     table : data frame
         Raw: text, dates and gaps are prepared by skrub, see `scarless.models.preparation.table_preparation`.
-    label : str
+    label : str, optional
         Column that says which rows are labelled: 1/0, yes/no, yes and nothing, true and null.
+    looks : list of str, optional
+        In place of `label`: columns of labels, one for each look at the rows, as yes/no or 1/0. Here an empty cell is
+        a look that did not take place, and not one that found nothing.
+    visits : dict, optional
+        Attributes of looks, a column for each look: ``{"effort": ["effort_1", "effort_2"]}``. Numbers.
+    audit : str, optional
+        Column with the class of rows that somebody checked, yes or no; empty where nobody did. Rows must not be chosen
+        by what the check would find, and negative results count: with positive ones alone it is refused.
+    prevalence, prevalence_se : float, optional
+        The share of positives, where it is known from elsewhere, and its standard error.
+    false_positives : float or "estimate", default=0.0
+        The share of negatives that a look labels. To be estimated it takes several looks, or audits of labelled rows.
+    own_propensities : bool, default=False
+        Whether each look, an annotator say, has coefficients of its own.
     propensity_attributes : list of str
         Columns that the labelling may depend on; "all" where none can be named.
     class_attributes : list of str, optional
@@ -259,77 +281,41 @@ def analyse(
     """
     tell = progress or (lambda what: None)
     values = {
-        "label": label, "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
+        "label": label or "", "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
         "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
-        "positive": "" if positive is None else str(positive), "seed": seed, "level": level,
+        "positive": "" if positive is None else str(positive), "seed": seed, "level": level, "looks": looks,
+        "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
+        "false_positives": false_positives, "own_propensities": own_propensities,
     }  # fmt: skip
     settings = Settings.from_dict(values, source="analyse")
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
-    found = read_labels(table[settings.label], settings.label, positive=settings.positive or None)
+    found = read_observed(table, settings)
     features = settings.features(list(table.columns))
-    notes = [found.note] if found.note else []
-    named = {*settings.propensity, *settings.class_attributes}
+    notes = [*found.notes, *told_of(settings)]
+    named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
     for name in row_names(table[[name for name in features if name not in named]]):
         features.remove(name)
         notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
-    if settings.propensity == (ALL,):
+    if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
         notes.append(EITHER_WAY)
     tell("preparing the columns")
-    refuse_leaks(table[features], found.s)
+    refuse_leaks(table[[name for name in features if name not in settings.visit_columns]], found.s)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and len(table) > MANY_ROWS:
             tell("choosing penalties")
-            estimator = narrowed(estimator, table[features], found.s, settings.seed)
+            estimator = narrowed(estimator, table[features], found, settings.seed)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
-        classifier = TableClassifier(estimator).fit(table[features], found.s, **_fit_params(table, settings))
+        given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
+        classifier = TableClassifier(estimator).fit(table[features], found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))
-
-
-def make_estimator(settings: Settings) -> Any:
-    """Return the unfitted classifier that settings ask for."""
-    if settings.known_propensity:
-        return PropensityWeightedClassifier(method="likelihood")
-    if settings.scar:
-        return SCARClassifier()
-    options: dict[str, Any] = {
-        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity),
-        "random_state": settings.seed,
-    }
-    seen = list(settings.class_attributes)
-    if settings.model == "logistic":
-        return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
-    if seen:
-        options["attribute_sets"] = {"chosen": seen}
-    if settings.model == "search":
-        return SAREMClassifierCV(**options)
-    members = [("boosting", default_boosting())] if settings.model == "boosted" else None
-    return SARStackingClassifier(members, **options)
-
-
-def narrowed(search: SAREMClassifierCV, X: Any, s: Any, seed: int) -> SAREMClassifierCV:
-    """Return a search among those candidates only that a sample of the rows leaves possible."""
-    rows = np.sort(np.random.default_rng(seed).choice(len(X), SAMPLE, replace=False))
-    tried = TableClassifier(search).fit(X.iloc[rows], s[rows])
-    found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
-    penalties: dict[str, Any] = {
-        name: sorted({float(value) for value in found[f"param_{name[:-1]}"][chosen]})
-        for name in ("Cs", "propensity_Cs")
-    }
-    names = set(found["param_attributes"][chosen])
-    if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        seen = list(X.columns)
-        penalties["attribute_sets"] = [
-            seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
-        ]
-    return clone(search).set_params(**penalties)
 
 
 def as_pandas(table: Any) -> Any:

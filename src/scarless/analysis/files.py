@@ -7,19 +7,17 @@ from typing import Any
 
 from scarless.analysis.answer import (
     EITHER_WAY,
-    MANY_ROWS,
-    SAMPLE,
     Analysis,
     Tell,
-    make_estimator,
-    narrowed,
     seen_levels,
     told_tails,
 )
+from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.kinds import row_names
 from scarless.analysis.labels import ANY, LabelColumn, read_labels
 from scarless.analysis.leaks import refuse_leaks
+from scarless.analysis.looks import Observed
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.scale import ParquetRows, Written, file_advice
@@ -140,6 +138,7 @@ def analyse_files(
     drawn = draw_rows(rows, settings.label, SAMPLE, settings.seed)
     sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
     label = read_labels(sample[settings.label], settings.label, positive=settings.positive or None)
+    observed = Observed(label.s, label.s, None, label.positive, ())
     pos_label = _value_of(drawn.labels, label, settings)
     features, notes = _features(sample, settings, columns)
     refuse_leaks(sample[features], label.s)
@@ -153,7 +152,7 @@ def analyse_files(
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and drawn.n_rows > MANY_ROWS:
             tell("choosing penalties")
-            estimator = narrowed(estimator, sample[features], label.s, settings.seed)
+            estimator = narrowed(estimator, sample[features], observed, settings.seed)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = {"sample_weight": settings.weights} if settings.weights else {}
@@ -165,7 +164,7 @@ def analyse_files(
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})
     return FileAnalysis(
-        classifier, settings, notes, sample, label, facts, rows, drawn.n_rows, drawn.labels.get(pos_label, 0)
+        classifier, settings, notes, sample, observed, facts, rows, drawn.n_rows, drawn.labels.get(pos_label, 0)
     )
 
 
@@ -200,6 +199,11 @@ def _refuse_in_memory(settings: Settings) -> None:
         raise ValueError(
             f"--model {settings.model} needs all rows in memory; a folder of files is fitted by --model search or "
             "logistic."
+        )
+    if settings.informed:
+        raise ValueError(
+            "--audit, --look, --prevalence and --false-positives need all rows in memory so far; a folder of files is "
+            "fitted to one label column. Give one file, such as a sample of the rows drawn at random."
         )
     if settings.known_propensity:
         raise ValueError(

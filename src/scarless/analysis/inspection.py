@@ -9,9 +9,9 @@ from scipy.stats import norm
 
 from scarless.analysis.answer import as_pandas
 from scarless.analysis.kinds import column_kind
-from scarless.analysis.labels import read_labels
 from scarless.analysis.leaks import tells_label
-from scarless.analysis.settings import ALL, nearest_column
+from scarless.analysis.looks import Observed, read_observed
+from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
 from scarless.checks.origins import Origin
 from scarless.models import SAREMClassifier, TableClassifier
 from scarless.models.preparation import table_preparation
@@ -26,7 +26,7 @@ class ColumnFacts:
     """One column of a table."""
 
     name: str
-    kind: str  # number, category, text, date, yes/no, empty, constant, label
+    kind: str  # number, category, text, date, yes/no, empty, constant, label, look, audit
     missing: int
     distinct: int
     example: str
@@ -94,14 +94,27 @@ class Inspection:
         return [*lines, self.verdict]
 
 
-def inspect_table(table: Any, label: str, *, positive: Any = None, exclude: Any = (), seed: int = 0) -> Inspection:
+def inspect_table(
+    table: Any,
+    label: str | None = None,
+    *,
+    looks: Any = (),
+    audit: str = "",
+    positive: Any = None,
+    exclude: Any = (),
+    seed: int = 0,
+) -> Inspection:
     """Look at a table before anything is fitted.
 
     Parameters
     ----------
     table : data frame
-    label : str
+    label : str, optional
         Column that says which rows are labelled.
+    looks : list of str, optional
+        In place of it: columns of labels, one for each look.
+    audit : str, optional
+        Column with the class of rows that somebody checked.
     positive : object, optional
         The value that marks a labelled row, where that is not clear.
     exclude : list of str, optional
@@ -115,26 +128,32 @@ def inspect_table(table: Any, label: str, *, positive: Any = None, exclude: Any 
         Prints as text.
     """
     table = as_pandas(table)
-    for name in (label, *exclude):
+    settings = Settings.from_dict(
+        {"label": label or "", "looks": looks, "audit": audit, "propensity": ALL, "exclude": exclude,
+         "positive": "" if positive is None else str(positive)}, source="inspect",
+    )  # fmt: skip
+    for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude):
         if name not in table.columns:
             raise ValueError(f"There is no column {name!r}.{nearest_column(name, list(table.columns))}")
-    found = read_labels(table[label], label, positive=positive)
-    facts = tuple(_facts(table[name], found.s, is_label=name == label) for name in table.columns)
+    found = read_observed(table, settings)
+    roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
+    facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     of_no_use = {
-        each.name for each in facts if each.kind in ("empty", "constant", "label", "id") or "gives" in each.remark
+        each.name
+        for each in facts
+        if each.kind in ("empty", "constant", "label", "look", "audit", "id") or "gives" in each.remark
     }
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
-    parts, verdict, notes = _look(table[seen], found.s, seed) if seen else nothing
-    said = [found.note] if found.note else []
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*said, *notes))
+    parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
+    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *notes))
 
 
-def _facts(values: Any, s: Any, *, is_label: bool) -> ColumnFacts:
+def _facts(values: Any, s: Any, *, role: str) -> ColumnFacts:
     missing, distinct = int(values.isna().sum()), int(values.nunique())
     example = "" if missing == len(values) else str(values.dropna().iloc[0])
-    kind = "label" if is_label else column_kind(values, distinct, missing)
-    leak = None if is_label else tells_label(values, s)
+    kind = role or column_kind(values, distinct, missing)
+    leak = None if role else tells_label(values, s)
     remark = f"gives the label away: {leak}" if leak else _remark(kind)
     return ColumnFacts(str(values.name), kind, missing, distinct, example, remark)
 
@@ -147,12 +166,12 @@ def _remark(kind: str) -> str:
     }.get(kind, "")
 
 
-def _look(X: Any, s: Any, seed: int) -> "_Look":
+def _look(X: Any, observed: Observed, seed: int) -> "_Look":
     """Fit two models that both see everything, and see what each leans on."""
     notes = []
     if len(X) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(X), _MOST_ROWS, replace=False))
-        X, s = X.iloc[rows], s[rows]
+        X, observed = X.iloc[rows], observed.of(rows)
         notes.append(f"What labels depend on is looked at with {_MOST_ROWS:,} rows, drawn at random.")
     model = TableClassifier(
         SAREMClassifier(propensity_attributes=ALL, n_starts=5, random_state=seed),
@@ -161,7 +180,8 @@ def _look(X: Any, s: Any, seed: int) -> "_Look":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            errors = model.fit(X, s).estimator_.standard_errors()
+            given = {} if observed.audit is None else {"audit": observed.audit}
+            errors = model.fit(X, observed.labels, **given).estimator_.standard_errors()
     except (ValueError, np.linalg.LinAlgError) as error:
         return ((), ()), f"What the labels depend on cannot be looked at: {error}", notes
     inner, origins = model.estimator_, model.origins_ or []
@@ -169,7 +189,8 @@ def _look(X: Any, s: Any, seed: int) -> "_Look":
         _leans_on(coef[0], error[0], origins)
         for coef, error in ((inner.coef_, errors.coef), (inner.propensity_coef_, errors.propensity_coef))
     )
-    return (one, other), _verdict(one, other), notes
+    told = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
+    return (one, other), _settled(one, other) if told else _verdict(one, other), notes
 
 
 def _leans_on(coef: Any, error: Any, origins: list[Origin]) -> tuple[Driver, ...]:
@@ -181,6 +202,17 @@ def _leans_on(coef: Any, error: Any, origins: list[Origin]) -> tuple[Driver, ...
         if p < _LIKELY and (known is None or p < known.p_value):
             best[origin.column] = Driver(origin.label, float(effect), float(p))
     return tuple(sorted(best.values(), key=lambda driver: driver.p_value))
+
+
+def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
+    """Say what either depends on, where several looks, or audits, tell which is the class."""
+    parts = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
+    shown = [" ".join(part) if part else "nothing that stands out" for part in parts]
+    named = f" To learn with these: --propensity {' '.join(parts[1])}." if parts[1] else ""
+    return (
+        f"Looks or audits tell which model is the class. The class (the first) depends on: {shown[0]}; the labelling "
+        f"on: {shown[1]}.{named}"
+    )
 
 
 def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:

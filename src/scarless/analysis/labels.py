@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 ANY = "any"  # every value there is marks a labelled row: dates of a diagnosis, say
-_YES = frozenset({"1", "1.0", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "x"})
-_NO = frozenset(
+YES = frozenset({"1", "1.0", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "x"})
+NO = frozenset(
     {"0", "0.0", "-1", "-1.0", "no", "n", "false", "f", "negative", "neg", "control", "unlabelled", "unlabeled"}
 )
 _SHOWN = 6  # values in a message
@@ -43,7 +43,7 @@ def read_labels(values: Any, name: str, *, positive: Any = None) -> LabelColumn:
     >>> read_labels(pd.Series(["yes", None, "yes", ""]), "diagnosed").s
     array([1, 0, 1, 0])
     """
-    text = _as_text(values)
+    text = as_text(values)
     counts = text[text != ""].value_counts()
     if counts.empty:
         raise ValueError(f"The label column {name!r} is empty: no row is labelled, so there is nothing to learn from.")
@@ -53,7 +53,7 @@ def read_labels(values: Any, name: str, *, positive: Any = None) -> LabelColumn:
     return LabelColumn(s.astype(np.int64), marks, _note(text, counts, name, marks))
 
 
-def _as_text(values: Any) -> Any:
+def as_text(values: Any) -> Any:
     """Return the values as text without blanks around, whole numbers without a point; missing ones are empty."""
     missing = values.isna().to_numpy()
     if values.dtype.kind in "fiub" and values.dtype.kind != "b":
@@ -67,12 +67,12 @@ def _marks(counts: Any, name: str, positive: Any) -> str:
     """Return the value that marks a labelled row."""
     known = list(counts.index)
     if positive is not None:
-        return _given(known, name, positive)
+        return given_value(known, name, positive)
     folded = {value: value.casefold() for value in known}
-    if len(known) == 1 and folded[known[0]] not in _NO:
+    if len(known) == 1 and folded[known[0]] not in NO:
         return str(known[0])
-    yes = [value for value in known if folded[value] in _YES]
-    if len(known) == 2 and len(yes) == 1 and all(folded[value] in _NO for value in known if value not in yes):
+    yes = [value for value in known if folded[value] in YES]
+    if len(known) == 2 and len(yes) == 1 and all(folded[value] in NO for value in known if value not in yes):
         return str(yes[0])
     what = "two values, and it is not clear which of them" if len(known) == 2 else f"{len(known)} values; which of them"
     if len(known) == 1:
@@ -81,12 +81,13 @@ def _marks(counts: Any, name: str, positive: Any) -> str:
             f"labelled rows after all, say so: --positive {known[0]} (positive={known[0]!r})."
         )
     raise ValueError(
-        f"The label column {name!r} has {what} marks a labelled row: {_listed(counts)}. Say which: --positive VALUE "
+        f"The label column {name!r} has {what} marks a labelled row: {listed(counts)}. Say which: --positive VALUE "
         f"(positive=...), or --positive {ANY} if every value does and only empty cells are unlabelled."
     )
 
 
-def _given(known: list[str], name: str, positive: Any) -> str:
+def given_value(known: list[str], name: str, positive: Any) -> str:
+    """Return the value that the user says marks a label, as it is written in the column."""
     text = f"{positive:g}" if isinstance(positive, int | float) and not isinstance(positive, bool) else str(positive)
     if text == ANY and ANY not in known:
         return ANY
@@ -100,7 +101,7 @@ def _given(known: list[str], name: str, positive: Any) -> str:
 def _refuse_one_kind(s: Any, name: str, marks: str, counts: Any) -> None:
     if s.all():
         raise ValueError(
-            f"Every row is labelled: the label column {name!r} has {_listed(counts)} and no row without a label. "
+            f"Every row is labelled: the label column {name!r} has {listed(counts)} and no row without a label. "
             "Unlabelled rows are needed too: the ones among which positives are to be found."
         )
 
@@ -114,6 +115,7 @@ def _note(text: Any, counts: Any, name: str, marks: str) -> str:
     return f"{rows} with nothing in {name!r} {taken} taken for unlabelled, as those with another value."
 
 
-def _listed(counts: Any) -> str:
+def listed(counts: Any) -> str:
+    """Return values with how many rows have each, for a sentence."""
     shown = [f"{value!r} ({number:,} rows)" for value, number in counts.head(_SHOWN).items()]
     return ", ".join(shown) + (", ..." if len(counts) > _SHOWN else "")

@@ -6,14 +6,19 @@ from typing import Any
 import numpy as np
 
 from scarless.analysis.labels import read_labels
+from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
 from scarless.analysis.settings import Settings
+from scarless.checks.looked import looks_of
 from scarless.checks.pipelines import opened
+from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
 
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
 
 
-def rank_rows(model: Any, table: Any, settings: Settings, s: Any = None, *, propensity: Any = None) -> Any:
+def rank_rows(
+    model: Any, table: Any, settings: Settings, observed: Observed | None = None, *, propensity: Any = None
+) -> Any:
     """Return a data frame with a row for each of the table's, best candidates first.
 
     Parameters
@@ -24,29 +29,32 @@ def rank_rows(model: Any, table: Any, settings: Settings, s: Any = None, *, prop
         Raw rows.
     settings : Settings
         Of the fit.
-    s : array, optional
-        Which rows are labelled. Without it nobody knows who was looked at: there is no posterior, and the probability
-        by attributes alone is what ranks.
+    observed : Observed, optional
+        Labels, and what checks found. Without them nobody knows who was looked at: there is no posterior, and the
+        probability by attributes alone is what ranks.
     propensity : array, optional
         Known propensities, where the model does not learn any.
 
     Returns
     -------
     pandas DataFrame
-        ``rank`` (of unlabelled rows, by ``posterior``), the id or the row's number, ``labelled``, and ``probability``,
-        ``propensity``, ``posterior``, each with ``_low`` and ``_high`` where the model knows its uncertainty.
+        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), the id or the row's number,
+        ``labelled``, ``checked`` where there are audits, ``looks`` that took place where there are several, and
+        ``probability``, ``propensity`` (of a label at any of them), ``posterior``, each with ``_low`` and ``_high``
+        where the model knows its uncertainty.
     """
     import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
 
     features = table[[name for name in model.feature_names_in_ if name in table.columns]]
     columns: dict[str, Any] = {}
     columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
-    if s is not None:
-        columns["labelled"] = np.asarray(s, dtype=np.int64)
-    inner, prepare = opened(model)
-    columns |= _predictions(inner, prepare(features), s, propensity, settings.level)
-    by = columns["probability" if s is None else "posterior"]
-    open_rows = np.ones(len(table), dtype=bool) if s is None else np.asarray(s) == 0
+    open_rows = np.ones(len(table), dtype=bool)
+    if observed is not None:
+        columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
+        columns |= _of_information(observed, settings)
+        open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
+    columns |= _predictions(model, features, observed, propensity, settings.level)
+    by = columns["probability" if observed is None else "posterior"]
     order = np.lexsort((np.arange(len(table)), -by, ~open_rows))
     rank = np.full(len(table), -1, dtype=np.int64)
     rank[order[: open_rows.sum()]] = np.arange(1, open_rows.sum() + 1)
@@ -55,20 +63,40 @@ def rank_rows(model: Any, table: Any, settings: Settings, s: Any = None, *, prop
     return pd.DataFrame({"rank": ranks, **columns}).iloc[order].reset_index(drop=True)
 
 
-def _predictions(model: Any, X: Any, s: Any, propensity: Any, level: float) -> dict[str, Vector]:
+def _of_information(observed: Observed, settings: Settings) -> dict[str, Any]:
+    """Return what was seen of rows beside a label, as columns."""
+    found: dict[str, Any] = {}
+    if settings.looks:
+        found["looks"] = np.isfinite(np.asarray(observed.labels, dtype=np.float64)).sum(axis=1)
+    if observed.audit is not None:
+        found["checked"] = np.where(observed.audited, np.where(observed.audit == 1, "yes", "no"), "")
+    return found
+
+
+def _predictions(model: Any, table: Any, observed: Observed | None, propensity: Any, level: float) -> dict[str, Vector]:
     """Return what a model says of rows, in the order of the columns."""
-    found: dict[str, Vector] = {"probability": _of_positive(model, X)}
-    found |= _ends(model, "probability", X, level)
-    if hasattr(model, "predict_propensity"):
-        found["propensity"] = model.predict_propensity(X)
-        found |= _ends(model, "propensity", X, level)
+    inner, prepare = opened(model)
+    X = prepare(table)
+    found: dict[str, Vector] = {"probability": _of_positive(inner, X)}
+    found |= _ends(inner, "probability", X, level)
+    if looks_of(model) is not None and not looks_of(model).plain:
+        found |= {} if observed is None else {"propensity": any_label(inner, X, observed.labels)}
+    elif hasattr(inner, "predict_propensity"):
+        found["propensity"] = inner.predict_propensity(X)
+        found |= _ends(inner, "propensity", X, level)
     elif propensity is not None:
         found["propensity"] = np.asarray(propensity, dtype=np.float64)
-    if s is None:
+    if observed is None:
         return found
-    known = {} if propensity is None else {"propensity": propensity}
-    found["posterior"] = model.predict_posterior(X, s, **known)
-    if (ends := _try(lambda: model.predict_posterior_interval(X, s, level=level))) is not None:
+    given = {} if propensity is None else {"propensity": propensity}
+    given |= {} if observed.audit is None else {"audit": observed.audit}
+    ends_given = {name: value for name, value in given.items() if name == "audit"}
+    if looks_of(model) is not None:  # a gap in what a look depends on is refused by name
+        found["posterior"] = model.predict_posterior(table, observed.labels, **given)
+    else:
+        found["posterior"] = inner.predict_posterior(X, observed.labels, **given)
+    ends = _try(lambda: inner.predict_posterior_interval(X, observed.labels, level=level, **ends_given))
+    if ends is not None:
         found["posterior_low"], found["posterior_high"] = ends[:, 0], ends[:, 1]
     return found
 
@@ -106,26 +134,45 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         See `rank_rows`; remarks in words.
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
-    notes, s, propensity = [], None, None
+    propensity = None
     if settings.id and settings.id not in table.columns:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
-    if settings.label in table.columns and table[settings.label].notna().any():
-        s = _labels_again(table[settings.label], settings)
-    else:
-        notes.append(
-            f"There is no label in column {settings.label!r}, so nobody knows which of these rows were looked at: they "
-            "are ranked by probability, and there is no posterior."
-        )
+    observed, notes = _observed_again(table, settings)
     if settings.known_propensity:
-        if settings.known_propensity not in table.columns and s is not None:
+        if settings.known_propensity not in table.columns and observed is not None:
             raise ValueError(f"There is no column {settings.known_propensity!r} (the known propensity of the fit).")
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
     notes += new_levels(model, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ranked = rank_rows(model, table, settings, s, propensity=propensity)
+        ranked = rank_rows(model, table, settings, observed, propensity=propensity)
     told = [str(each.message) for each in caught if "unknown categories" not in str(each.message)]
     return ranked, notes + list(dict.fromkeys(told))
+
+
+def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, list[str]]:
+    """Return labels and audits of new rows where there are any, and what to say."""
+    there = [name for name in settings.labels if name in table.columns and table[name].notna().any()]
+    notes = []
+    if not there:
+        named = f"column {settings.label!r}" if settings.label else f"columns {', '.join(map(repr, settings.looks))}"
+        return None, [
+            f"There is no label in {named}, so nobody knows which of these rows were looked at: they are ranked by "
+            "probability, and there is no posterior."
+        ]
+    if settings.looks:
+        gone = [name for name in settings.looks if name not in table.columns]
+        if gone:
+            notes.append(f"Looks that are not in this table, and so did not take place: {', '.join(map(repr, gone))}.")
+        seen = looks_again(table, settings)
+        s = (seen == 1).any(axis=1).astype(np.int64)
+        labels = as_frame_of_looks(seen, settings, table)
+    else:
+        s = labels = _labels_again(table[settings.label], settings)
+    audit = None
+    if settings.audit and settings.audit in table.columns and table[settings.audit].notna().any():
+        audit = audit_again(table[settings.audit], settings)
+    return Observed(s, labels, audit, settings.positive, ()), notes
 
 
 def _labels_again(values: Any, settings: Settings) -> Any:

@@ -1,14 +1,17 @@
 """What a run was asked to do: checked once, kept with the model, and written down so that it can be repeated."""
 
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from scarless.analysis.information import as_rate, as_visits, refuse_odd_information
+
 MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
-_NAMES = ("propensity", "class_attributes", "exclude")  # that hold names of columns
+ENOUGH_AUDITS = 50  # to tell class and labelling apart
+_NAMES = ("propensity", "class_attributes", "exclude", "looks")  # that hold names of columns
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Settings:
     Attributes
     ----------
     label : str
-        Column that says which rows are labelled.
+        Column that says which rows are labelled; empty with `looks`.
     propensity : tuple of str
         Columns that the labelling may depend on; ``("all",)`` for every column. Empty with `scar` or
         `known_propensity`.
@@ -40,9 +43,21 @@ class Settings:
         Seed of everything that is drawn.
     level : float
         Nominal probability that an interval covers.
+    looks : tuple of str
+        Columns of labels, one for each look, in place of `label`; an empty cell is a look that did not take place.
+    visits : dict
+        Attributes of looks: a name, and a column for each look.
+    audit : str
+        Column with the class of rows that someone checked; empty for none.
+    prevalence, prevalence_se : float
+        A share of positives that is known from elsewhere, and its standard error; None for none.
+    false_positives : float or "estimate"
+        How often a look labels a negative row.
+    own_propensities : bool
+        Whether each look has coefficients of its own.
     """
 
-    label: str
+    label: str = ""
     propensity: tuple[str, ...] = ()
     class_attributes: tuple[str, ...] = ()
     model: str = "search"
@@ -54,6 +69,13 @@ class Settings:
     positive: str = ""
     seed: int = 0
     level: float = 0.95
+    looks: tuple[str, ...] = ()
+    visits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    audit: str = ""
+    prevalence: float | None = None
+    prevalence_se: float | None = None
+    false_positives: float | str = 0.0
+    own_propensities: bool = False
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -61,6 +83,7 @@ class Settings:
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"The level must lie between 0 and 1; got {self.level:g}.")
         self._refuse_contradictions()
+        refuse_odd_information(self)
 
     def _refuse_contradictions(self) -> None:
         ways = [name for name, given in self._ways() if given]
@@ -83,9 +106,29 @@ class Settings:
         ]
 
     @property
+    def informed(self) -> bool:
+        """Whether there is more to go by than one label of each row."""
+        known = self.prevalence is not None or self.false_positives != 0
+        return bool(self.looks or self.audit or known)
+
+    def tells_apart(self, n_audits: int) -> bool:
+        """Whether rows say which model is the class, also where both see the same columns."""
+        return len(self.looks) > 1 or n_audits >= ENOUGH_AUDITS
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of labels: one, or one for each look."""
+        return self.looks or (self.label,)
+
+    @property
+    def visit_columns(self) -> tuple[str, ...]:
+        """All columns that belong to single looks."""
+        return tuple(name for names in self.visits.values() for name in names)
+
+    @property
     def aside(self) -> tuple[str, ...]:
         """Columns that no model may see."""
-        given = (self.label, self.known_propensity, self.weights, self.id, *self.exclude)
+        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, *self.exclude)
         return tuple(dict.fromkeys(name for name in given if name))
 
     def check_columns(self, columns: list[str]) -> None:
@@ -96,7 +139,13 @@ class Settings:
                     raise ValueError(f"There is no column {name!r} ({role}).{nearest_column(name, columns)}")
         seen = [("--propensity", name) for name in self.propensity if name != ALL]
         seen += [("--class-attributes", name) for name in self.class_attributes]
+        seen += [("--visit", name) for name in self.visit_columns]
         for option, name in seen:
+            if option != "--visit" and name in self.visit_columns:
+                raise ValueError(
+                    f"Column {name!r} is named by {option}, but it belongs to a single look (--visit): the propensity "
+                    "of that look sees it, and no other model."
+                )
             if name in self.aside:
                 raise ValueError(
                     f"Column {name!r} is named by {option}, but it is not for the models to see: it is the "
@@ -110,13 +159,16 @@ class Settings:
             raise ValueError("No column is left for the models to see.")
         if not self.class_attributes:
             return left
-        wanted = {*self.class_attributes, *self.propensity}
+        wanted = {*self.class_attributes, *self.propensity, *self.visit_columns}
         return left if ALL in wanted else [name for name in left if name in wanted]
 
     def _roles(self) -> list[tuple[str, tuple[str, ...]]]:
         propensity = () if self.propensity == (ALL,) else self.propensity
         return [
-            ("the label column", (self.label,)),
+            ("the label column", (self.label,) if self.label else ()),
+            ("--look", self.looks),
+            ("--audit", (self.audit,) if self.audit else ()),
+            ("--visit", self.visit_columns),
             ("--propensity", propensity),
             ("--class-attributes", self.class_attributes),
             ("--known-propensity", (self.known_propensity,) if self.known_propensity else ()),
@@ -128,6 +180,8 @@ class Settings:
     def _role_of(self, name: str) -> str:
         roles = {
             self.label: "label column",
+            **dict.fromkeys(self.looks, "label column of a look"),
+            self.audit: "column of audits",
             self.weights: "column of weights",
             self.id: "id",
             self.known_propensity: "column of known propensities",
@@ -136,10 +190,14 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without those that say nothing."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        plain["visits"] = {name: list(columns) for name, columns in self.visits.items()}
+        if self.false_positives == 0:
+            del plain["false_positives"]
         return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-            if not (isinstance(value, str | tuple | bool) and not value)
+            name: value
+            for name, value in plain.items()
+            if value is not None and not (isinstance(value, str | list | bool | dict) and not value)
         }
 
     @classmethod
@@ -152,9 +210,13 @@ class Settings:
         made: dict[str, Any] = {
             key: _as_names(key, value, source) if key in _NAMES else value for key, value in values.items()
         }
+        if "visits" in made:
+            made["visits"] = as_visits(made["visits"], source)
+        if "false_positives" in made:
+            made["false_positives"] = as_rate(made["false_positives"], source)
         for key, value in made.items():
             _check_kind(key, value, source)
-        if "label" not in made:
+        if not made.get("label") and not made.get("looks"):
             raise ValueError(f'{source}: which column is the label? Set label = "..." (--label).')
         return cls(**made)
 
@@ -170,12 +232,20 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "scar": (bool, "true or false"),
     "seed": (int, "a whole number"),
     "level": ((int, float), "a number"),
+    "own_propensities": (bool, "true or false"),
+    "prevalence": ((int, float), "a number"),
+    "prevalence_se": ((int, float), "a number"),
+    "false_positives": ((int, float, str), "a number or 'estimate'"),
+    "visits": (dict, "a table of lists of columns"),
 }
+_MAY_BE_NOTHING = ("prevalence", "prevalence_se")
 
 
 def _check_kind(key: str, value: Any, source: str) -> None:
     kind, words = _KINDS.get(key, (str, "text")) if key not in _NAMES else (tuple, "a list")
-    if not isinstance(value, kind) or (isinstance(value, bool) and key != "scar"):
+    if value is None and key in _MAY_BE_NOTHING:
+        return
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
 
 

@@ -29,8 +29,12 @@ EXTRA = "tool"
 _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
     "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
-    "positive": "positive", "seed": "seed", "level": "level",
+    "positive": "positive", "seed": "seed", "level": "level", "look": "looks", "visit": "visits", "audit": "audit",
+    "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
+    "own_propensities": "own_propensities",
 }  # fmt: skip
+_WAYS = {"propensity", "scar", "known_propensity"}
+_INSTEAD = ((_WAYS, _WAYS), ({"label"}, {"looks", "visits", "own_propensities"}), ({"looks"}, {"label"}))
 _SHOWN = 5  # rows on the screen
 
 
@@ -63,12 +67,17 @@ class Stages:
 def inspect(options: argparse.Namespace) -> int:
     """Show columns, gaps, leaks, and what labels depend on."""
     chosen = {"positive": options.positive, "exclude": options.exclude or ()}
+    if options.label is None and not options.look:
+        raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
     if options.file.is_dir():
+        if options.look or options.audit:
+            raise ValueError("--look and --audit are for one file; a folder of files has one label column (--label).")
         from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
 
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
-        found = inspect_table(_read(options), options.label, **chosen)
+        table, looks = _read(options), options.look or ()
+        found = inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
 
@@ -94,7 +103,7 @@ def fit(options: argparse.Namespace) -> int:
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
         propensity = values.pop("propensity", ())
         found = analyse(
-            table, values.pop("label"), propensity_attributes=propensity, source=facts, progress=screen, **values
+            table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
         )
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
     except KeyboardInterrupt:
@@ -180,16 +189,16 @@ def _model_file(path: Path) -> Path:
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the command line says, and where it says nothing what the file of an earlier run does."""
     given = {key: getattr(options, name) for name, key in _OPTIONS.items()}
-    said = {key: value for key, value in given.items() if value not in (None, False)}
+    said = {key: value for key, value in given.items() if value is not None and value is not False}
     values = {key: value for key, value in config.items() if key not in ("source", "versions")} | said
-    ways = {"propensity", "scar", "known_propensity"}
-    if ways & said.keys():  # one way said on the command line takes the place of another in the file
-        values = {key: value for key, value in values.items() if key not in ways or key in said}
+    for ways, instead in _INSTEAD:
+        if ways & said.keys():  # one way said on the command line takes the place of another in the file
+            values = {key: value for key, value in values.items() if key not in instead or key in said}
     unknown = [key for key in values if key not in {*_OPTIONS.values(), "ranked"}]
     if unknown:
         raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
-    if "label" not in values:
-        raise ValueError("Which column is the label? Say so: --label COLUMN.")
+    if "label" not in values and "looks" not in values:
+        raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
     return values
 
 
@@ -222,6 +231,9 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
     if prior is not None:
         between = f" ({ends[0]:.0%} to {ends[1]:.0%})" if ends and None not in ends else ""
         missing = facts["missing_positives"]
+        if "looks" in facts:
+            took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
+            print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
         answer = f"Estimated positives: {facts['positives']:,.0f}, {prior:.0%} of the rows{between}"
         print(f"{answer}; {missing:,.0f} of them have no label.")
     for note in found.notes:
@@ -236,7 +248,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     look.add_argument(
         "file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet"
     )
-    look.add_argument("--label", required=True, metavar="COLUMN", help="column that says which rows are labelled")
+    look.add_argument("--label", metavar="COLUMN", help="column that says which rows are labelled")
+    _add_looks(look)
     _add_reading(look)
     look.set_defaults(command=inspect, packages=PACKAGES, extra=EXTRA)
     _add_fit(commands.add_parser("fit", help="learn from a file who is positive and who gets labelled; write a report"))
@@ -262,6 +275,8 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet")
     add("--label", metavar="COLUMN", help="column that says which rows are labelled")
+    _add_looks(parser)
+    _add_information(parser)
     add(
         "--scheduler",
         metavar="ADDRESS",
@@ -283,6 +298,31 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="say nothing on the way")
     _add_reading(parser)
     parser.set_defaults(command=fit, packages=PACKAGES, extra=EXTRA)
+
+
+def _add_looks(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--look",
+        nargs="+",
+        metavar="COLUMN",
+        help="in place of --label: columns of several looks, yes or no; an empty cell is no look at all",
+    )
+    add("--audit", metavar="COLUMN", help="column with the class of rows that somebody checked, yes or no; else empty")
+
+
+def _add_information(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--visit",
+        action="append",
+        metavar="NAME=COLUMN,...",
+        help="attribute of looks, a column of numbers for each: effort=effort_1,effort_2; may be repeated",
+    )
+    add("--own-propensities", action="store_true", default=None, help="each look has coefficients of its own")
+    add("--prevalence", type=float, metavar="P", help="share of positives, where it is known from elsewhere")
+    add("--prevalence-se", type=float, metavar="SE", help="its standard error (default: it is exact)")
+    add("--false-positives", metavar="RATE", help="share of negatives that a look labels, or `estimate` (default: 0)")
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:

@@ -80,6 +80,7 @@ _OURS = {
         "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.estimator.BoundingSubset",
         "scarless.models._looks.Looks",
+        "scarless.models._visits.VisitColumns",
         "scarless.models._strata.Combinations",
         "scarless.models.stratified_scar.Stratum",
         "scarless.numerics.interval.Interval",

@@ -1,6 +1,5 @@
 """A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,7 +7,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of
@@ -17,13 +15,11 @@ from scarless.checks.origins import Origin, trace_origins
 from scarless.models._base import PUClassifier
 from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
 from scarless.models._predict_to import PredictToMixin, frame_scorer
+from scarless.models._table_answers import TableAnswers
+from scarless.models._visits import VisitColumns, refuse_groups, refuse_looks_in_files
 from scarless.models.preparation import table_preparation
-from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
-from scarless.models.summary import Block, Summary
-from scarless.models.uncertainty import attribute_names
-from scarless.numerics.arrays import Array, ArrayLike, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.arrays import ArrayLike
 from scarless.outside.notices import warn_user
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.scorers import Scorer
@@ -31,17 +27,7 @@ from scarless.scale.scorers import Scorer
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
 
-def _has(method: str) -> Any:
-    """Return the check whether the inner estimator has a method; before the fit, whether one of its class would."""
-
-    def check(model: "TableClassifier") -> bool:
-        inner = getattr(model, "estimator_", model.estimator)
-        return hasattr(SAREMClassifierCV if inner is None else inner, method)
-
-    return available_if(check)
-
-
-class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
@@ -50,7 +36,9 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
     Parameters
     ----------
     estimator : classifier of this package, optional
-        Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table.
+        Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table. Columns of
+        `visit_attributes` are not prepared: all columns of an attribute are shifted and scaled by the same two numbers,
+        since they share a coefficient.
     preparation : transformer or "passthrough", optional
         What makes numbers of the table, without labels. Default: `table_preparation`, by skrub; for a table in files,
         `scarless.scale.FilePreparation`.
@@ -116,25 +104,27 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         Parameters
         ----------
         X : data frame, array of shape (n_rows, n_columns), or ParquetRows
-        y : array of shape (n_rows,)
+        y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels; with ParquetRows the name of their column, as for `sample_weight`.
         sample_weight : array of shape (n_rows,), optional
         **fit_params
-            Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`.
+            Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`, or `audit`.
 
         Returns
         -------
         TableClassifier
         """
+        estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
+        refuse_groups(estimator)
+        self._visits = None
         if in_files(X):
-            names, prepared, n_out = self._prepare_files(X, y, sample_weight)
+            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator)
         else:
             if self.preparation is None:
                 X = as_frame(X)
                 refuse_twins(list(X.columns))
-            names, prepared, n_out = self._prepare_table(X)
+            names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
-        estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         self._translate(estimator, X, names)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
@@ -142,19 +132,30 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.classes_ = self.estimator_.classes_
         return self
 
-    def _prepare_table(self, X: Any) -> tuple[Any, Any, int]:
-        """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns."""
+    def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
+        """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
+
+        Columns of single looks go past it.
+        """
         names = names_of(X)
         if names is not None:
             refuse_twins(names)
         given = table_preparation() if self.preparation is None else self.preparation
         as_it_is = isinstance(given, str) and given == "passthrough"
         self.preparation_: Any = given if as_it_is else clone(given)
-        prepared = X if as_it_is else self.preparation_.fit_transform(X)
+        given_visits = None if as_it_is else getattr(estimator, "visit_attributes", None)
+        visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))
+        seen = X if visits is None else X[visits.left(names)]
+        prepared = seen if as_it_is else self.preparation_.fit_transform(seen)
+        if visits is not None:
+            self._visits = visits.placed(int(prepared.shape[1]))
+            prepared = self._visits.appended(prepared, X)
+            estimator.set_params(visit_attributes=self._visits.places)
         return names, prepared, int(prepared.shape[1])
 
-    def _prepare_files(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, int]:
+    def _prepare_files(self, X: Any, y: Any, sample_weight: Any, estimator: Any) -> tuple[Any, Any, int]:
         """Fit the preparation to a table in files, in one pass."""
+        refuse_looks_in_files(y, estimator, self.preparation)
         given = FilePreparation() if self.preparation is None else self.preparation
         if isinstance(given, str) and given == "passthrough":
             self.preparation_, names = given, list(X.plan(y, sample_weight).names)
@@ -192,74 +193,10 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
             return self.preparation_.transform(X)
         if self.preparation is None:
             X = as_frame(X)
-        return self.preparation_.transform(self._with_all_columns(X))
-
-    def predict_proba(self, X: Any) -> Vector:
-        """Return the probability of each class, by attributes alone, for each row of a raw table."""
-        return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
-
-    def predict(self, X: Any) -> Array:
-        """Return the more probable class of each row of a raw table."""
-        return np.asarray(self.estimator_fitted.predict(self.prepare(X)))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of observed labels."""
-        return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
-
-    @_has("predict_propensity")
-    def predict_propensity(self, X: Any) -> Vector:
-        """Return the labelling propensity of each row of a raw table."""
-        return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X)))
-
-    @_has("predict_posterior")
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
-        """Return the probability that each row is positive, given that it was, or was not, labelled.
-
-        `propensity` is for a classifier that does not learn it.
-        """
-        known = {} if propensity is None else {"propensity": propensity}
-        if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
-            raise ValueError(f"propensity is given, but {type(self.estimator_).__name__} has one of its own.")
-        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **known))
-
-    @_has("predict_proba_interval")
-    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
-        """Return an interval for each row's probability."""
-        return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
-
-    @_has("predict_propensity_interval")
-    def predict_propensity_interval(self, X: Any, *, level: float = 0.95) -> Vector:
-        """Return an interval for each row's propensity."""
-        return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level))
-
-    @_has("predict_posterior_interval")
-    def predict_posterior_interval(self, X: Any, s: ArrayLike | None = None, *, level: float = 0.95) -> Vector:
-        """Return an interval for each row's posterior."""
-        return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level))
-
-    @_has("class_prior_interval")
-    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
-        """Return an interval for the share of positives."""
-        return Interval(*self.estimator_fitted.class_prior_interval(level=level))
-
-    @_has("label_frequency_interval")
-    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
-        """Return an interval for the share of positives that are labelled."""
-        return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
-
-    @_has("summary")
-    def summary(self, *, level: float = 0.95) -> Any:
-        """Return the classifier's summary, with columns named as in the raw table, and coefficients per raw unit.
-
-        Of columns whose unit cannot be followed, and of intercepts, they are those of the prepared table.
-        """
-        found = self.estimator_fitted.summary(level=level)
-        if self.origins_ is None or not isinstance(found, Summary):
-            return found
-        names = [*(str(name) for name in attribute_names(self.estimator_)), "intercept"]
-        place = dict(zip(names, [*self.origins_, Origin("intercept")], strict=True))
-        one, other = found.blocks
-        return replace(found, blocks=(_in_raw_units(one, place), _in_raw_units(other, place)))
+        X, visits = self._with_all_columns(X), self._visits
+        if visits is None:
+            return self.preparation_.transform(X)
+        return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
 
     def _table_and_scorer(self, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
         if isinstance(self.preparation_, str | FilePreparation):
@@ -275,22 +212,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
     def _propensity_is_fact(self) -> bool:  # type: ignore[override]
         return bool(self.estimator_._propensity_is_fact)
 
-    @property
-    def estimator_fitted(self) -> Any:
-        """The classifier, once there is one."""
-        check_is_fitted(self)
-        return self.estimator_
-
-    @property
-    def class_prior_(self) -> float:
-        """Share of positives."""
-        return float(self.estimator_.class_prior_)
-
-    @property
-    def label_frequency_(self) -> float:
-        """Share of positives that are labelled."""
-        return float(self.estimator_.label_frequency_)
-
     def columns_of(self, column: str) -> NDArray[np.intp]:
         """Return the positions of the prepared columns that come from a raw one."""
         check_is_fitted(self)
@@ -305,7 +226,13 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         else:
             self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
-        self.origins_: list[Origin] | None = trace_origins(self.preparation_, names, n_out)
+        visits = self._visits
+        if visits is None:
+            self.origins_: list[Origin] | None = trace_origins(self.preparation_, names, n_out)
+            return
+        left = None if n_out is None else n_out - len(visits.names)
+        known = trace_origins(self.preparation_, visits.left(names), left)
+        self.origins_ = None if known is None else [*known, *visits.origins()]
 
     def _translate(self, estimator: Any, X: Any, names: Any) -> None:
         """Have an estimator's selections of raw columns mean what was made of them."""
@@ -367,18 +294,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
-
-
-def _in_raw_units(block: Block, place: dict[str, Origin]) -> Block:
-    """Return a model's parameters as those of raw columns."""
-    origins = [place[name] for name in block.names]
-    known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
-    names = [
-        origin.label if sure else f"{name} (prepared)"
-        for name, origin, sure in zip(block.names, origins, known, strict=True)
-    ]
-    units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
-    return block.renamed(names, units)
 
 
 def check_own(estimator: Any) -> Any:

@@ -7,6 +7,7 @@ from scipy.special import logit
 
 from scarless.models import Interval, NaiveClassifier, SCARClassifier
 from scarless.report.fit.data import Answer, Check, Estimate, find
+from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import about, count, number, share, share_range
 
@@ -24,14 +25,15 @@ OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of
 def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> Answer:
     """Return how many positives there are, with what to know first; `identifiability` is None where none is known."""
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
-    known = labelled / n
+    right = _right_labels(subject, labelled)
+    known = labelled / n if subject.rates_are_none else 0.0
     naive = isinstance(subject.inner, NaiveClassifier)  # whose class prior is a share of labels
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
     interval, why_none = _interval(subject, "class_prior_interval")
     found = Estimate(None if prior is None else max(prior, known))
     if interval is not None:  # labelled rows are positive, whatever a model says
         found = Estimate(found.value, max(interval.low, known), max(interval.high, known))
-    missing = _scaled(found, n, labelled)
+    missing = _scaled(found, n, right)
     frequencies, _ = _interval(subject, "label_frequency_interval")
     low, high = (None, None) if frequencies is None else frequencies
     return Answer(
@@ -42,10 +44,18 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         positives=_scaled(found, n, 0.0),
         missing=missing,
         label_frequency=Estimate(frequency, number(low), number(high)),
-        cautions=(*_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
+        cautions=(*cautions(subject), *_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
         sentence=_sentence(subject, n, labelled, found, missing),
         notes=tuple(_notes(subject, why_none)),
+        wrong=labelled - right,
     )
+
+
+def _right_labels(subject: Subject, labelled: float) -> float:
+    """Return how many labelled rows are positive: all of them, unless labels may be wrong."""
+    if subject.rates_are_none:
+        return labelled
+    return float(subject.weight @ (subject.s * subject.posterior))
 
 
 def _interval(subject: Subject, method: str) -> tuple[Interval | None, str]:
@@ -68,6 +78,8 @@ def _scaled(found: Estimate, n: float, less: float) -> Estimate:
 def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
+    if not subject.rates_are_none:
+        start += f", about {about(max(labelled - _right_labels(subject, labelled), 0.0))} of them a wrong one"
     if isinstance(subject.inner, NaiveClassifier):
         return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
     if found.value is None:
@@ -89,6 +101,9 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
         notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
+    if subject.audited.any():
+        found = float(subject.weight @ ((subject.audit == 1) & (subject.s == 0)))
+        notes.append(f"{count(found)} of the positives without a label are known by name: audits found them.")
     return notes
 
 
@@ -106,7 +121,7 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
         told.append("Every row has a label: there is nothing left to estimate.")
     elif labelled < FEW_LABELS:
         told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
-    if _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier):
+    if _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not _told_apart(subject):
         told.append(
             "The number assumes that every positive is as likely to be labelled as any other. If some kinds of "
             "positives are labelled more often, it is wrong, and nothing here would show it."
@@ -156,7 +171,7 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
         )
     elif identifiability is not None and identifiability.verdict == "not identified":
         told.append("The data do not settle how many positives there are: the number rests on the form of the models.")
-    elif _all_columns_label(subject):
+    elif _all_columns_label(subject) and not _told_apart(subject):
         told.append(
             "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
             "form. The number is much less sure than with the right columns named."
@@ -197,6 +212,12 @@ def _of_the_ranking(subject: Subject) -> list[str]:
     ]
 
 
+def _told_apart(subject: Subject) -> bool:
+    """Whether several looks, or audits, say what the class is."""
+    several = subject.looks is not None and len(subject.looks.names) > 1
+    return several or int(subject.audited.sum()) >= ENOUGH_AUDITS
+
+
 def _all_columns_label(subject: Subject) -> bool:
     return len(subject.labelling_columns) == subject.prepared.shape[1] > 0
 
@@ -213,6 +234,8 @@ def _of_other_rows(subject: Subject, frequency: float | None) -> list[str]:
     prior = number(subject.model.class_prior_)
     if prior is None or frequency is None or not hasattr(subject.inner, "propensity_coef_"):
         return []
+    if subject.looks is not None and not subject.looks.plain:
+        return []  # labels that may be wrong: the product is not their share
     then, now = prior * frequency, float(subject.weight @ subject.s) / float(subject.weight.sum())
     if abs(now - then) <= OTHER_ROWS * max(now, then):
         return []

@@ -16,6 +16,7 @@ from scarless.report.fit.checks import ask, make_checks
 from scarless.report.fit.columns import make_columns
 from scarless.report.fit.data import Fact, FitReport
 from scarless.report.fit.effects import make_effects
+from scarless.report.fit.looks import make_given
 from scarless.report.fit.ranked import make_ranked
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import text
@@ -32,6 +33,7 @@ def model_report(
     *,
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    audit: ArrayLike | None = None,
     row_names: Any = None,
     level: float = 0.95,
     n_ranked: int = 50,
@@ -50,12 +52,14 @@ def model_report(
         A pipeline must end in a classifier of this package.
     X : data frame or array of shape (n_rows, n_columns)
         The table that it was fitted to, as raw as it was there.
-    s : array of shape (n_rows,)
+    s : array of shape (n_rows,) or (n_rows, n_looks)
         Observed labels, coded as in the fit.
     sample_weight : array of shape (n_rows,), optional
         Weights of the fit.
     propensity : array of shape (n_rows,), optional
         For `PropensityWeightedClassifier`, which does not keep what it was given.
+    audit : array of shape (n_rows,), optional
+        The class of rows that somebody checked, where the fit was told.
     row_names : sequence of length n_rows, optional
         What ranked rows are called. None: the index of a pandas data frame, or their positions.
     level : float, default=0.95
@@ -95,7 +99,8 @@ def model_report(
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         tell("preparing the table")
-        subject = Subject.of(estimator, X, s, sample_weight=sample_weight, propensity=propensity, level=level)
+        known: dict[str, Any] = {"sample_weight": sample_weight, "propensity": propensity, "audit": audit}
+        subject = Subject.of(estimator, X, s, level=level, **known)
         names = _check_names(row_names, subject.n_rows)
         tell("ranking rows")
         ranked = make_ranked(subject, n_ranked, names)
@@ -118,6 +123,7 @@ def model_report(
         warnings=tuple(dict.fromkeys(text(each, 2000) for each in [*facts.get("warnings", ()), *told])),
         run=tuple(_facts(subject, facts, random_state)),
         command=text(facts.get("command", ""), 4000),
+        given=make_given(subject),
     )
 
 

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from scarless.diagnostics import Calibration, identifiability_report, label_calibration, profile_class_prior, scar_test
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.models.uncertainty import known_inference
+from scarless.report.fit import looks
 from scarless.report.fit.candidates import Candidates, candidates
 from scarless.report.fit.data import Check, Mark, Picture
 from scarless.report.fit.doubt import sensitivity
@@ -62,6 +63,7 @@ def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
     """Ask every diagnostic, in the order in which a reader asks."""
     parts = (
         ("identifiability", "Do the data settle it?", _identifiability),
+        *_of_information(asked.subject),
         ("selection", "Which model was chosen, and what else would have done?", _selection),
         ("scar", "Does the labelling depend on the columns named for it?", _scar),
         ("profile", "Which shares of positives do the labels allow?", _profile),
@@ -78,6 +80,31 @@ def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
     return tuple(found)
 
 
+def _of_information(subject: Subject) -> list[tuple[str, str, Callable[[str, str, Asked], Check]]]:
+    """Return what to ask of fits that were told more than one label of each row."""
+    facts = subject.looks
+    if facts is None:
+        return []
+    parts: list[tuple[str, str, Any]] = []
+    if subject.audited.any():
+        parts.append(("audits", "Do the audits agree with the model?", looks.audits))
+    if len(facts.names) > 1:
+        parts.append(("looks", "What did each look find?", looks.several_looks))
+    if facts.claims:
+        parts.append(("facts", "Do the rows agree with what is known from elsewhere?", looks.known_facts))
+    return [(key, title, _about_all_rows(function)) for key, title, function in parts]
+
+
+def _about_all_rows(function: Any) -> Callable[[str, str, Asked], Check]:
+    return lambda key, title, asked: function(key, title, asked.subject)
+
+
+def _left_out(subject: Subject, why: str) -> None:
+    """Raise where a diagnostic is for one label of each row, and this fit knows more."""
+    if subject.looks is not None:
+        raise ValueError(why)
+
+
 _IDENTIFIED = {
     "identified": (
         "good",
@@ -90,10 +117,27 @@ _IDENTIFIED = {
 
 def _identifiability(key: str, title: str, asked: Asked) -> Check:
     report = asked.identifiability
+    if asked.subject.looks is not None:
+        return _settled(key, title, asked.subject)
     if report is None:
         raise ValueError(asked.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
     return Check(key, title, status, verdict, tuple(text(line, 2000) for line in report.sentences()))
+
+
+def _settled(key: str, title: str, subject: Subject) -> Check:
+    """Judge by the interval, for which all that was given counts."""
+    low, high = subject.inner.class_prior_interval(level=subject.level)
+    status = _status_of(high - low)
+    words = {"good": "Yes", "open": "Only roughly", "bad": "Hardly"}[status]
+    verdict = f"{words}: with all that was given, {share_range(low, high)} of rows are positive."
+    details = [
+        "Labels alone settle this by the form of the models only. Several looks and audits settle it by what they "
+        "show: which rows are found again, and which were never found.",
+    ]
+    if getattr(known_inference(subject.inner), "exchangeable", False):
+        status, verdict = "bad", f"No: class and labelling see the same columns, and may be exchanged. {verdict}"
+    return Check(key, title, status, verdict, tuple(details))
 
 
 def _selection(key: str, title: str, asked: Asked) -> Check:
@@ -124,6 +168,11 @@ def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
 
 def _scar(key: str, title: str, asked: Asked) -> Check:
     subject = asked.subject
+    if subject.looks is not None and not subject.looks.plain:
+        raise ValueError(
+            "The test is for one label of each row that is never wrong; here the number of looks, or false labels, "
+            "would pass for an effect of columns. What drives the labelling is above, with intervals."
+        )
     wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), FEWEST_TESTED, MOST_TESTED))
     sample = subject if subject.n_rows <= wanted else sample_of(subject, wanted, asked.rng)
     columns = sample.labelling_columns
@@ -175,6 +224,11 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
     inner = asked.subject.inner
     if hasattr(inner, "relaxation_"):
         return _walked(key, title, asked)
+    _left_out(
+        asked.subject,
+        "The curve is that of one label of each row, without audits, looks and facts, and would say less than is "
+        "known. The interval at the top has all of it.",
+    )
     sample = asked.sample
     known_inference(inner)  # refuses here what it would refuse after a fit
     if sample is not asked.subject:  # a profile is of the rows of its fit
@@ -247,7 +301,10 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
     e = np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
     if e is None:
         raise ValueError("The propensity of each row is not known: give it as propensity=, one value per row.")
-    found = label_calibration(subject.s, subject.f, propensity=e, sample_weight=subject.weights, level=subject.level)
+    f = subject.f
+    if subject.looks is not None:  # any label at the looks that took place, true or false
+        f, e = subject.label_chance, np.ones(subject.n_rows)
+    found = label_calibration(subject.s, f, propensity=e, sample_weight=subject.weights, level=subject.level)
     status, verdict = _calibrated(found, float(subject.weight @ subject.s) / float(subject.weight.sum()))
     picture = Picture(
         kind="calibration",
@@ -285,5 +342,10 @@ def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
 
 
 def _sensitivity(key: str, title: str, asked: Asked) -> Check:
+    _left_out(
+        asked.subject,
+        "The bounds are those of one label of each row; what audits, other looks and facts rule out would be in them. "
+        "Whether the labelling is as the model says, audits show.",
+    )
     status, verdict, details, picture, tables = sensitivity(asked.sample, asked.top)
     return Check(key, title, status, verdict, (*details, *asked.on_a_sample(asked.sample)), picture, tables)

@@ -24,6 +24,7 @@ STRANGER = "not a column of the fit"
 def make_columns(subject: Subject) -> tuple[Column, ...]:
     """Return each raw column with what became of it."""
     class_columns, found = _columns_of_class(subject), []
+    labelling = [*subject.labelling_columns, *(j for columns in subject.visit_columns.values() for j in columns)]
     known = {str(name) for name in getattr(subject.model, "feature_names_in_", subject.raw_names)}
     X = sparse.csc_array(subject.X) if sparse.issparse(subject.X) else subject.X
     for j, name in enumerate(subject.raw_names):
@@ -41,7 +42,7 @@ def make_columns(subject: Subject) -> tuple[Column, ...]:
                 became=_became(pieces, kind) if subject.model.origins_ is not None else "cannot be followed",
                 n_made=len(made),
                 left_out=_why(values, n_missing, subject.n_rows) if gone else "" if str(name) in known else STRANGER,
-                used_for=_used(made, class_columns, subject.labelling_columns),
+                used_for=_used(made, class_columns, labelling),
             )
         )
     return tuple(found)

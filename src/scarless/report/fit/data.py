@@ -33,6 +33,7 @@ class Answer:
     cautions: tuple[str, ...]
     sentence: str
     notes: tuple[str, ...]
+    wrong: float = 0.0  # labelled rows that are estimated not to be positive
 
     @property
     def weighted(self) -> bool:
@@ -203,6 +204,8 @@ class FitReport:
         Versions, seed, and what else is needed to repeat it.
     command : str
         How to repeat it; empty where nobody said.
+    given : tuple of Fact
+        What there was to go by beside one label of each row: audits, looks, facts from elsewhere. Mostly empty.
     """
 
     title: str
@@ -216,6 +219,7 @@ class FitReport:
     warnings: tuple[str, ...]
     run: tuple[Fact, ...]
     command: str
+    given: tuple[Fact, ...] = ()
 
     def to_json(self) -> str:
         """Return everything as JSON, with the same keys for every model; null where there is no number."""

@@ -21,7 +21,25 @@ _LARGEST = 700.0  # logarithm of an odds ratio
 def make_effects(subject: Subject, rng: np.random.Generator) -> tuple[Effects, ...]:
     """Return both models' effects."""
     inference, why = _inference(subject.inner)
-    return _of_class(subject, inference, why, rng), _of_labelling(subject, inference, why)
+    of_class = _of_class(subject, inference, why, rng)
+    if subject.looks is None:
+        return of_class, _of_labelling(subject, inference, why)
+    return of_class, *_of_looks(subject, inference, why)
+
+
+def _of_looks(subject: Subject, inference: Any, why: str) -> list[Effects]:
+    """Return the effects of each propensity model: one for all looks, or one for each."""
+    made, names = [], subject.looks.names  # type: ignore[union-attr]
+    n_models = len(subject.inner.propensity_intercept_)
+    for k in range(n_models):
+        key = "labelling" if k == 0 else f"labelling-{k}"
+        of = "" if n_models == 1 else f" at {text(names[k])}"
+        found = _effects(subject, Slopes.of_look(subject, inference, k))
+        nothing = "Nothing, by assumption: every positive is as likely to be labelled as any other."
+        verdict = _verdict(found, f"Whether a positive gets its label{of}") if found else nothing
+        notes = _notes(found, why) if found else ()
+        made.append(Effects(key, f"What drives the labelling{of}", verdict, tuple(found), (), notes))
+    return made
 
 
 def _inference(inner: Any) -> tuple[Any, str]:
@@ -80,7 +98,7 @@ def _effects(subject: Subject, slopes: Slopes) -> list[Effect]:
     z, made = quantile(subject.level), []
     rows = zip(slopes.columns, slopes.value, slopes.error, slopes.unit, slopes.deviation, strict=True)
     for j, value, error, unit, deviation in rows:
-        origin = subject.origins[j]
+        origin = slopes.visits.get(int(j), subject.origins[j])
         made.append(
             Effect(
                 column=text(origin.column),

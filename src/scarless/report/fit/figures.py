@@ -62,7 +62,7 @@ class Bar:
 
 def answer_bar(answer: Answer) -> Bar:
     """Return the bar: labelled rows, those estimated to be missing, the rest."""
-    known = answer.labelled / answer.weight
+    known = (answer.labelled - answer.wrong) / answer.weight
     found = max(answer.share.value or known, known)
     high = max(found, answer.share.high or 0.0)
     end = next(each for each in ENDS if each >= min(1.6 * high, 1.0))
@@ -78,7 +78,8 @@ def answer_bar(answer: Answer) -> Bar:
     low, top = answer.share.low, answer.share.high
     interval = None if low is None or top is None else (at(low), at(top))
     ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
-    words = f"Of all rows {share(known)} have a label; estimated to be positive are {share(answer.share.value)}"
+    label = "a label" if not answer.wrong else "a label that is right"
+    words = f"Of all rows {share(known)} have {label}; estimated to be positive are {share(answer.share.value)}"
     if low is not None and top is not None:
         words += f", from {share(low)} to {share(top)}"
     return Bar(f"{words}.", parts, interval, ticks, end)
@@ -142,8 +143,9 @@ def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
 
 
 def draw(picture: Picture) -> Drawing:
-    """Draw a curve with its range, points about a diagonal, or a band."""
-    return {"profile": _profile, "calibration": _calibration, "sensitivity": _band}[picture.kind](picture)
+    """Draw a curve with its range, points about a diagonal, a band, or a curve of steps."""
+    kinds = {"profile": _profile, "calibration": _calibration, "sensitivity": _band, "detection": _steps}
+    return kinds[picture.kind](picture)
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,21 @@ def _band(picture: Picture) -> Drawing:
     return _framed(picture, frame, (Area(around, "band"),), lines, (), [], x_as_share=False)
 
 
+def _steps(picture: Picture) -> Drawing:
+    """Draw a share after each of some steps, which are whole numbers."""
+    frame = Frame(picture.x[0] - 0.3, picture.x[-1] + 0.3, 0.0, 1.0)
+    lines = [Line(frame.at(picture.x, picture.y), "k1 curve")]
+    texts = []
+    for mark in picture.marks:
+        lines.append(Line(frame.at((mark.x, mark.x), (0.0, 1.0)), "k2"))
+        texts.append(Text(frame.x(mark.x) + 5, TOP + HEIGHT - 6, mark.label, "start", "best"))
+    texts += [
+        Text(frame.x(x), frame.y(y) - 8, share(y), "middle", "tick") for x, y in zip(picture.x, picture.y, strict=True)
+    ]
+    dots = tuple(Dot(*point, "k1") for point in frame.at(picture.x, picture.y))
+    return _framed(picture, frame, (), lines, dots, texts, x_as_share=False, x_ticks=picture.x)
+
+
 def _framed(
     picture: Picture,
     frame: Frame,
@@ -219,10 +236,11 @@ def _framed(
     *,
     x_as_share: bool = True,
     y_as_share: bool = True,
+    x_ticks: Sequence[float] = (),
 ) -> Drawing:
     """Put axes around shapes."""
     bottom, grid, words = TOP + HEIGHT, [], list(texts)
-    for tick in _ticks(frame.x_low, frame.x_high):
+    for tick in x_ticks or _ticks(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
         words.append(Text(frame.x(tick), bottom + 15, _tick(tick, x_as_share), "middle", "tick"))
     for tick in _ticks(frame.y_low, frame.y_high):

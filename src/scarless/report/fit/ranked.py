@@ -22,7 +22,7 @@ _NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
 def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
     """Rank the unlabelled rows; rows of weight 0 are not there."""
     value, measure, notes = _measure(subject)
-    open_ = np.flatnonzero((subject.s == 0) & (subject.weight > 0))
+    open_ = np.flatnonzero((subject.s == 0) & (subject.weight > 0) & ~subject.audited)
     order = open_[np.argsort(-value[open_], kind="stable")[:n_ranked]]
     top = subject.part(order)
     ends, why = _intervals(top) if order.size else (None, "")
@@ -56,6 +56,9 @@ def _measure(subject: Subject) -> tuple[Vector, str, list[str]]:
             "Ranked by the chance to have a label, which is all that this model knows. It is not the chance to be "
             "positive: rows that are seldom labelled come last although they may be positive."
         ]  # fmt: skip
+    if subject.looks is not None:
+        told = ["Rows that were checked are not listed: their class is known."] if subject.audited.any() else []
+        return subject.posterior, "chance to be positive", told
     if hasattr(inner, "predict_propensity"):
         return np.asarray(inner.predict_posterior(subject.prepared, subject.labels)), "chance to be positive", []
     if subject.e is not None:
@@ -71,8 +74,9 @@ def _intervals(top: Subject) -> tuple[Matrix | None, str]:
     inner = top.inner
     if not hasattr(inner, "predict_posterior_interval"):
         return None, f"{type(inner).__name__} knows no intervals of single rows."
+    given = {} if top.looks is None or top.audit is None else {"audit": top.audit}
     try:
-        return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level)), ""
+        return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level, **given)), ""
     except (ValueError, TypeError) as error:
         return None, f"No intervals of single rows: {error}"
 

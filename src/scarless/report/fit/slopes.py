@@ -4,13 +4,15 @@ Where every level of a column has a column of its own, they add up to a constant
 and its error is as large as the penalty allows. How one level differs from the others they do tell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
+from scarless.checks.origins import Origin
 from scarless.numerics.arrays import Columns, Vector
+from scarless.pair.looks_inference import LooksInference
 from scarless.report.fit.subject import Subject
 
 _ROUNDING = 1e-4  # by which single precision may miss 0, 1, and sums of shares
@@ -29,6 +31,7 @@ class Slopes:
     error: Vector  # NaN where errors are not known
     unit: Vector  # slope times this is per unit of the raw column
     deviation: Vector  # and per standard deviation
+    visits: dict[int, Origin] = field(default_factory=dict)  # columns that stand for those of all looks
 
     @classmethod
     def of_class(cls, subject: Subject, inference: Any) -> Self:
@@ -41,6 +44,20 @@ class Slopes:
         """Return the propensity model's."""
         coef, n_f = np.ravel(subject.inner.propensity_coef_), 0 if inference is None else inference.f.n_parameters
         return cls._of(subject, coef, inference, None if inference is None else inference.e, n_f)
+
+    @classmethod
+    def of_look(cls, subject: Subject, inference: Any, k: int) -> Self:
+        """Return those of a propensity model among several; an attribute of looks has one slope for all of them."""
+        inner, own = subject.inner, subject.model.visit_units
+        coef, visits = np.array(inner.propensity_coef_[k], dtype=np.float64), {}
+        for j, (name, columns) in enumerate(subject.visit_columns.items()):
+            look = columns[k if len(inner.propensity_intercept_) > 1 else 0]
+            coef[look] = inner.visit_coef_[k, j]
+            visits[look] = Origin(name, unit=own.get(name, 1.0))
+        if not isinstance(inference, LooksInference):
+            return replace(cls._of(subject, coef, None, None, 0), visits=visits)
+        design, place = inference.likelihood.e[k][0], inference.likelihood.places[1 + k]
+        return replace(cls._of(subject, coef, inference, design, place.start), visits=visits)
 
     @classmethod
     def _of(cls, subject: Subject, coef: Vector, inference: Any, design: Any, first: int) -> Self:

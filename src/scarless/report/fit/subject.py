@@ -10,7 +10,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import names_of
-from scarless.checks.looked import refuse_looks
+from scarless.checks.looked import looks_of
+from scarless.checks.looks import check_audit, check_looks
 from scarless.checks.origins import MISSING, Origin
 from scarless.checks.row_names import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
@@ -26,7 +27,8 @@ from scarless.models import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
+from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, looks_facts
+from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
 from scarless.report.fit.words import text
 
 _KINDS = (
@@ -78,14 +80,18 @@ class Subject:
     model: TableClassifier
     X: Any
     prepared: Any
-    s: Vector  # 1 for labelled rows
-    labels: Any  # the same, coded as in the fit
+    s: Vector  # 1 for labelled rows; of several looks, for those with any label
+    labels: Any  # the same, coded as in the fit; of several looks, a column for each
     weight: Vector
     weights: Vector | None  # the same, None where none were given
     f: Vector
     e: Vector | None  # None where the model does not tell and nobody said
     propensity: Vector | None  # given by the user
     level: float
+    looks: LooksFacts | None = None  # None where the model was fitted to one label of each row
+    seen_labels: Any = None  # 1, 0 and NaN at each look of such a model
+    audit: Vector | None = None  # 1, 0 and NaN; None where nobody checked
+    false_label: Vector | None = None  # chance of a label for negatives
 
     @classmethod
     def of(
@@ -97,16 +103,20 @@ class Subject:
         sample_weight: ArrayLike | None,
         propensity: ArrayLike | None,
         level: float,
+        audit: ArrayLike | None = None,
     ) -> "Subject":
         """Check what was given, prepare the table and ask the model."""
         model = as_table_model(estimator)
         inner = model.estimator_
-        refuse_looks(inner, "model_report", instead="Its summary() tells what was found.", even_one=True)
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         if X.shape[0] == 0:
             raise ValueError("X has no rows; a report is about the rows that the model was fitted to.")
         coding = coding_of(inner)
+        if looks_of(inner) is not None:
+            return cls._informed(model, X, s, audit, sample_weight=sample_weight, propensity=propensity, level=level)
+        if audit is not None:
+            raise ValueError(f"audit is given, but this {type(inner).__name__} was fitted without; leave it out.")
         labels = check_vector(coding.encode(s, "s"), "s", n_rows=X.shape[0])
         warn_of_row_order(X, s=s, sample_weight=sample_weight, propensity=propensity)
         weight = check_counts(sample_weight, n_rows=labels.size)
@@ -133,6 +143,68 @@ class Subject:
             level=level,
         )
 
+    @classmethod
+    def _informed(
+        cls, model: TableClassifier, X: Any, s: Any, audit: Any, *, sample_weight: Any, propensity: Any, level: float
+    ) -> "Subject":
+        """Return the subject of a fit to several looks, audits or facts."""
+        inner, n_rows = model.estimator_, X.shape[0]
+        coding = coding_of(inner)
+        if propensity is not None:
+            raise ValueError(f"propensity is given, but {type(inner).__name__} has one of its own; leave it out.")
+        codes = check_looks(s, coding=coding, name="s").labels
+        n_looks = looks_of(inner).n_looks
+        if codes.shape != (n_rows, n_looks):
+            raise ValueError(
+                f"s has the shape {codes.shape}; the model was fitted to {n_looks} looks, and X has {n_rows} rows: "
+                "give one line for each row, one column for each look."
+            )
+        warn_of_row_order(X, s=s, sample_weight=sample_weight, audit=audit)
+        found = None if audit is None else _or_nan(check_audit(audit, n_rows=n_rows, coding=coding))
+        weight, prepared = check_counts(sample_weight, n_rows=n_rows), model.prepare(X)
+        labels = s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s)
+        facts = looks_facts(inner, level)
+        has_false = facts is not None and facts.rate_is != "none"
+        return cls(
+            model=model,
+            X=X,
+            prepared=prepared,
+            s=(codes == 1).any(axis=1).astype(np.float64),
+            labels=labels,
+            weight=weight,
+            weights=None if sample_weight is None else weight,
+            f=class_probability(inner, prepared, coding),
+            e=any_label(inner, prepared, labels),
+            propensity=None,
+            level=level,
+            looks=facts,
+            seen_labels=_or_nan(codes),
+            audit=found,
+            false_label=any_false_label(inner, prepared, labels) if has_false else None,
+        )
+
+    @property
+    def audited(self) -> Mask:
+        """Which rows were checked."""
+        return np.zeros(self.n_rows, dtype=bool) if self.audit is None else np.isfinite(self.audit)
+
+    @property
+    def rates_are_none(self) -> bool:
+        """Whether no negative row gets a label, by assumption."""
+        return self.false_label is None
+
+    @property
+    def label_chance(self) -> Vector:
+        """The chance of each row to have a label, positive or not; of fits that were told of more."""
+        right = self.f * np.asarray(self.e)
+        return right if self.false_label is None else right + (1.0 - self.f) * self.false_label
+
+    @cached_property
+    def posterior(self) -> Vector:
+        """The chance of each row to be positive, given all that was seen of it; of fits that were told of more."""
+        given = {} if self.audit is None else {"audit": self.audit}
+        return np.asarray(self.inner.predict_posterior(self.prepared, self.labels, **given))
+
     def part(self, rows: Columns) -> "Subject":
         """Return the same for some of the rows."""
         return replace(
@@ -145,7 +217,10 @@ class Subject:
             weights=None if self.weights is None else self.weights[rows],
             f=self.f[rows],
             e=None if self.e is None else self.e[rows],
-            propensity=None if self.propensity is None else self.propensity[rows],
+            propensity=_some(self.propensity, rows),
+            seen_labels=_some(self.seen_labels, rows),
+            audit=_some(self.audit, rows),
+            false_label=_some(self.false_label, rows),
         )
 
     @property
@@ -233,7 +308,22 @@ class Subject:
     def labelling_columns(self) -> list[int]:
         """Prepared columns that the propensity model sees."""
         coef = getattr(self.inner, "propensity_coef_", None)
-        return [] if coef is None else np.flatnonzero(np.ravel(coef)).tolist()
+        return [] if coef is None else np.flatnonzero(np.atleast_2d(coef).any(axis=0)).tolist()
+
+    @cached_property
+    def visit_columns(self) -> dict[str, list[int]]:
+        """Prepared columns of each attribute of looks, which the propensity of their look sees."""
+        looks = looks_of(self.inner)
+        return {} if looks is None else {str(name): np.asarray(at).tolist() for name, at in looks.visits.items()}
+
+
+def _some(values: Any, rows: Columns) -> Any:
+    return None if values is None else values[rows]
+
+
+def _or_nan(codes: Any) -> Any:
+    """Return codes as numbers, NaN for what did not take place."""
+    return np.where(codes < 0, np.nan, codes)
 
 
 def _sparse_moments(table: Any, weight: Vector) -> Moments:

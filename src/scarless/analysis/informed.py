@@ -1,0 +1,46 @@
+"""What a summary says of audits, looks and facts from elsewhere."""
+
+from typing import Any
+
+import numpy as np
+
+from scarless.analysis.looks import Observed
+from scarless.analysis.settings import Settings
+from scarless.models.looks_facts import looks_facts
+
+
+def informed_summary(model: Any, observed: Observed, features: Any, settings: Settings) -> dict[str, Any]:
+    """Return the keys of a summary that only such fits have, in plain values.
+
+    Where labels may be wrong, those that are right are counted by their posteriors.
+    """
+    facts = looks_facts(model, settings.level)
+    assert facts is not None
+    given = {} if observed.audit is None else {"audit": observed.audit}
+    posterior = model.predict_posterior(features, observed.labels, **given)
+    right = float(posterior[observed.s == 1].sum())
+    found: dict[str, Any] = {"missing_positives": max(float(model.class_prior_) * len(posterior) - right, 0.0)}
+    if observed.audit is not None:
+        checked = observed.audit[observed.audited]
+        found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
+    if settings.looks:
+        labels = np.asarray(observed.labels, dtype=np.float64)
+        found["looks"] = [
+            {
+                "column": name,
+                "took_place": int(np.isfinite(labels[:, k]).sum()),
+                "labels": int((labels[:, k] == 1).sum()),
+                "label_frequency": facts.frequencies[k][0],
+                "label_frequency_interval": _ends(facts.frequencies[k][1]),
+            }
+            for k, name in enumerate(settings.looks)
+        ]
+    if facts.rate_is != "none":
+        found["false_positive_rates"] = [
+            {"value": value, "interval": _ends(interval), "is": facts.rate_is} for value, interval in facts.rates
+        ]
+    return found
+
+
+def _ends(interval: Any) -> list[float] | None:
+    return None if interval is None else [float(interval.low), float(interval.high)]

@@ -1,0 +1,233 @@
+"""Columns of looks and of audits as people write them: yes, no, and nothing where nobody looked."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.analysis.labels import ANY, NO, YES, as_text, given_value, listed, read_labels
+from scarless.analysis.settings import Settings
+from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
+
+_NOT_SEEN = frozenset({"-1", "-1.0"})
+
+
+class Observed(NamedTuple):
+    """What was seen of the rows: labels of one look or of several, and what checks found."""
+
+    s: Integers  # which rows have any label
+    labels: Any  # as a model is given them: 1 and 0; of looks a data frame, with NaN where there was none
+    audit: Vector | None  # 1, 0 and NaN; None where there is no column
+    positive: str  # the value that marks a label, as text
+    notes: tuple[str, ...]
+
+    @property
+    def audited(self) -> Mask:
+        """Which rows were checked."""
+        return np.zeros(self.s.size, dtype=bool) if self.audit is None else ~np.isnan(self.audit)
+
+    def of(self, rows: Any) -> "Observed":
+        """Return the same of some rows."""
+        audit = None if self.audit is None else self.audit[rows]
+        labels = self.labels.iloc[rows] if hasattr(self.labels, "iloc") else self.labels[rows]
+        return self._replace(s=self.s[rows], labels=labels, audit=audit)
+
+
+def read_observed(table: Any, settings: Settings) -> Observed:
+    """Return what settings say was observed, read from a table, or say what is wrong with it."""
+    positive = settings.positive or None
+    labels: Any
+    if settings.looks:
+        seen, marks, notes = read_looks(table[list(settings.looks)], positive=positive)
+        s = (seen == 1).any(axis=1).astype(np.int64)
+        labels = as_frame_of_looks(seen, settings, table)
+    else:
+        found = read_labels(table[settings.label], settings.label, positive=positive)
+        s = found.s
+        labels = s
+        marks, notes = found.positive, [found.note] if found.note else []
+    audit = None
+    if settings.audit:
+        audit = read_audit(table[settings.audit], settings.audit, also=marks)
+        notes.append(_told_of_audits(audit, s))
+        _refuse_contradictions(s, audit, settings)
+    _refuse_unknowable(s, audit, settings)
+    return Observed(s, labels, audit, marks, tuple(notes))
+
+
+def read_looks(table: Any, *, positive: Any = None) -> tuple[Matrix, str, list[str]]:
+    """Return labels at looks, NaN where a look did not take place; the value that marks a label; and notes.
+
+    Other than in a single column of labels, where a row without an entry is one without a label, an empty cell is a
+    look that did not take place. So there must be words for both: yes and no.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_looks(pd.DataFrame({"one": ["yes", "no"], "two": ["no", None]}))[0]
+    array([[ 1.,  0.],
+           [ 0., nan]])
+    """
+    names = [str(name) for name in table.columns]
+    texts = [_without_minus(as_text(table[name])) for name in table.columns]
+    for name, text in zip(names, texts, strict=True):
+        if (text == "").all():
+            raise ValueError(f"The column {name!r} of a look is empty: that look took place nowhere. Leave it out.")
+    all_of_them = texts[0] if len(texts) == 1 else _stacked(texts)
+    counts = all_of_them[all_of_them != ""].value_counts()
+    marks, no = _both_values(counts, names, positive)
+    labels = np.column_stack([_coded(text, marks, no) for text in texts])
+    return labels, marks, [_told_of_looks(labels, names)]
+
+
+def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
+    """Return labels as a data frame that knows the names of the looks, and the table's rows."""
+    return type(table)(labels, columns=list(settings.looks), index=table.index)
+
+
+def read_audit(values: Any, name: str, *, also: str = "") -> Vector:
+    """Return what checks found: 1, 0, and NaN where nobody checked; `also` is a value that means yes among labels.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_audit(pd.Series(["yes", None, "no"]), "checked")
+    array([ 1., nan,  0.])
+    """
+    text = _without_minus(as_text(values))
+    counts = text[text != ""].value_counts()
+    known = list(counts.index)
+    if not known:
+        raise ValueError(f"The column of audits {name!r} is empty: nobody was checked. Leave --audit out.")
+    yes = [value for value in known if value.casefold() in YES or value == also]
+    no = [value for value in known if value.casefold() in NO and value not in yes]
+    odd = [value for value in known if value not in [*yes, *no] or value in _NOT_SEEN]
+    if odd or len(yes) > 1 or len(no) > 1:
+        raise ValueError(
+            f"The column of audits {name!r} must say yes or no (1 or 0, positive or negative) of rows that somebody "
+            f"checked, and nothing of the others; it has {listed(counts)}. Leave cells empty where nobody checked."
+        )
+    if not no:
+        raise ValueError(
+            f"The column of audits {name!r} has {listed(counts)} and no row that was checked and found negative. If "
+            "only positive findings are written down, the estimated share of positives is far too high (by 0.18 to "
+            "0.46 where that was tried). Write 'no' for every row that was checked and is not positive, and leave "
+            "cells empty only where nobody checked; without such rows leave --audit out."
+        )
+    return _coded(text, yes[0] if yes else "", no[0])
+
+
+def looks_again(table: Any, settings: Settings) -> Matrix:
+    """Return labels at looks of new rows, by the value that marked one in the fit.
+
+    A column that is not there is a look that did not take place; all, or none, may be labelled.
+    """
+    found = np.full((len(table), len(settings.looks)), np.nan)
+    for k, name in enumerate(settings.looks):
+        if name not in table.columns:
+            continue
+        text = _without_minus(as_text(table[name]))
+        others = sorted({value for value in text.unique() if value not in ("", settings.positive)})
+        if len(others) > 1:
+            raise ValueError(
+                f"The column {name!r} of a look must have {settings.positive!r}, one value for no label, and nothing "
+                f"where nobody looked; it has {listed(text[text != ''].value_counts())}."
+            )
+        found[:, k] = _coded(text, settings.positive, others[0] if others else "")
+    return found
+
+
+def audit_again(values: Any, settings: Settings) -> Vector:
+    """Return what checks of new rows found; other than in a fit, all may be positive."""
+    text = as_text(values)
+    if all(value == "" or value.casefold() in YES for value in text.unique()):
+        return np.where(text == "", np.nan, 1.0)
+    return read_audit(values, settings.audit, also=settings.positive)
+
+
+def _without_minus(text: Any) -> Any:
+    """Return text without -1 beside 0 and 1, which says that there was no look, or no check, as in Python."""
+    there = set(text.unique())
+    return text.where(~text.isin(_NOT_SEEN), "") if there & _NOT_SEEN and {"0", "1"} <= there else text
+
+
+def _stacked(texts: list[Any]) -> Any:
+    import pandas as pd  # noqa: PLC0415 (the columns are of its frames)
+
+    return pd.concat(texts, ignore_index=True)
+
+
+def _both_values(counts: Any, names: list[str], positive: Any) -> tuple[str, str]:
+    """Return the values that mean label and no label at a look that took place."""
+    known, among = list(counts.index), f"The columns of looks ({', '.join(map(repr, names))})"
+    if positive is not None:
+        if str(positive) == ANY and ANY not in known:
+            raise ValueError(f"--positive {ANY} is for one label column: of a look it must be told what it found.")
+        marks = given_value(known, names[0], positive)
+        others = [value for value in known if value != marks]
+    else:
+        yes = [value for value in known if value.casefold() in YES]
+        others = [value for value in known if value not in yes]
+        marks = yes[0] if len(yes) == 1 else ""
+    if len(known) == 1 and (positive is not None or marks):
+        raise ValueError(
+            f"{among} have {listed(counts)} and empty cells only: it is not clear whether an empty cell is a look that "
+            "found nothing, or one that did not take place. Write 'no' (or 0) where somebody looked and found nothing, "
+            "and leave cells empty only where nobody looked."
+        )
+    clear = positive is not None or (len(others) == 1 and others[0].casefold() in NO - _NOT_SEEN)
+    if not marks or len(others) != 1 or not clear:
+        raise ValueError(
+            f"{among} must have two values, one for a label and one for none, and nothing where nobody looked; they "
+            f"have {listed(counts)}. Say which marks a label: --positive VALUE (positive=...)."
+        )
+    return marks, others[0]
+
+
+def _coded(text: Any, yes: str, no: str) -> Vector:
+    return np.where(text == "", np.nan, np.where(text == yes, 1.0, np.where(text == no, 0.0, np.nan)))
+
+
+def _told_of_looks(labels: Matrix, names: list[str]) -> str:
+    """Say how looks were read, with counts."""
+    parts = [
+        f"{name!r} {int(np.isfinite(column).sum()):,} ({int((column == 1).sum()):,} labels)"
+        for name, column in zip(names, labels.T, strict=True)
+    ]
+    never = int((~np.isfinite(labels)).all(axis=1).sum())
+    rest = f" {never:,} rows were never looked at." if never else ""
+    return (
+        f"Looks that took place: {', '.join(parts)}; of {len(labels):,} rows. An empty cell is a look that did not "
+        f"take place, not one that found nothing.{rest}"
+    )
+
+
+def _told_of_audits(audit: Vector, s: Integers) -> str:
+    found, n = int((audit == 1).sum()), int(np.isfinite(audit).sum())
+    without = int((np.isfinite(audit) & (s == 0)).sum())
+    return (
+        f"Audits: {n:,} rows were checked, {without:,} of them without a label; {found:,} are positive. They must be "
+        "rows that were chosen by chance, by their columns or by their labels, and not by what the check would find; "
+        "every result counts, also a negative one."
+    )
+
+
+def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings) -> None:
+    odd = np.flatnonzero((s == 1) & (audit == 0))
+    if odd.size and settings.false_positives == 0:
+        rows = f"{odd.size:,} rows have" if odd.size > 1 else "1 row has"
+        raise ValueError(
+            f"{rows} a label although the audit ({settings.audit!r}) says negative (the first is row {odd[0] + 1}), "
+            "which cannot be unless labels may be wrong. If they may: --false-positives estimate "
+            "(false_positives='estimate'), or a known rate; else mend the table."
+        )
+
+
+def _refuse_unknowable(s: Integers, audit: Vector | None, settings: Settings) -> None:
+    """Raise where nothing tells false positives from true ones."""
+    checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
+    if isinstance(settings.false_positives, str) and len(settings.looks) < 2 and not checked:
+        raise ValueError(
+            "--false-positives estimate with one look at each row: only audits of labelled rows tell false positives "
+            "from true ones, and there are none. Check some labelled rows (--audit), add a second look (--look), or "
+            "give the rate as a number."
+        )

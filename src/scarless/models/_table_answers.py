@@ -1,0 +1,158 @@
+"""What a classifier of raw tables is asked: the table is prepared, and the inner classifier answers."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.looks import check_looks
+from scarless.checks.origins import Origin
+from scarless.models._frames import as_frame
+from scarless.models._raw_units import in_raw_units
+from scarless.models._visits import VisitColumns
+from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.sar_em_cv import SAREMClassifierCV
+from scarless.models.summary import Summary
+from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.interval import Interval
+
+
+def _has(method: str) -> Any:
+    """Return the check whether the inner estimator has a method; before the fit, whether one of its class would."""
+
+    def check(model: "TableAnswers") -> bool:
+        inner = getattr(model, "estimator_", model.estimator)
+        return hasattr(SAREMClassifierCV if inner is None else inner, method)
+
+    return available_if(check)
+
+
+class TableAnswers:
+    """The half of `TableClassifier` that answers."""
+
+    estimator: Any
+    estimator_: Any
+    preparation: Any
+    origins_: list[Origin] | None
+    _visits: VisitColumns | None = None  # of models of other days, too
+
+    def prepare(self, X: Any) -> Any:
+        """Return a table as the classifier sees it."""
+        raise NotImplementedError
+
+    def _with_all_columns(self, X: Any) -> Any:
+        """Return a table with the columns of the fit."""
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probability of each class, by attributes alone, for each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
+
+    def predict(self, X: Any) -> Array:
+        """Return the more probable class of each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict(self.prepare(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean log-likelihood of observed labels."""
+        return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
+
+    @_has("predict_propensity")
+    def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
+        """Return the labelling propensity of each row of a raw table; of a look, where there are several.
+
+        Where an attribute of a look is missing, it is that of the attribute's mean.
+        """
+        given = {} if look is None else {"look": look}
+        return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X), **given))
+
+    @_has("predict_posterior")
+    def predict_posterior(
+        self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None, audit: ArrayLike | None = None
+    ) -> Vector:
+        """Return the probability that each row is positive, given that it was, or was not, labelled.
+
+        `propensity` is for a classifier that does not learn it; `audit` for one that was fitted with audits, or several
+        looks.
+        """
+        known = {} if propensity is None else {"propensity": propensity}
+        if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
+            raise ValueError(f"propensity is given, but {type(self.estimator_).__name__} has one of its own.")
+        given = known | ({} if audit is None else {"audit": audit})
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **given))
+
+    @_has("predict_proba_interval")
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        """Return an interval for each row's probability."""
+        return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
+
+    @_has("predict_propensity_interval")
+    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
+        """Return an interval for each row's propensity; of a look, where there are several."""
+        given = {} if look is None else {"look": look}
+        return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level, **given))
+
+    @_has("predict_posterior_interval")
+    def predict_posterior_interval(
+        self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
+    ) -> Vector:
+        """Return an interval for each row's posterior."""
+        given = {} if audit is None else {"audit": audit}
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level, **given))
+
+    @_has("detection_curve")
+    def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
+        """Return the share of positives that have a label after one look, after two, and so on."""
+        return np.asarray(self.estimator_fitted.detection_curve(self.prepare(X), n_looks))
+
+    @_has("class_prior_interval")
+    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives."""
+        return Interval(*self.estimator_fitted.class_prior_interval(level=level))
+
+    @_has("label_frequency_interval")
+    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives that are labelled."""
+        return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
+
+    @_has("summary")
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return the classifier's summary, with columns named as in the raw table, and coefficients per raw unit.
+
+        Of columns whose unit cannot be followed, and of intercepts, they are those of the prepared table.
+        """
+        found = self.estimator_fitted.summary(level=level)
+        if self.origins_ is None or not isinstance(found, Summary):
+            return found
+        return in_raw_units(found, self.estimator_, self.origins_, self._visits)
+
+    def _refuse_gaps(self, X: Any, s: Any) -> None:
+        """Raise where a look took place, and what the propensity of that look needs is missing."""
+        check_is_fitted(self)
+        if self._visits is None or s is None:
+            return
+        table = self._with_all_columns(as_frame(X) if self.preparation is None else X)
+        self._visits.refuse_gaps(table, check_looks(s, coding=self.estimator_._coding, name="s").labels >= 0)
+
+    @property
+    def visit_units(self) -> dict[str, float]:
+        """How much of each visit attribute one unit of its prepared columns is."""
+        return {} if self._visits is None else dict(self._visits.scale)
+
+    @property
+    def estimator_fitted(self) -> Any:
+        """The classifier, once there is one."""
+        check_is_fitted(self)
+        return self.estimator_
+
+    @property
+    def class_prior_(self) -> float:
+        """Share of positives."""
+        return float(self.estimator_.class_prior_)
+
+    @property
+    def label_frequency_(self) -> float:
+        """Share of positives that are labelled."""
+        return float(self.estimator_.label_frequency_)

@@ -1,0 +1,121 @@
+"""What a fit to several looks, audits and facts found, look by look, for who shows it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from scarless.checks.looked import looks_of
+from scarless.checks.looks import check_looks
+from scarless.checks.pipelines import innermost
+from scarless.models.uncertainty import known_inference
+from scarless.numerics.arrays import Vector
+from scarless.numerics.interval import Interval, quantile
+from scarless.pair.looks_inference import LooksInference
+
+_ALMOST_SURE = float(np.nextafter(1.0, 0.0))
+
+
+class LooksFacts(NamedTuple):
+    """Shares of a fit, with intervals where it knows them."""
+
+    names: tuple[str, ...]  # of looks
+    n_audited: int
+    plain: bool  # whether a label means what it does with one label of each row
+    alike: bool  # whether one propensity holds for all looks
+    frequencies: tuple[tuple[float, Interval | None], ...]  # share of positives that each look labels
+    rates: tuple[tuple[float, Interval | None], ...]  # share of negatives; one, or one for each look
+    rate_is: str  # "none", "given" or "estimated"
+    claims: tuple[Any, ...]  # what is known from elsewhere
+    told: tuple[str, ...]  # what the fit warned of
+
+
+def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
+    """Return what a fitted model knows of its looks; None where it was fitted to one label of each row.
+
+    Parameters
+    ----------
+    model : fitted classifier, TableClassifier or pipeline
+    level : float, default=0.95
+        Nominal probability that intervals cover.
+
+    Returns
+    -------
+    LooksFacts or None
+    """
+    looks, inner = looks_of(model), innermost(model)
+    if looks is None:
+        return None
+    try:
+        inference: Any = known_inference(inner)
+    except (ValueError, TypeError):
+        inference = None
+    known = inference if isinstance(inference, LooksInference) else None
+    estimated = isinstance(inner.false_positive_rate, str)
+    return LooksFacts(
+        names=tuple(map(str, looks.names)),
+        n_audited=int(looks.n_audited),
+        plain=bool(looks.plain),
+        alike=int(looks.objective.n_kinds) == 1,
+        frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
+        rates=_rates(inner, known if estimated else None, level),
+        rate_is="estimated" if estimated else "given" if np.any(inner.false_positive_rate) else "none",
+        claims=tuple(inner.known or ()),
+        told=tuple(getattr(inner, "_remembered", ())),
+    )
+
+
+def _frequency(inner: Any, looks: Any, known: LooksInference | None, k: int, level: float) -> Any:
+    value = float(inner.label_frequencies_[k])
+    if known is None:
+        return value, None
+    return value, known.interval_of(known.label_frequency_of(int(looks.kinds[k])), level)
+
+
+def _rates(inner: Any, known: LooksInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
+    values = [float(each) for each in np.ravel(inner.false_positive_rate_)]
+    if known is None:
+        return tuple((value, None) for value in values)
+    objective, errors, z = known.likelihood, known.parameter_errors(), quantile(level)
+    found = []
+    for place in objective.places[1 + len(objective.e) :]:
+        centre, error = float(known.parameters[place.start]), float(errors[place.start])
+        found.append((float(expit(centre)), Interval(*map(float, expit([centre - z * error, centre + z * error])))))
+    return tuple(found)
+
+
+def any_label(model: Any, X: Any, labels: Any) -> Vector:
+    r"""Return the probability that a positive gets a label at any of the looks that took place.
+
+    .. math:: 1 - \prod_k (1 - e_k)
+
+    Parameters
+    ----------
+    model : fitted classifier
+        That was fitted to looks, audits or facts.
+    X : table
+        As the model sees it.
+    labels : array of shape (n_rows,) or (n_rows, n_looks)
+        Which looks took place: what they found is of no matter.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        0 where nobody looked.
+    """
+    return 0.0 - np.expm1(_log_missed(X, labels, model, model.predict_propensity))
+
+
+def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
+    """Return the probability that a negative gets a label at any of the looks that took place."""
+    looks = looks_of(model)
+    rates = np.resize(np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)), looks.n_looks)
+    return 0.0 - np.expm1(_log_missed(X, labels, model, lambda X, look: rates[look]))
+
+
+def _log_missed(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
+    seen = check_looks(labels, coding=model._coding, name="s").labels >= 0
+    missed = np.zeros(len(seen))
+    for k in range(looks_of(model).n_looks):
+        missed += np.where(seen[:, k], np.log1p(-np.minimum(probability(X, look=k), _ALMOST_SURE)), 0.0)
+    return missed

@@ -1,0 +1,229 @@
+"""Audits, looks, a prevalence and false positives in the analysis of a raw table."""
+
+import tomllib
+import warnings
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import HOURS, LOOKS
+
+from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, analyse
+from scarless.analysis import predict_table
+from scarless.analysis.estimators import make_estimator
+from scarless.analysis.information import as_visits
+from scarless.analysis.settings import Settings, write_toml
+
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
+ONE = {"propensity_attributes": ["visits", "insurance"], "id": "patient", "model": "logistic"}
+THREE = {**ONE, "looks": LOOKS, "visits": {"hours": HOURS}, "exclude": ["diagnosed"]}
+GIVEN = {"looks": ("a", "b"), "scar": True}
+
+
+@pytest.fixture(scope="module")
+def looked(hospital):
+    return analyse(hospital[0], audit="checked", **THREE)
+
+
+@pytest.fixture(scope="module")
+def audited(hospital):
+    return analyse(hospital[0], "diagnosed", audit="checked", exclude=[*LOOKS, *HOURS], **ONE)
+
+
+def test_what_is_written_is_read_back():
+    settings = Settings(
+        looks=("a b", "c"), propensity=("x",), visits={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")},
+        audit="checked", prevalence=0.35, prevalence_se=0.02, false_positives="estimate", own_propensities=True,
+    )  # fmt: skip
+    values = tomllib.loads(write_toml({**settings.to_dict(), "source": {"file": "x.csv"}}))
+    del values["source"]
+    assert Settings.from_dict(values) == settings
+    assert Settings.from_dict(Settings("s", scar=True, false_positives=0.02).to_dict()).false_positives == 0.02
+    assert not {"looks", "visits", "audit", "prevalence", "false_positives"} & Settings("s", scar=True).to_dict().keys()
+
+
+REFUSED = {
+    "both": ({**GIVEN, "label": "s"}, "--label and --look contradict each other"),
+    "share": ({**GIVEN, "prevalence": 35.0}, "The prevalence is a share of rows and must lie between 0 and 1; got 35"),
+    "no share": ({**GIVEN, "prevalence": 0.0}, "must lie between 0 and 1; got 0"),
+    "error alone": ({**GIVEN, "prevalence_se": 0.1}, "--prevalence-se is the standard error of --prevalence, which is"),
+    "error": ({**GIVEN, "prevalence": 0.3, "prevalence_se": -1.0}, "at least 0 and below 0.5; got -1"),
+    "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
+    "rate": ({**GIVEN, "false_positives": 0.7}, "The false-positive rate must be at least 0 and below 0.5.*got 0.7"),
+    "rate of words": ({**GIVEN, "false_positives": "some"}, "or 'estimate'; got 'some'"),
+    "stack": ({"looks": ("a", "b"), "propensity": ["x"], "model": "stack"}, "--model stack knows one label of"),
+    "boosted": ({"label": "s", "audit": "a", "propensity": ["x"], "model": "boosted"}, "take --model search or"),
+    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
+    "own": ({"label": "s", "scar": True, "own_propensities": True}, "--own-propensities is for several looks"),
+    "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 columns, and there are 2 looks"),
+    "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are 0 looks"),
+    "visits of words": ({**GIVEN, "visits": "h"}, "visits must be a table of lists of columns, got 'h'"),
+    "visit of words": ({**GIVEN, "visits": {"h": "h1"}}, "visits: h must be a list of column names, got 'h1'"),
+    "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be the label and the audit"),
+    "nothing": ({"scar": True}, "which column is the label"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_contradictions_and_slips_are_refused(name):
+    values, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        Settings.from_dict(values)
+
+
+def test_visits_are_read_from_lines():
+    assert as_visits(["h=a,b", "e = c , d"], "here") == {"h": ("a", "b"), "e": ("c", "d")}
+    for line in ("h", "=a", "h="):
+        with pytest.raises(ValueError, match="--visit names an attribute and its columns"):
+            as_visits([line], "here")
+    with pytest.raises(ValueError, match="--visit names 'h' twice"):
+        as_visits(["h=a", "h=b"], "here")
+
+
+def test_columns_have_one_role():
+    settings = Settings(looks=("a", "b"), scar=True, visits={"h": ("h1", "h2")}, audit="checked")
+    assert settings.features(["a", "b", "h1", "h2", "checked", "x"]) == ["h1", "h2", "x"]
+    columns = ["a", "b", "h1", "h2", "checked", "x"]
+    settings.check_columns(columns)
+    for changes, message in (
+        ({"propensity": ("h1",), "scar": False}, "named by --propensity, but it belongs to a single look"),
+        ({"class_attributes": ("a",)}, "it is the label column of a look"),
+        ({"class_attributes": ("checked",), "audit": "checked"}, "it is the column of audits"),
+        ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Settings(**({"looks": ("a", "b"), "scar": True, "visits": {"h": ("h1", "h2")}} | changes)).check_columns(
+                columns
+            )
+
+
+def test_models_are_told_what_was_given():
+    model = make_estimator(
+        Settings(looks=("a", "b"), propensity=("x",), model="logistic", visits={"h": ("h1", "h2")}, prevalence=0.3,
+                 prevalence_se=0.02, false_positives=0.01, own_propensities=True)
+    )  # fmt: skip
+    assert isinstance(model, SAREMClassifier)
+    assert (model.visit_attributes, model.shared_propensity) == ({"h": ["h1", "h2"]}, False)
+    assert (model.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
+    search = make_estimator(Settings(looks=("a", "b"), propensity=("x",), class_attributes=("y",), prevalence=0.3))
+    assert isinstance(search, SAREMClassifierCV)
+    assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})
+    scar = make_estimator(Settings("s", scar=True, audit="checked", model="logistic"))
+    assert isinstance(scar, SAREMClassifier)
+    assert scar.propensity_attributes is None
+
+
+def test_looks_and_audits_settle_the_share(hospital, looked, audited):
+    _, ill = hospital
+    plain = analyse(hospital[0], "diagnosed", exclude=[*LOOKS, *HOURS, "checked"], **ONE)
+    widths = []
+    for found in (plain, audited, looked):
+        low, high = found.model.class_prior_interval()
+        assert low < ill.mean() < high
+        widths.append(high - low)
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_what_a_check_found_is_known_and_not_ranked(hospital, looked):
+    table, ill = hospital
+    ranked = looked.ranked().set_index("patient").loc[table["patient"]]
+    checked = table["checked"].notna().to_numpy()
+    np.testing.assert_array_equal(ranked["posterior"].to_numpy()[checked], ill[checked].astype(float))
+    np.testing.assert_array_equal(ranked["checked"].to_numpy()[checked], np.where(ill[checked], "yes", "no"))
+    assert ranked["rank"].notna().sum() == ((ranked["labelled"] == 0) & ~checked).sum()
+    np.testing.assert_array_equal(ranked["looks"], table[LOOKS].notna().sum(axis=1))
+    never = (table[LOOKS].isna().all(axis=1) & ~checked).to_numpy()
+    assert (ranked["propensity"].to_numpy()[never] == 0.0).all()
+    np.testing.assert_allclose(ranked["posterior"][never], ranked["probability"][never], atol=1e-12)
+
+
+def test_the_propensity_is_that_of_any_label_at_the_looks_that_took_place(hospital, looked):
+    table, _ = hospital
+    ranked = looked.ranked().set_index("patient").loc[table["patient"]]
+    features = table[list(looked.model.feature_names_in_)]
+    missed = np.ones(len(table))
+    for k, name in enumerate(LOOKS):
+        missed *= np.where(table[name].notna(), 1.0 - looked.model.predict_propensity(features, look=k), 1.0)
+    np.testing.assert_allclose(ranked["propensity"], 1.0 - missed, atol=1e-12)
+
+
+def test_a_summary_counts_audits_and_looks(hospital, looked, audited):
+    table, ill = hospital
+    facts = looked.summary()
+    assert facts["audits"] == {"rows": 200, "positive": int(ill[table["checked"].notna()].sum())}
+    assert [each["took_place"] for each in facts["looks"]] == table[LOOKS].notna().sum().tolist()
+    for each in facts["looks"]:
+        low, high = each["label_frequency_interval"]
+        assert low < each["label_frequency"] < high
+    assert facts["settings"]["visits"] == {"hours": HOURS}
+    assert facts["missing_positives"] == pytest.approx(facts["positives"] - facts["labelled"])
+    assert "looks" not in audited.summary()
+    assert any(note.startswith("Audits: 200 rows were checked") for note in audited.notes)
+
+
+def test_wrong_labels_are_counted_out(hospital):
+    table, ill = hospital
+    rng, wrong = np.random.default_rng(3), table.copy()
+    for name in LOOKS:
+        wrong.loc[(wrong[name] == "no") & (rng.random(len(wrong)) < 0.03), name] = "yes"
+    with pytest.raises(ValueError, match="--false-positives estimate"):
+        analyse(wrong, audit="checked", **THREE)
+    found = analyse(wrong, audit="checked", false_positives="estimate", **THREE)
+    facts = found.summary()
+    (rate,) = (each["value"] for each in facts["false_positive_rates"])
+    low, high = found.model.class_prior_interval()
+    assert low < ill.mean() < high
+    assert 0.015 < rate < 0.045
+    observed = (wrong[LOOKS] == "yes").any(axis=1).to_numpy()
+    assert facts["missing_positives"] > facts["positives"] - facts["labelled"] + 50
+    assert abs(facts["missing_positives"] - (ill & ~observed).sum()) < 120
+
+
+def test_a_prevalence_that_is_taken_for_exact_is_said(hospital):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = analyse(hospital[0], "diagnosed", prevalence=0.4, exclude=[*LOOKS, *HOURS, "checked"], **ONE)
+    assert found.model.class_prior_ == pytest.approx(0.4, abs=1e-4)
+    assert any("is taken for exact, which no survey is" in note for note in found.notes)
+
+
+def test_new_rows_have_what_they_have(hospital, looked):
+    table, _ = hospital
+    again, notes = predict_table(looked.model, table)
+    assert notes == []
+    np.testing.assert_array_equal(again["posterior"], looked.ranked()["posterior"])
+    bare, notes = predict_table(looked.model, table.drop(columns=[*LOOKS, "checked"]))
+    assert "posterior" not in bare
+    assert notes[0].startswith("There is no label in columns 'visit_1', 'visit_2', 'visit_3', so nobody knows")
+    two, notes = predict_table(looked.model, table.drop(columns=["visit_3"]))
+    assert notes == ["Looks that are not in this table, and so did not take place: 'visit_3'."]
+    assert two["looks"].max() == 2
+    with pytest.raises(ValueError, match=r"Column 'hours_1' \('hours' of a look\) is missing"):
+        predict_table(looked.model, table.assign(hours_1=np.nan))
+
+
+def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
+    every = {"propensity_attributes": "all", "id": "patient", "model": "logistic", "exclude": [*HOURS, "diagnosed"]}
+    found = analyse(hospital[0].drop(columns="checked"), looks=LOOKS, **every)
+    assert not any("labels alone cannot say which" in note for note in found.notes)
+
+
+def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
+    for module in ("answer", "estimators"):
+        monkeypatch.setattr(f"scarless.analysis.{module}.SAMPLE", 800)
+    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
+    fits, fit = [], SAREMClassifierCV.fit
+
+    def spy(self, X, y, sample_weight=None, audit=None):
+        fits.append((len(X), np.shape(y), int(np.isfinite(audit).sum())))
+        return fit(self, X, y, sample_weight, audit)
+
+    monkeypatch.setattr(SAREMClassifierCV, "fit", spy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = analyse(hospital[0], audit="checked", **{**THREE, "model": "search"})
+    (drawn, shape, checked), (every, _, _) = fits
+    assert 800 <= drawn <= 1000
+    assert shape == (drawn, 3)
+    assert (checked, every) == (200, 3000)
+    assert isinstance(found.model.estimator_, SAREMClassifierCV)

@@ -1,0 +1,112 @@
+"""Columns of looks and of audits as people write them, and what cannot be meant."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scarless.analysis.looks import looks_again, read_audit, read_looks, read_observed
+from scarless.analysis.settings import Settings
+
+NAN = np.nan
+SAID = {
+    "words": (["yes", "no", None, "no"], [1, 0, NAN, 0]),
+    "numbers": ([1, 0, None, 0], [1, 0, NAN, 0]),
+    "minus one": ([1, 0, -1, 0], [1, 0, NAN, 0]),
+    "truth": ([True, False, None, False], [1, 0, NAN, 0]),
+    "findings": (["positive", "negative", "", "negative"], [1, 0, NAN, 0]),
+    "capitals": ([" Yes", "NO ", "  ", "NO"], [1, 0, NAN, 0]),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_audits_and_looks_are_read_alike(name):
+    values, expected = SAID[name]
+    column = pd.Series(values, dtype=object if name != "numbers" else "float64")
+    np.testing.assert_array_equal(read_audit(column, "checked"), expected)
+    labels, marks, _ = read_looks(pd.DataFrame({"one": column, "two": column[::-1].to_numpy()}))
+    np.testing.assert_array_equal(labels, np.column_stack([expected, expected[::-1]]))
+    assert marks.casefold() in ("yes", "1", "true", "positive")
+
+
+def test_an_audit_may_use_the_value_that_marks_a_label():
+    np.testing.assert_array_equal(read_audit(pd.Series(["E11", "no", None]), "checked", also="E11"), [1, 0, NAN])
+
+
+def test_checks_that_found_no_positive_count():
+    np.testing.assert_array_equal(read_audit(pd.Series(["no", None, "no"]), "checked"), [0, NAN, 0])
+
+
+AUDITS_REFUSED = {
+    "only positive": (
+        ["yes", None, "yes"],
+        r"'yes' \(2 rows\) and no row that was checked and found negative.*0\.18 to",
+    ),
+    "nothing": ([None, "", None], "is empty: nobody was checked"),
+    "a word": (["yes", "no", "unclear"], r"must say yes or no.*'unclear' \(1 rows\).*Leave cells empty where nobody"),
+    "minus one alone": ([1, -1, 1], "must say yes or no"),
+    "two words": (["yes", "positive", "no"], "must say yes or no"),
+}
+
+
+@pytest.mark.parametrize("name", AUDITS_REFUSED)
+def test_audits_that_cannot_be_meant_are_refused(name):
+    values, message = AUDITS_REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        read_audit(pd.Series(values, dtype=object), "checked")
+
+
+LOOKS_REFUSED = {
+    "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "it is not clear whether an empty cell is a look"),
+    "only labels, said": ({"a": ["x1", None]}, {"positive": "x1"}, "Write 'no' .or 0. where somebody looked"),
+    "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "'b' of a look is empty: that look took place nowhere"),
+    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"must have two values.*--positive VALUE"),
+    "strange": ({"a": ["seen", "gone"]}, {}, r"must have two values.*'seen' \(1 rows\)"),
+    "any": ({"a": ["yes", "no"]}, {"positive": "any"}, "--positive any is for one label column"),
+    "minus one alone": ({"a": [1, -1, 1]}, {}, "must have two values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOKS_REFUSED)
+def test_looks_that_cannot_be_meant_are_refused(name):
+    columns, options, message = LOOKS_REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        read_looks(pd.DataFrame(columns), **options)
+
+
+def test_a_value_of_ones_own_marks_a_label():
+    labels, marks, _ = read_looks(pd.DataFrame({"a": ["seen", "gone", None]}), positive="seen")
+    np.testing.assert_array_equal(labels[:, 0], [1, 0, NAN])
+    assert marks == "seen"
+
+
+def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
+    table = pd.DataFrame({"one": ["yes", "no", None], "two": ["no", "no", None], "label": ["yes", None, None]})
+    looks = read_observed(table, Settings(looks=("one", "two"), scar=True))
+    label = read_observed(table, Settings("label", scar=True))
+    np.testing.assert_array_equal(looks.labels.to_numpy(), [[1, 0], [0, 0], [NAN, NAN]])
+    np.testing.assert_array_equal(label.labels, [1, 0, 0])
+    np.testing.assert_array_equal(looks.s, label.s)
+    (note,) = looks.notes
+    assert note.startswith("Looks that took place: 'one' 2 (1 labels), 'two' 2 (0 labels); of 3 rows.")
+    assert note.endswith("not one that found nothing. 1 rows were never looked at.")
+    assert not any("look" in note for note in label.notes)
+
+
+def test_a_label_that_a_check_refutes_names_the_option():
+    table = pd.DataFrame({"label": ["yes", "yes", None, None], "checked": ["no", "yes", "no", None]})
+    with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) says negative .*row 1\)"):
+        read_observed(table, Settings("label", scar=True, audit="checked"))
+    with pytest.raises(ValueError, match="--false-positives estimate"):
+        read_observed(table, Settings("label", scar=True, audit="checked"))
+    found = read_observed(table, Settings("label", scar=True, audit="checked", false_positives=0.05))
+    assert found.audited.tolist() == [True, True, True, False]
+    with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
+        read_observed(table, Settings("label", scar=True, false_positives="estimate"))
+
+
+def test_new_rows_are_read_by_the_words_of_the_fit():
+    settings = Settings(looks=("one", "two"), scar=True, positive="seen")
+    found = looks_again(pd.DataFrame({"one": ["seen", "gone", None]}), settings)
+    np.testing.assert_array_equal(found, [[1, NAN], [0, NAN], [NAN, NAN]])
+    with pytest.raises(ValueError, match="must have 'seen', one value for no label"):
+        looks_again(pd.DataFrame({"one": ["seen", "gone", "hidden"]}), settings)

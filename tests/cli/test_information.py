@@ -1,0 +1,148 @@
+"""`scarless fit` with audits, looks and facts from elsewhere: a hospital's table, from an empty folder to a report."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import HOURS, LOOKS, make_hospital
+
+from scarless.cli import main
+from scarless.outside.table_files import read_table
+
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
+AUDITED = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--audit", "checked"]
+AUDITED += ["--prevalence", "0.35", "--prevalence-se", "0.02", "--exclude", *LOOKS, *HOURS, "--id", "patient"]
+LOOKED = ["fit", "patients.csv", "--look", *LOOKS, "--visit", f"hours={','.join(HOURS)}", "--propensity", "visits"]
+LOOKED += ["insurance", "--audit", "checked", "--exclude", "diagnosed", "--id", "patient", "--model", "logistic"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def patients(folder):
+    table, ill = make_hospital()
+    table.to_csv("patients.csv", index=False)
+    return table, ill
+
+
+def test_two_hundred_files_and_a_survey(patients, folder, capsys):
+    assert main([*AUDITED, "--out", "run", "--quiet"]) == 0
+    told, facts = capsys.readouterr().out, json.loads((folder / "run" / "summary.json").read_text())
+    low, high = facts["class_prior_interval"]
+    assert low < patients[1].mean() < high
+    assert high - low < 0.1
+    assert "Note: Audits: 200 rows were checked" in told
+    assert facts["audits"]["rows"] == 200
+    assert facts["settings"]["prevalence"] == 0.35
+    assert facts["settings"]["prevalence_se"] == 0.02
+    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Do the audits agree with the model?" in page
+    assert "Do the rows agree with what is known from elsewhere?" in page
+
+
+def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder, capsys):
+    table, ill = patients
+    assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "Of the positives a look finds: visit_1 " in told
+    assert "An empty cell is a look that did not take place, not one that found nothing." in told
+    facts = json.loads((folder / "run" / "summary.json").read_text())
+    low, high = facts["class_prior_interval"]
+    assert low < ill.mean() < high
+    assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
+    for name in ("ranked.csv", "run.toml"):
+        assert (folder / "run" / name).read_bytes() == (folder / "again" / name).read_bytes()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    assert (folder / "next.csv").read_bytes() == (folder / "run" / "ranked.csv").read_bytes()
+    ranked = read_table("next.csv").set_index("patient").loc[table["patient"]]
+    checked = table["checked"].notna().to_numpy()
+    np.testing.assert_array_equal(ranked["posterior"].to_numpy()[checked], ill[checked].astype(float))
+
+
+def test_one_way_to_name_labels_takes_the_place_of_the_other(patients, folder, capsys):
+    assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
+    options = ["--label", "diagnosed", "--exclude", *LOOKS, *HOURS, "--out", "one", "--quiet"]
+    assert main(["fit", "--config", "run/run.toml", *options]) == 0
+    settings = json.loads((folder / "one" / "summary.json").read_text())["settings"]
+    assert not {"looks", "visits"} & settings.keys()
+    assert settings["audit"] == "checked"
+    options = ["--look", *LOOKS, "--exclude", *HOURS, "diagnosed", "--out", "two", "--quiet"]
+    assert main(["fit", "--config", "one/run.toml", *options]) == 0
+    assert "label" not in json.loads((folder / "two" / "summary.json").read_text())["settings"]
+
+
+def test_a_seed_of_nought_goes_before_that_of_a_file(folder, capsys):
+    make_hospital(400)[0].to_csv("patients.csv", index=False)
+    assert main([*LOOKED, "--out", "run", "--seed", "7", "--quiet"]) == 0
+    assert main(["fit", "--config", "run/run.toml", "--seed", "0", "--out", "again", "--quiet"]) == 0
+    assert json.loads((folder / "again" / "summary.json").read_text())["settings"]["seed"] == 0
+
+
+def test_inspect_says_which_model_is_the_class(patients, capsys):
+    assert (
+        main(["inspect", "patients.csv", "--look", *LOOKS, "--audit", "checked", "--exclude", *HOURS, "diagnosed"]) == 0
+    )
+    told = capsys.readouterr().out
+    last = told.splitlines()[-1]
+    assert last.startswith("Looks or audits tell which model is the class. The class (the first) depends on: age ")
+    assert "--propensity" in last
+    labelling = last.split("the labelling on: ")[1].split(".")[0].split()
+    assert {"visits", "insurance"} <= set(labelling)
+    assert any(line.split()[:2] == ["checked", "audit"] for line in told.splitlines())
+    assert main(["inspect", "patients.csv"]) == 1
+    assert "Which column is the label?" in capsys.readouterr().err
+
+
+REFUSED = {
+    "positive findings only": (
+        lambda table: table.assign(checked=table["checked"].where(table["checked"] == "yes")), AUDITED,
+        "no row that was checked and found negative",
+    ),
+    "a label that a check refutes": (
+        lambda table: table.assign(checked=table["checked"].where(table["diagnosed"].isna(), "no")), AUDITED,
+        "--false-positives estimate",
+    ),
+    "looks without a no": (
+        lambda table: table.assign(**{name: table[name].where(table[name] == "yes") for name in LOOKS}), LOOKED,
+        "it is not clear whether an empty cell is a look that found nothing",
+    ),
+    "a visit without hours": (
+        lambda table: table.assign(hours_2=np.nan), LOOKED, "Column 'hours_2' ('hours' of a look) is missing in",
+    ),
+    "hours in words": (
+        lambda table: table.assign(hours_2="long"), LOOKED, "Column 'hours_2' ('hours' of a look) must hold numbers",
+    ),
+    "no such column": (lambda table: table, [*AUDITED, "--audit", "chequed"], "There is no column 'chequed' (--audit)"),
+    "percent": (lambda table: table, [*AUDITED, "--prevalence", "35"], "must lie between 0 and 1; got 35"),
+    "nothing": (lambda table: table, [*AUDITED, "--prevalence", "0"], "must lie between 0 and 1; got 0"),
+    "often": (lambda table: table, [*AUDITED, "--false-positives", "often"], "or 'estimate'; got 'often'"),
+    "stack": (lambda table: table, [*AUDITED, "--model", "stack"], "--model stack knows one label of each row only"),
+    "no visit": (lambda table: table, [*LOOKED, "--visit", "effort"], "effort_2,effort_3; got 'effort'"),
+    "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --look contradict each other"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_said_in_one_sentence(folder, capsys, name):
+    change, arguments, message = REFUSED[name]
+    change(make_hospital(400)[0]).to_csv("patients.csv", index=False)
+    assert main([*arguments, "--out", "run", "--quiet"]) == 1
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (folder / "run").exists()
+
+
+def test_folders_of_files_have_one_label(folder, capsys):
+    (folder / "claims").mkdir()
+    make_hospital(300)[0].to_parquet("claims/a.parquet")
+    arguments = [each if each != "patients.csv" else "claims" for each in [*AUDITED, "--model", "logistic"]]
+    assert main([*arguments, "--out", "run", "--quiet"]) == 1
+    assert "--audit, --look, --prevalence and --false-positives need all rows in memory" in capsys.readouterr().err
+    assert main(["inspect", "claims", "--label", "diagnosed", "--audit", "checked"]) == 1
+    assert "--look and --audit are for one file" in capsys.readouterr().err
