@@ -14,8 +14,8 @@ from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
 from scarless.models._crossed_classifier import CrossedClassifier
-from scarless.models._looks import Looks, any_label
 from scarless.models._looks_answers import LooksAnswers
+from scarless.models._looks_design import Looks, any_label
 from scarless.models.stack_summary import MemberSummary, StackSummary
 from scarless.models.summary import few_labels_remarks
 from scarless.models.uncertainty import attribute_names

@@ -10,8 +10,8 @@ from scarless.engines.base import known_rows
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
-from scarless.models._looks import LooksRows
 from scarless.models._looks_answers import LooksAnswers
+from scarless.models._looks_design import LooksRows
 from scarless.numerics.arrays import Columns
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar

@@ -9,13 +9,13 @@ from scarless.checks.options import check_share
 from scarless.checks.rows import check_rows
 from scarless.engines.base import known_rows
 from scarless.models._base import need_labels
-from scarless.models._looks import LooksMixin
+from scarless.models._looks_summary import LooksSummary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.pair.looks_inference import LooksInference
 
 
-class LooksUncertainty(LooksMixin):
+class LooksUncertainty(LooksSummary):
     """What `InferenceMixin` says of one look, for any number of them."""
 
     def standard_errors(self) -> StandardErrors:

@@ -79,7 +79,7 @@ _OURS = {
         "scarless.checks.origins.Origin",
         "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.estimator.BoundingSubset",
-        "scarless.models._looks.Looks",
+        "scarless.models._looks_design.Looks",
         "scarless.models._visits.VisitColumns",
         "scarless.models._strata.Combinations",
         "scarless.models.stratified_scar.Stratum",

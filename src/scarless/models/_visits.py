@@ -153,7 +153,12 @@ def _numbers(X: Any, column: str, name: str) -> Any:
 
 
 def refuse_groups(estimator: Any) -> None:
-    """Raise where a class prior is known of a group of rows: its columns are others once they are prepared."""
+    """Raise where a class prior is known of a group of rows, or an offset is a column: prepared, they are others."""
+    if getattr(estimator, "propensity_offset", None) is not None:
+        raise ValueError(
+            "propensity_offset is a column that is added as it is, and a preparation changes columns. Prepare the "
+            "table yourself and fit SAREMClassifier to that."
+        )
     if any(getattr(claim, "where", None) for claim in getattr(estimator, "known", None) or ()):
         raise ValueError(
             "known holds ClassPrior(..., where=...): a group by columns of a raw table, which the preparation changes. "

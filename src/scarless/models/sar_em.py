@@ -75,6 +75,12 @@ class SAREMClassifier(LooksCrossedClassifier):
         Attributes that differ between the looks of a row: a name, and one column of `X` for each look, as
         ``{"effort": ["effort_1", "effort_2"]}``. The propensity of a look sees its own column, with one coefficient for
         all of them; the classifier sees none of them.
+    propensity_offset : column, or list of columns, optional
+        What is known of the logit of the propensity and added to it as it is, with a coefficient of 1, such as the
+        logarithm of an effort: one column of `X`, or one for each look. The classifier does not see it.
+    propensity_bounds : (float, float), optional
+        The least and the largest propensity there may be, where that is known: (0.2, 1) if every positive is found at
+        least one time in five.
     shared_propensity : bool, default=True
         With several looks: whether one propensity model holds for all of them. False: each look, an annotator say, has
         coefficients of its own.
@@ -249,6 +255,8 @@ class SAREMClassifier(LooksCrossedClassifier):
         propensity_attributes: Any = None,
         classification_attributes: Any = None,
         visit_attributes: Any = None,
+        propensity_offset: Any = None,
+        propensity_bounds: Any = None,
         shared_propensity: bool = True,
         false_positive_rate: Any = 0.0,
         known: Any = None,
@@ -275,6 +283,8 @@ class SAREMClassifier(LooksCrossedClassifier):
         self.propensity_attributes = propensity_attributes
         self.classification_attributes = classification_attributes
         self.visit_attributes = visit_attributes
+        self.propensity_offset = propensity_offset
+        self.propensity_bounds = propensity_bounds
         self.shared_propensity = shared_propensity
         self.false_positive_rate = false_positive_rate
         self.known = known
@@ -369,6 +379,11 @@ class SAREMClassifier(LooksCrossedClassifier):
                 "Several looks, audits, false positives and known facts go with two logistic models by Newton's "
                 "method, or with an estimator that is cross-fitted: leave solver at 'auto', and cross_fit at a number "
                 "of folds."
+            )
+        if solver == "cross-fit" and (self.propensity_offset is not None or self.propensity_bounds is not None):
+            raise ValueError(
+                "propensity_offset and propensity_bounds are for two logistic models; leave them out where an "
+                "estimator is cross-fitted."
             )
         if solver == "cross-fit" and self.known and not self.relax:
             raise ValueError(

@@ -149,7 +149,9 @@ def _block_logit_intervals(
 ) -> Matrix:
     of = objective.logits[place]
     errors = precision.logit_errors(of.design.take(X).astype(np.float64), of.place)
-    return np.column_stack(uncertainty.logit_interval(objective.logit_values(X, beta)[place], errors, z))
+    low, high = (0.0, 1.0) if place == 0 or objective.bounds is None else objective.bounds
+    ends = np.column_stack(uncertainty.logit_interval(objective.logit_values(X, beta)[place], errors, z))
+    return low + (high - low) * ends
 
 
 def _block_posterior_intervals(

@@ -1,0 +1,263 @@
+"""What each model sees at each look: columns, visit attributes, offsets, bounds, rates of false positives."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from scarless.checks.looks import CheckedLooks, Codes
+from scarless.checks.options import check_flag, real_number, shown
+from scarless.checks.rows import LabelledRows
+from scarless.engines import has_own_engine
+from scarless.engines.units import Units
+from scarless.models._pair import PairClassifier
+from scarless.numerics.arrays import Array
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.facts import Fact
+from scarless.pair.looks import LooksProblem
+from scarless.scale.parquet import ParquetRows
+
+_LARGEST_RATE = 0.5
+
+
+class Looks(NamedTuple):
+    """What a fit to several looks has to remember."""
+
+    n_looks: int
+    names: tuple[str, ...]
+    kinds: NDArray[np.intp]  # of each look
+    visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
+    objective: LooksLikelihood
+    n_audited: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether labels mean what one label of each row does: one look, and none of a negative."""
+        usual = self.objective.offsets is None and self.objective.bounds is None and not self.visits
+        return usual and self.n_looks == 1 and self.objective.false_positives is None
+
+    @property
+    def told(self) -> str:
+        """What the fit had to go by beside one label of each row, in words."""
+        parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
+        parts += ["visit_attributes"] if self.visits else []
+        parts += ["propensity_offset"] if self.objective.offsets is not None else []
+        parts += ["propensity_bounds"] if self.objective.bounds is not None else []
+        parts += ["false positives"] if self.objective.false_positives is not None else []
+        parts += [f"{self.n_audited} audits"] if self.n_audited else []
+        return " and ".join(parts) if parts else "facts from elsewhere, or looks that did not take place"
+
+    def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+        """Return how many labels, and how many looks, each row has of each kind."""
+        n_kinds = self.objective.n_kinds
+        if n_kinds == labels.shape[1]:
+            return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
+        # More than 127 looks are beyond the codes' own type.
+        found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
+        return found[:, None], seen[:, None]
+
+
+class LooksRows(NamedTuple):
+    """Checked rows with labels at looks and audits, the models, and facts."""
+
+    rows: LabelledRows
+    audit: Codes
+    looks: Looks
+    facts: tuple[Fact, ...]
+
+    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+        """Return what is to be fitted."""
+        (engine, _, totals), looks = self.rows, self.looks
+        sizes = (float(looks.n_audited), looks.n_looks)
+        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *sizes)
+
+
+class LooksDesign(PairClassifier):
+    """The models of several looks, from the parameters of a classifier."""
+
+    visit_attributes: Any
+    shared_propensity: bool
+    false_positive_rate: Any
+
+    def _design_looks(self, X: Any, checked: CheckedLooks, audit: Codes) -> Looks:
+        """Return the models: what each sees, at each look."""
+        check_flag(self.shared_propensity, "shared_propensity")
+        n_looks = checked.labels.shape[1]
+        visits, offsets = self._visit_columns(X, n_looks), self._offset_columns(X, n_looks)
+        taken = np.concatenate([np.arange(0), *visits.values(), offsets])
+        f_chosen = getattr(self, "classification_attributes", None)  # a search has sets of them
+        f_columns = self._columns(X, f_chosen, "classification_attributes")
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        for chosen, columns, parameter in (
+            (f_chosen, f_columns, "classification_attributes"),
+            (self.propensity_attributes, e_columns, "propensity_attributes"),
+        ):
+            named = chosen is not None and not isinstance(chosen, str)
+            if named and np.isin(columns, taken).any():
+                raise ValueError(
+                    f"{parameter} names columns that are visit_attributes, or propensity_offset, too; these belong to "
+                    "single looks, and are seen by the propensity of their look only."
+                )
+        f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
+        e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
+        per_look = [np.concatenate([e_columns, [columns[k] for columns in visits.values()]]) for k in range(n_looks)]
+        designs = [Design.of(columns.astype(np.intp)) for columns in per_look]
+        one_kind = self.shared_propensity and not visits and np.unique(offsets).size <= 1
+        if one_kind:
+            models: tuple[tuple[Design, ...], ...] = ((designs[0],),)
+        else:
+            models = (tuple(designs),) if self.shared_propensity else tuple((design,) for design in designs)
+        kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
+        self._f_columns, self._e_columns = f.indices, e_columns
+        rates = self._false_positives(1 if one_kind else n_looks, n_looks)
+        added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
+        objective = LooksLikelihood(f, models, rates, added, check_bounds(getattr(self, "propensity_bounds", None)))
+        n_audited = int(np.count_nonzero(audit >= 0))
+        return Looks(n_looks, checked.names, kinds, visits, objective, n_audited)
+
+    def _visit_columns(self, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
+        given = self.visit_attributes
+        if given is None:
+            return {}
+        if not isinstance(given, dict):
+            raise ValueError(
+                f"visit_attributes must be a dict of names and columns, one column for each look, as "
+                f"{{'effort': ['effort_1', 'effort_2']}}; got {shown(given)}."
+            )
+        found = {}
+        for name, columns in given.items():
+            if isinstance(columns, str) or not np.iterable(columns):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
+                )
+            places = [self._columns(X, [column], "visit_attributes") for column in columns]
+            if len(places) != n_looks or any(place.size != 1 for place in places):
+                raise ValueError(
+                    f"visit_attributes[{name!r}] has {len(places)} columns, and labels have {n_looks} looks: give one "
+                    "column for each look, in their order."
+                )
+            found[str(name)] = np.concatenate(places).astype(np.intp)
+        return found
+
+    def _offset_columns(self, X: Any, n_looks: int) -> NDArray[np.intp]:
+        """Return the column that is added to the logit of each look's propensity; none where there is none."""
+        given = getattr(self, "propensity_offset", None)
+        if given is None:
+            return np.arange(0)
+        several = np.iterable(given) and not isinstance(given, str)
+        columns = [self._columns(X, [column], "propensity_offset") for column in (given if several else [given])]
+        if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
+            raise ValueError(
+                f"propensity_offset has {len(columns)} columns, and labels have {n_looks} looks: give one column, or "
+                "one for each look."
+            )
+        return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
+
+    def _refuse_units(self, units: Units | None, looks: Looks) -> None:
+        """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
+        offsets = list(looks.objective.offsets or ())
+        if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
+            raise ValueError(
+                "propensity_offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
+                "below 1e-100 only: as a part of a logit that cannot be meant."
+            )
+        if units is None or len(looks.objective.e) > 1:
+            return
+        for name, columns in looks.visits.items():
+            if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
+                raise ValueError(
+                    f"visit_attributes[{name!r}] holds a column that lies farther from 0 than 1e5 times its spread, or "
+                    "has entries below 1e-100 only. Centre and scale all of its columns by the same numbers first."
+                )
+
+    def _false_positives(self, n_kinds: int, n_looks: int) -> Any:
+        rate = self.false_positive_rate
+        if isinstance(rate, str):
+            if rate != "estimate":
+                raise ValueError(
+                    f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}."
+                )
+            return "shared" if self.shared_propensity else "own"
+        open_ones = [isinstance(each, str) and each == "estimate" for each in listed(rate)]
+        rates = np.array(
+            [0.0 if sure else real_number(each) for each, sure in zip(listed(rate), open_ones, strict=True)]
+        )
+        if not ((rates >= 0) & (rates < _LARGEST_RATE)).all():
+            raise ValueError(
+                f"false_positive_rate must lie in [0, {_LARGEST_RATE}): the share of negatives that a look labels; got "
+                f"{shown(rate)}."
+            )
+        if rates.size not in (1, n_looks):
+            raise ValueError(
+                f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for "
+                "each."
+            )
+        if not rates.any() and not any(open_ones):
+            return None
+        if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
+            raise ValueError(
+                "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
+                "shared_propensity=False."
+            )
+        # A rate of 0 beside others: less than one in 10^9 labels.
+        known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))
+        return np.asarray(np.resize(known, n_kinds))
+
+
+def check_bounds(bounds: Any) -> tuple[float, float] | None:
+    """Return the bounds of propensities as numbers; None where there are none.
+
+    Examples
+    --------
+    >>> check_bounds((0.2, 1)), check_bounds((0, 1))
+    ((0.2, 1.0), None)
+    """
+    if bounds is None:
+        return None
+    ends = [real_number(each) for each in bounds] if np.iterable(bounds) and not isinstance(bounds, str) else []
+    if len(ends) != 2 or not 0.0 <= ends[0] < ends[1] <= 1.0:
+        raise ValueError(
+            "propensity_bounds must be the least and the largest propensity there may be, as (0.2, 1); got "
+            f"{shown(bounds)}."
+        )
+    return None if ends == [0.0, 1.0] else (ends[0], ends[1])
+
+
+def listed(rate: Any) -> list[Any]:
+    """Return rates one by one; a single one stands for all."""
+    return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
+
+
+def any_label(checked: CheckedLooks, pos_label: Any) -> Array:
+    """Return, 0 or 1 or in the user's own coding, whether a row has a label at any of its looks."""
+    labelled = (checked.labels == 1).any(axis=1)
+    if labelled.all():
+        raise ValueError(
+            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
+            "learned then: give rows without any label too, or fewer looks."
+        )
+    return labelled.astype(np.int64) if pos_label is None else checked.coding.decode(labelled)
+
+
+def attributes_only(X: Any, *others: Any) -> Any:
+    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    if not has_own_engine(X) or not hasattr(X, "select"):
+        return X
+    if not isinstance(X, ParquetRows):
+        raise TypeError(
+            f"Several looks, audits, false positives and known facts of {type(X).__name__} are not read so far. Write "
+            "the table into Parquet files, and pass scarless.scale.ParquetRows(folder)."
+        )
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if _is_names(each) else [])}
+    return X.select([name for name in X.plan(None, None, raw=True).names if name not in taken])
+
+
+def _is_names(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
+
+
+def names_several(X: Any, y: Any) -> bool:
+    """Whether labels are named columns of a table whose rows live elsewhere."""
+    return has_own_engine(X) and _is_names(y)
