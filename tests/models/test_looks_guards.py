@@ -70,10 +70,13 @@ def test_diagnostics_of_the_pair_are_refused(models, data, name):
     for labels in (s, data["s"]):
         with pytest.raises(ValueError, match=f"profile_class_prior {ONE}"):
             profile_class_prior(model, X, labels)
-        with pytest.raises(ValueError, match=f"model_report {ONE}"):
-            model_report(model, X, labels)
     with pytest.raises(ValueError, match="kind='levels' is for relaxed fits"):
         model.class_prior_interval(kind="levels")
+
+
+def test_a_report_wants_the_labels_of_the_fit(models, data):
+    with pytest.raises(ValueError, match=r"the shape \(400, 1\); the model was fitted to 2 looks"):
+        model_report(models["looks"], data["X"], data["s"])
 
 
 def test_a_refusal_says_what_the_model_had(models):
@@ -184,7 +187,10 @@ ROWS = {
         ({"effort": [3]}, r"visit_attributes\['effort'\] has 1 columns, and labels have 2 looks"),
         ({"effort": 3}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 3"),
         ({"effort": "ab"}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 'ab'"),
-        ({"effort": [2, 3]}, "propensity_attributes names columns that are visit_attributes too"),
+        (
+            {"effort": [2, 3]},
+            "propensity_attributes names columns that are visit_attributes, or propen",
+        ),
     ],
     "false_positive_rate": [
         ("guess", "false_positive_rate must be a number, one for each look, or 'estimate'; got 'guess'"),
@@ -210,7 +216,9 @@ def test_options_that_are_refused(data, parameter, value, match):
 
 
 def test_columns_of_looks_are_not_the_classifier_s(data):
-    with pytest.raises(ValueError, match="classification_attributes names columns that are visit_attributes too"):
+    with pytest.raises(
+        ValueError, match="classification_attributes names columns that are visit_attributes, or propen"
+    ):
         _model(classification_attributes=[0, 3], visit_attributes={"v": [1, 3]}).fit(data["X"], data["S"])
 
 

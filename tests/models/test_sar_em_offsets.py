@@ -116,8 +116,8 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
     table, _, S = data
     model = SAREMClassifier(propensity_attributes=["b"], propensity_bounds=(0.2, 0.8)).fit(table, S)
     assert "0.2 to 0.8 (given)" in str(model.summary())
-    save(model, tmp_path / "model.scarless")
-    again = load(tmp_path / "model.scarless")
+    save(model, tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_propensity(table), model.predict_propensity(table))
 
 
@@ -128,10 +128,7 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
         ({"propensity_bounds": 0.2}, r"propensity_bounds must be the least and the largest propensity"),
         ({"propensity_bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
         ({"propensity_offset": ["a", "b", "effort_1"]}, "propensity_offset has 3 columns, and labels have 2 looks"),
-        (
-            {"propensity_offset": "b"},
-            "propensity_attributes names columns that are visit_attributes, or propensity_offset",
-        ),
+        ({"propensity_offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
     ],
 )
 def test_what_is_refused(data, options, match):
