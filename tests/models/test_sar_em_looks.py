@@ -313,6 +313,14 @@ def test_a_claim_that_rows_contradict_is_told_of(data, claim):
     assert "disagree" in str(model.summary())
 
 
+def test_audits_that_found_positives_only_are_told_of(data):
+    checked = np.where(np.flatnonzero(data["y"])[:12, None] == np.arange(N), 1.0, np.nan)
+    audit = np.nanmax(np.vstack([checked, np.full(N, -1.0)]), axis=0)
+    with pytest.warns(UserWarning, match="all 12 audits found positives. If rows were checked"):
+        model = _model().fit(data["X"], data["s"], audit=audit)
+    assert "all 12 audits found positives" in " ".join(str(model.summary()).split()).lower()
+
+
 def test_a_claim_that_rows_agree_with_is_not(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -47,6 +47,7 @@ from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 
+_ONLY_POSITIVE = 10  # audits, and no other, that are worth a warning
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
 
@@ -220,6 +221,12 @@ class LooksMixin(LooksDesign):
                 "both models see the same attributes, and one label of each row does not say which of them is the "
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
                 "audits, or naming what drives the labelling."
+            )
+        positive, negative = (float(each) for each in inference.looks_sums.audits)
+        if negative == 0 and positive >= _ONLY_POSITIVE:
+            told.append(
+                f"all {positive:,.0f} audits found positives. If rows were checked that turned out negative, and only "
+                "findings were written down, the class prior is far too high: give the negative ones as 0."
             )
         for claim, apart in disagreements(problem, fit, max_iter=self.max_iter):
             if apart > _APART:
