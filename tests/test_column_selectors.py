@@ -278,7 +278,8 @@ PARAMETERS = {
     "attribute",
     "strata",
 }
-RESULTS = {"BootstrapIntervals", "LabellingAttributes", "SCARTest"}  # what they call attributes is found, not given
+# What the first call attributes is found, not given; a long table is no table of attributes yet.
+RESULTS = {"BootstrapIntervals", "LabellingAttributes", "SCARTest", "from_long"}
 ROOMS = ["models", "labelling", "label_frequency", "metrics", "diagnostics", "datasets", "experiments"]
 
 

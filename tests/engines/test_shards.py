@@ -244,8 +244,6 @@ def test_what_needs_rows_in_memory_says_so(table):
     ):
         with pytest.raises(ValueError, match="needs all rows in memory, and X is a Shards"):
             model.fit(cut(X), s)
-    with pytest.raises(ValueError, match="estimator of the label frequency needs all rows in memory"):
-        SCARClassifier("tice").fit(cut(X), s)
     with pytest.raises(ValueError, match="cv must be a number of folds where the rows of X are not in memory"):
         SAREMClassifierCV(cv=StratifiedKFold(3)).fit(cut(X), s)
     naive = NaiveClassifier().fit(X, s)

@@ -33,6 +33,8 @@ CASES = [(cls, p.name) for cls in ESTIMATORS for p in inspect.signature(cls).par
 def test_no_number_of_an_estimator_is_a_truth_value(cls, name, value):
     known = inspect.signature(cls).parameters
     options = {"propensity_attributes": [2]} if "propensity_attributes" in known else {}
+    if cls in (scarless.ClassPrior, scarless.LabelFrequency):
+        options["value"] = 0.5
     if name == "cross_fit":
         options["estimator"] = GaussianNB()
     given = {"propensity": np.full(S.size, 0.5)} if cls is scarless.PropensityWeightedClassifier else {}

@@ -20,6 +20,7 @@ from scarless.pair.boosting import (
     rounds_of_stage,
 )
 from scarless.pair.cross_fit import _logistic, _observed
+from scarless.pair.evidence import OneLabel
 
 
 def small(library, **options):
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
 
 
 def labels_gradient(pu):
-    return _observed(-0.2, np.log(pu.e / (1 - pu.e)), pu.s.astype(float), np.ones(pu.s.size))
+    return _observed(-0.2, np.log(pu.e / (1 - pu.e)), OneLabel(pu.s.astype(float)), np.ones(pu.s.size))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -83,7 +84,7 @@ def test_gradients_are_those_of_the_observed_log_likelihood():
         f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
         return w * (s * np.log(f * e) + (1 - s) * np.log(1 - f * e))
 
-    climb, curvature = _observed(0.3, v, s, w)(z)
+    climb, curvature = _observed(0.3, v, OneLabel(s), w)(z)
     np.testing.assert_allclose(climb, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
     # The curvature is what it would be were the class seen: at least the information that a label is expected to have.
     f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
