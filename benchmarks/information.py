@@ -120,6 +120,7 @@ CELLS: dict[str, dict[str, Callable[[World], SAREMClassifier]]] = {
         "K = 2, 2% false positives ignored": _several(2, rate=0.02),
         "K = 2, 2% false positives estimated": _several(2, rate=0.02, false_positive_rate="estimate"),
         "wrong prior: .40 with se .01": _known_prior(0.40, 0.01),
+        "K = 3, wrong prior: .40 with se .01": _several(3, known=[ClassPrior(0.40, se=0.01)]),
     },
 }
 
