@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.engines import has_own_engine
+from scarless.engines.base import on_device
+from scarless.numerics.namespace import namespace_of
 
 
 def refuse_unread(values: Any, name: str) -> None:
@@ -89,6 +91,22 @@ _INTO_MEMORY = {  # what brings rows that live elsewhere into memory, by the nam
     "UnionDataset": "X.to_table().to_pandas()",
     "ParquetRows": "pandas.read_parquet(path)",
 }
+
+
+def refuse_mixed_devices(X: Any, *others: Any) -> None:
+    """Raise, in scikit-learn's words, for arrays of one library that are on different devices."""
+    for other in others:
+        if namespace_of(other) is not np and other.device != X.device:
+            raise ValueError(f"Input arrays use different devices: {X.device}, {other.device}")
+
+
+def refuse_device(X: Any, what: str) -> None:
+    """Raise for arrays that are to stay on their device, where something is not computed there yet."""
+    if on_device(X):
+        raise ValueError(
+            f"{what} are not computed on arrays of {type(X).__module__.partition('.')[0]} so far; X is a "
+            f"{type(X).__name__}. Hand over numpy arrays, or fit SAREMClassifier to one label of each row."
+        )
 
 
 def refuse_own_engine(X: Any, what: str) -> None:

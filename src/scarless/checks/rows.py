@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.kinds import refuse_mixed_devices
 from scarless.checks.labels import (
     LabelCoding,
     check_labels,
@@ -19,11 +20,11 @@ from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
-from scarless.engines.base import MayMiss, known_rows
+from scarless.engines.base import MayMiss, known_rows, on_device
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import in_float64, namespace_of
+from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
 _FEWEST_TO_LEAK, _HEAD = 20, 1000  # rows: of fewer a column may equal the labels by chance; so many are looked at first
@@ -126,6 +127,8 @@ def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = Fals
 
     `gaps`: whether labels may be missing.
     """
+    if namespace_of(values) is not np:
+        return in_numpy(values)
     if not isinstance(values, str) or not has_own_engine(X):
         return values
     table = known_rows(X)
@@ -164,6 +167,8 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
 
 def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     need_labels(y, type(estimator).__name__)
+    if on_device(X):
+        refuse_mixed_devices(X, y, sample_weight)
     if has_own_engine(X):
         read = isinstance(y, ReadLabels)
         engine = attach(open_rows(X, None, sample_weight), y=y.values) if read else open_rows(X, y, sample_weight)
@@ -338,5 +343,11 @@ def _block_differs(X: Any, rows: Rows, columns: Any) -> tuple[Any]:
     """Return in how many rows each column is not the label, as 0 and 1 and as -1 and 1."""
     if sparse.issparse(X):
         return (np.full((2, columns.size), float(X.shape[0])),)
+    if (xp := namespace_of(X)) is not np:
+        taken = X if columns.size == X.shape[1] else xp.take(X, xp.asarray(columns, device=X.device), axis=1)
+        s = xp.astype(rows["s"], X.dtype)[:, None]
+        return (
+            np.stack([in_numpy(xp.sum(xp.astype(taken != coded, xp.float64), axis=0)) for coded in (s, 2 * s - 1)]),
+        )
     values, s = X if columns.size == X.shape[1] else X[:, columns], rows["s"][:, None]
     return (np.stack([np.count_nonzero(values != coded, axis=0) for coded in (s, 2.0 * s - 1.0)]).astype(np.float64),)

@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
 from scarless.checks.kinds import refuse_masked, refuse_own_engine, refuse_unread
+from scarless.numerics.namespace import in_numpy, namespace_of
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.
@@ -149,6 +150,8 @@ def _check_finite(X: Any, names: Any) -> None:
 
 def has_bad_value(X: Any, largest: float) -> bool:
     """Whether a block holds a value that is missing, infinite or beyond use: quick, and says not where."""
+    if (xp := namespace_of(X)) is not np:
+        return X.shape[0] > 0 and X.shape[1] > 0 and not float(xp.max(xp.abs(X))) <= largest
     values = X.data if sparse.issparse(X) else X
     return not (values.size == 0 or max(values.max(), -values.min()) <= largest)  # True for NaN
 
@@ -156,6 +159,7 @@ def has_bad_value(X: Any, largest: float) -> bool:
 def find_bad_value(X: Any, largest: float) -> tuple[int, int, float]:
     """Return row, column and value of the first bad one of a block that has some."""
     if not sparse.issparse(X):
+        X = in_numpy(X)
         row, column = (int(place) for place in np.argwhere(~(np.abs(X) <= largest))[0])
         return row, column, float(X[row, column])
     entry = np.flatnonzero(~(np.abs(X.data) <= largest))[0]

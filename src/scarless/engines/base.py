@@ -13,8 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 
 from scarless.engines.units import Reading, Units
+from scarless.numerics.namespace import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 # Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that
@@ -113,6 +115,19 @@ class Engine(Protocol):
         ...
 
 
+def on_device(X: Any) -> bool:
+    """Whether a table is an array of another namespace, and scikit-learn was told to leave such arrays where they are.
+
+    Examples
+    --------
+    >>> on_device(np.eye(2))
+    False
+    """
+    if isinstance(X, np.ndarray) or not get_config()["array_api_dispatch"]:
+        return False
+    return namespace_of(X) is not np
+
+
 @singledispatch
 def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
     """Return the engine that holds the rows of a table: an open dispatch by the type of `X`.
@@ -142,6 +157,8 @@ def has_own_engine(X: Any) -> bool:
     >>> has_own_engine(np.eye(2)), has_own_engine([[1.0], [2.0]])
     (False, False)
     """
+    if on_device(X):
+        return True
     opener: Any = open_rows.dispatch(type(X))
     if opener is open_rows.dispatch(object):
         return _found_elsewhere(type(X)) is not None
@@ -160,6 +177,8 @@ def known_rows(X: Any) -> Any:
     >>> known_rows(X) is X
     True
     """
+    if on_device(X):
+        return import_module("scarless.engines.device").device_rows(X)
     registered = open_rows.dispatch(type(X)) is not open_rows.dispatch(object)
     found = None if registered else _found_elsewhere(type(X))
     return X if found is None else getattr(import_module(found[0]), found[1])(X)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from scarless.engines.base import Rows
 from scarless.engines.units import Reading, Units
-from scarless.numerics.namespace import in_numpy
+from scarless.numerics.namespace import in_numpy, namespace_of
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def add_up(parts: Iterable[Any]) -> Any:
 
 
 def _is_number(field: Any) -> bool:
-    return isinstance(field, np.ndarray | np.generic | int | float) or hasattr(field, "__array_namespace__")
+    return isinstance(field, np.ndarray | np.generic | int | float) or namespace_of(field) is not np
 
 
 def _in_units(X: Any, units: Units) -> Any:

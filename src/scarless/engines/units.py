@@ -12,6 +12,7 @@ from scipy import sparse
 
 from scarless.engines.joins import Largest
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 
 # Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
 _FAR = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
@@ -100,16 +101,30 @@ def _block_small(X: Any, rows: Any, tiny: float) -> tuple[float, float]:
 def _block_largest(X: Any, rows: Any, columns: NDArray[np.intp]) -> tuple[float, Largest]:
     if sparse.issparse(X):
         return 1.0, Largest(np.asarray(abs(X).max(axis=0).todense(), dtype=np.float64).ravel()[columns])
-    return 0.0, Largest(np.abs(_taken(X, columns)).max(axis=0, initial=0.0))
+    if not X.shape[0]:
+        return 0.0, Largest(np.zeros(columns.size))
+    xp = namespace_of(X)
+    return 0.0, Largest(in_numpy(xp.max(xp.abs(_taken(X, columns)), axis=0)))
 
 
 def _block_sums(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector) -> tuple[Vector]:
-    return ((_taken(X, columns) / unit).sum(axis=0),)
+    xp = namespace_of(X)
+    return (xp.sum(_taken(X, columns) / like_rows(X, unit), axis=0),)
 
 
 def _block_squares(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector, mean: Vector) -> tuple[Vector]:
-    return (((_taken(X, columns) / unit - mean) ** 2).sum(axis=0),)
+    xp = namespace_of(X)
+    return (xp.sum((_taken(X, columns) / like_rows(X, unit) - like_rows(X, mean)) ** 2, axis=0),)
+
+
+def like_rows(X: Any, values: Vector) -> Any:
+    """Return numbers in float64, where a block is."""
+    xp = namespace_of(X)
+    return values if xp is np else xp.asarray(values, device=X.device)
 
 
 def _taken(X: Any, columns: NDArray[np.intp]) -> Vector:
+    if (xp := namespace_of(X)) is not np:
+        whole = columns.size == X.shape[1]
+        return in_float64(X if whole else xp.take(X, xp.asarray(columns, device=X.device), axis=1))
     return np.asarray(X if columns.size == X.shape[1] else X[:, columns], dtype=np.float64)

@@ -26,12 +26,14 @@ from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
-from scarless.engines.base import known_rows
+from scarless.engines.base import known_rows, on_device
 from scarless.models._predict_to import PredictToMixin
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
-from scarless.numerics.linear import Design
+from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import in_float64, namespace_of
 from scarless.numerics.newton import Solution, Status
+from scarless.numerics.sigmoid import sigmoid
 from scarless.outside.notices import warn_user
 from scarless.pair.rows import Training, all_labelled
 
@@ -71,7 +73,7 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        return self._coding.columns(self._class_probability(X))
+        return as_given(X, self._coding.columns(self._class_probability(X)))
 
     def predict(self, X: Any) -> Array:
         """Return the more probable class of each row.
@@ -87,7 +89,7 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        return self._coding.decode(self._class_probability(X) > 0.5)
+        return as_given(X, self._coding.decode(self._class_probability(X) > 0.5))
 
     def _class_probability(self, X: Any) -> Vector:
         raise NotImplementedError
@@ -189,7 +191,16 @@ class LogisticMixin:
 
 def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:
     """Return probabilities in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
+    if namespace_of(X) is not np:
+        return sigmoid(logits(in_float64(X), np.append(coef, intercept)))
     return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
+
+
+def as_given(X: Any, values: Any) -> Any:
+    """Return an answer as an array of the library, and on the device, of the table that was asked about."""
+    if not on_device(X) or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return namespace_of(X).asarray(values, device=X.device)
 
 
 def in_double(X: Any) -> Any:

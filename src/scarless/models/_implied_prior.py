@@ -7,6 +7,7 @@ import numpy as np
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import at_least, at_most
 from scarless.outside.notices import warn_user
 
 _SMALLEST = 1e-290  # propensity whose inverse can be summed
@@ -46,7 +47,7 @@ class ImpliedPrior(NamedTuple):
 
 def shares(s: Vector, e: Vector) -> Vector:
     """Return ``s/e``; an estimated `e` may be 0 where there are no labels."""
-    return s / np.maximum(e, _SMALLEST)
+    return s / at_least(e, _SMALLEST)
 
 
 def implied_prior(engine: Engine) -> ImpliedPrior:
@@ -59,11 +60,11 @@ def implied_prior(engine: Engine) -> ImpliedPrior:
 
 def _block_shares(X: Any, rows: Rows, weight: float) -> tuple[Any, Any]:
     share, part = shares(rows["s"], rows["e"]), rows["w"] / weight
-    return part @ share, part @ np.minimum(share, _SQUARED)
+    return part @ share, part @ at_most(share, _SQUARED)
 
 
 def _block_variance(X: Any, rows: Rows, weight: float, mean: float) -> tuple[Any]:
-    near = np.minimum(shares(rows["s"], rows["e"]), _SQUARED)
+    near = at_most(shares(rows["s"], rows["e"]), _SQUARED)
     return (rows["w"] / weight @ (near - mean) ** 2,)
 
 

@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_share
 from scarless.engines.base import known_rows
-from scarless.models._base import need_labels
+from scarless.models._base import as_given, need_labels
 from scarless.models._looks_uncertainty import LooksUncertainty
 from scarless.numerics.arrays import ArrayLike, Vector
 
@@ -36,7 +36,7 @@ class LooksAnswers(LooksUncertainty):
             self._refuse_audit(audit)
             return super().predict_posterior(X, s)
         need_labels(s, "predict_posterior(X, s)")
-        return self._looks_posterior(known_rows(X), s, audit)
+        return as_given(X, self._looks_posterior(known_rows(X), s, audit))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
@@ -92,9 +92,9 @@ class LooksAnswers(LooksUncertainty):
         """
         check_is_fitted(self)
         if self._looks is not None:
-            return self._look_probability(X, look)
+            return as_given(X, self._look_probability(X, look))
         self._refuse_look(look)
-        return self._model_propensity(X)
+        return as_given(X, self._model_propensity(X))
 
     def _model_propensity(self, X: Any) -> Vector:
         """Return the propensity of a fit to one label of each row."""

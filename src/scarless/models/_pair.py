@@ -13,6 +13,7 @@ from scarless.engines.units import Units
 from scarless.models._base import (
     LogisticMixin,
     PUClassifier,
+    as_given,
     need_labels,
     warn_if_all_labelled,
     warn_if_all_positive,
@@ -20,6 +21,7 @@ from scarless.models._base import (
 )
 from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
@@ -69,7 +71,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         -------
         array of shape (n_rows,)
         """
-        return self._linear_probability(X, "propensity_")
+        return as_given(X, self._linear_probability(X, "propensity_"))
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
@@ -86,11 +88,11 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`.
         """
         need_labels(s, "predict_posterior(X, s)")
-        X = known_rows(X)
-        return self._posterior(X, s, self.predict_propensity(X), known=False)
+        rows = known_rows(X)
+        return as_given(X, self._posterior(rows, s, in_numpy(self.predict_propensity(rows)), known=False))
 
     def _assumed_propensity(self, X: Any) -> Vector:
-        return self.predict_propensity(X)
+        return in_numpy(self.predict_propensity(X))
 
     def _class_probability(self, X: Any) -> Vector:
         return self._linear_probability(X)

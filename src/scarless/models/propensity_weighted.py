@@ -15,7 +15,14 @@ from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
-from scarless.models._base import LogisticMixin, PUClassifier, check_solver_options, need_labels, warn_unless_converged
+from scarless.models._base import (
+    LogisticMixin,
+    PUClassifier,
+    as_given,
+    check_solver_options,
+    need_labels,
+    warn_unless_converged,
+)
 from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -327,11 +334,11 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
                 "predict_posterior needs the propensity of each row too, which this model does not know: "
                 "predict_posterior(X, s, propensity)."
             )
-        X = known_rows(X)
-        refuse_unread(X, "X")
-        e = check_propensity(named_values(X, propensity), n_rows=count_rows(X))
+        rows = known_rows(X)
+        refuse_unread(rows, "X")
+        e = check_propensity(named_values(rows, propensity), n_rows=count_rows(rows))
         warn_of_row_order(X, propensity=propensity)
-        return self._posterior(X, s, e, known=True)
+        return as_given(X, self._posterior(rows, s, e, known=True))
 
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, propensity: ArrayLike | None = None

@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.kinds import refuse_device
 from scarless.checks.options import (
     check_at_least_zero,
     check_choice,
@@ -334,6 +335,7 @@ class SAREMClassifier(LooksCrossedClassifier):
         """
         solver = self._check_parameters()
         if self._wants_looks(X, y, audit):
+            refuse_device(X, "Several looks, audits, false positives and known facts")
             self._check_looks_solver(solver)
             if solver == "newton":
                 self._fit_looks(X, y, sample_weight, audit, _print_climb if self.verbose else None)

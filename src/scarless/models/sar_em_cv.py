@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 
+from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
@@ -235,6 +236,7 @@ class SAREMClassifierCV(LooksSearch):
         -------
         self
         """
+        refuse_device(X, "Searches")
         grid = self._check_parameters()
         if has_own_engine(X):
             refuse_folds_in_memory(self.cv, "cv")

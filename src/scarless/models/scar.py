@@ -18,11 +18,12 @@ from scarless.label_frequency.names import (
     possible_frequency_of,
 )
 from scarless.labelling.base import check_one_propensity
-from scarless.models._base import check_solver_options, need_labels
+from scarless.models._base import as_given, check_solver_options, need_labels
 from scarless.models._pair import PairClassifier
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
+from scarless.numerics.namespace import in_numpy
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training, all_columns, in_memory
 from scarless.pair.starts import make_starts
@@ -229,7 +230,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         -------
         array of shape (n_rows,)
         """
-        return np.full(self._class_probability(X).size, self.label_frequency_)
+        return as_given(X, np.full(self._class_probability(X).size, self.label_frequency_))
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
@@ -245,11 +246,11 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         array of shape (n_rows,)
         """
         need_labels(s, "predict_posterior(X, s)")
-        X = known_rows(X)
-        return self._posterior(X, s, self.predict_propensity(X), known=True)
+        rows = known_rows(X)
+        return as_given(X, self._posterior(rows, s, self.predict_propensity(rows), known=True))
 
     def _assumed_propensity(self, X: Any) -> Vector:
-        return self.predict_propensity(X)
+        return in_numpy(self.predict_propensity(X))
 
 
 class NaiveClassifier(KnownPropensityClassifier):

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import namespace_of
+from scarless.numerics.namespace import at_least, at_most, namespace_of
 from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 # Below this, 1 - f e has lost digits to underflow and q is taken from the logits instead.
@@ -50,7 +50,7 @@ def pair_terms(u: Vector, v: Vector) -> PairTerms:
     xp = namespace_of(u)
     f, not_f = sigmoid_pair(u)
     e, not_e = sigmoid_pair(v)
-    unlabelled = xp.minimum(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
+    unlabelled = at_most(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
     far = unlabelled < _UNDERFLOW
     if xp is np and not far.any():
         q, not_q = f * not_e / unlabelled, not_f / unlabelled
@@ -102,8 +102,8 @@ def _log_likelihood_everywhere(u: Any, v: Any, s: Any, terms: PairTerms) -> Any:
     """Return the same with every case worked out for every row: no array is written into, none of unknown length."""
     xp = namespace_of(u)
     product = terms.f * terms.e
-    few = xp.log1p(-xp.minimum(product, 0.5))
-    many = xp.log(xp.maximum(terms.unlabelled, _UNDERFLOW))
+    few = xp.log1p(-at_most(product, 0.5))
+    many = xp.log(at_least(terms.unlabelled, _UNDERFLOW))
     far = xp.logaddexp(-softplus(u), -softplus(-u) - softplus(v))
     unlabelled = xp.where(product < 0.5, few, xp.where(terms.unlabelled < _UNDERFLOW, far, many))
     return xp.where(s == 0, unlabelled, -softplus(-u) - softplus(-v))

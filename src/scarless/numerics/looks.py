@@ -19,7 +19,7 @@ information minus what is lost because the class is not seen.
 from typing import Any, NamedTuple
 
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.namespace import concat, namespace_of
+from scarless.numerics.namespace import at_least, concat, namespace_of
 from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 _LEAST = 1e-300  # a probability that can be divided by
@@ -80,7 +80,7 @@ def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tupl
     xp, missed = namespace_of(v), looks - labels
     low, high = bounds
     p, not_p = sigmoid_pair(v)
-    e, not_e = xp.maximum(low + (high - low) * p, _LEAST), xp.maximum((1.0 - high) + (high - low) * not_p, _LEAST)
+    e, not_e = at_least(low + (high - low) * p, _LEAST), at_least((1.0 - high) + (high - low) * not_p, _LEAST)
     log_a = xp.sum(labels * xp.log(e) + missed * xp.log(not_e), axis=1)
     turn = (high - low) * p * not_p
     curve = turn * (not_p - p)
@@ -181,7 +181,7 @@ def expected_look_information(terms: LookTerms) -> RowInformation:
     unlabelled = terms.not_f + terms.f * none
     lost = terms.f * none * terms.not_f / xp.where(unlabelled > 0, unlabelled, 1.0)
     omega = xp.where(terms.audited, 0.0, lost)
-    unseen = -terms.looks * terms.turn / xp.maximum(terms.not_e, _LEAST)  # the slope of a row without any label
+    unseen = -terms.looks * terms.turn / at_least(terms.not_e, _LEAST)  # the slope of a row without any label
     return _information(terms, terms.f, terms.not_f, omega, (terms.mean_bend, unseen), terms.labels)
 
 
@@ -202,4 +202,4 @@ def detected(terms: LookTerms) -> tuple[Vector, Vector]:
     r"""Return the probability that a positive row gets any label at its looks, and that it gets none."""
     xp = namespace_of(terms.f)
     none = xp.prod(terms.not_e**terms.looks, axis=1)
-    return -xp.expm1(xp.sum(terms.looks * xp.log(xp.maximum(terms.not_e, _LEAST)), axis=1)), none
+    return -xp.expm1(xp.sum(terms.looks * xp.log(at_least(terms.not_e, _LEAST)), axis=1)), none

@@ -5,6 +5,7 @@ may keep its rows on another device. Parameters come as numpy vectors and are br
 stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
 """
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,13 @@ def namespace_of(X: Any) -> Any:
     >>> namespace_of(np.zeros(3)).__name__
     'numpy'
     """
-    if isinstance(X, np.ndarray) or not hasattr(X, "__array_namespace__"):
+    if isinstance(X, np.ndarray):
         return np
-    return X.__array_namespace__()
+    if hasattr(X, "__array_namespace__"):
+        return X.__array_namespace__()
+    if type(X).__module__.partition(".")[0] == "torch":  # has no namespace of its own; scikit-learn brings one
+        return import_module("sklearn.externals.array_api_compat.torch")
+    return np
 
 
 def like(X: Any, values: Any) -> Any:
@@ -39,10 +44,24 @@ def in_numpy(values: Any) -> Any:
     """Return an array as numpy's, from whatever device it is on."""
     if namespace_of(values) is np:
         return np.asarray(values)
+    if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
+        return values.detach().cpu().numpy()
     try:
         return np.asarray(values)
     except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
         return np.from_dlpack(values, device="cpu")
+
+
+def at_least(values: Any, number: float) -> Any:
+    """Return values, and a number where they are below it; torch compares arrays with arrays only."""
+    xp = namespace_of(values)
+    return np.maximum(values, number) if xp is np else xp.clip(values, min=number)
+
+
+def at_most(values: Any, number: float) -> Any:
+    """Return values, and a number where they are above it."""
+    xp = namespace_of(values)
+    return np.minimum(values, number) if xp is np else xp.clip(values, max=number)
 
 
 def zeros(X: Any, *shape: int) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import namespace_of
+from scarless.numerics.namespace import at_least, namespace_of
 
 
 def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
@@ -49,4 +49,4 @@ def softplus(z: Vector) -> Vector:
     array([9.85967654e-305, 6.93147181e-001, 7.00000000e+002])
     """
     xp = namespace_of(z)
-    return xp.maximum(z, 0.0) + xp.log1p(xp.exp(-xp.abs(z)))
+    return at_least(z, 0.0) + xp.log1p(xp.exp(-xp.abs(z)))

@@ -15,6 +15,7 @@ from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import in_numpy
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
@@ -210,6 +211,7 @@ def _block_intervals(
     of: str,
     relaxation: Relaxation | None,
 ) -> Matrix:
+    X = X if sparse.issparse(X) else in_numpy(X)
     X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
     u, v = logits(X_f, beta_f), logits(X_e, beta_e)
     if of == "class":

@@ -1,0 +1,95 @@
+"""Fits on a GPU: tables that are torch tensors, by scikit-learn's array API dispatch, against the same machine's cores.
+
+``SCIPY_ARRAY_API=1 python -m benchmarks.device [cuda]`` prints a line of JSON for each measurement; on a machine
+without a GPU, ``cpu`` tries the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from scarless import SAREMClassifier
+from scarless.engines.base import known_rows, open_rows
+from scarless.engines.memory import InMemoryEngine
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature, LogisticPair
+
+
+def draw(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return attributes and labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    f = 1 / (1 + np.exp(-X[:, :10] @ rng.normal(size=10) * 0.7))
+    e = 1 / (1 + np.exp(0.3 - X[:, 10:14] @ rng.normal(size=4) * 0.7))
+    return X, (rng.random(n) < f * e).astype(np.float64)
+
+
+def best(function: Any, torch: Any, device: str, repeats: int = 5) -> float:
+    """Return the shortest of several times, all work on the device done."""
+    times = []
+    for _ in range(repeats):
+        since = time.perf_counter()
+        function()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - since)
+    return min(times)
+
+
+def one_fit(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
+    """Time a fit on the device, and the same on the cores; compare where they end."""
+    X, s = draw(n, d)
+    A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
+    options = {"propensity_attributes": list(range(10, 14))}
+    with sklearn.config_context(array_api_dispatch=True):
+        seconds = best(lambda: SAREMClassifier(**options).fit(A, b), torch, device)
+        there = SAREMClassifier(**options).fit(A, b)
+    cores = best(lambda: SAREMClassifier(**options).fit(X, s), torch, "cpu", 3)
+    here = SAREMClassifier(**options).fit(X, s)
+    apart = abs(there.log_likelihood_ - here.log_likelihood_) / n
+    return {
+        "part": "fit", "rows": n, "columns": d, "device_seconds": seconds, "cores_seconds": cores,
+        "ratio": cores / seconds, "apart_per_row": apart, "coef_apart": float(np.abs(there.coef_ - here.coef_).max()),
+    }  # fmt: skip
+
+
+def one_pass(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
+    """Time a pass for value, gradient and expected information."""
+    generator = torch.Generator(device=device).manual_seed(0)
+    A = torch.randn((n, d), dtype=torch.float64, device=device, generator=generator)
+    s = (torch.rand(n, dtype=torch.float64, device=device, generator=generator) < 0.3).to(torch.float64)
+    with sklearn.config_context(array_api_dispatch=True):
+        engine = open_rows(known_rows(A))
+        engine.rows.update({"s": s, "w": torch.ones_like(s)})
+        pair = LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(4)))
+        beta = np.full(pair.n_parameters, 0.01)
+        seconds = best(lambda: engine.total(pair.sums, beta, Curvature.EXPECTED), torch, device)
+    row = {"part": "pass", "rows": n, "columns": d, "device_seconds": seconds}
+    if n <= 1_000_000:
+        memory = InMemoryEngine(A.cpu().numpy(), {"s": s.cpu().numpy(), "w": np.ones(n)})
+        row["cores_seconds"] = best(lambda: memory.total(pair.sums, beta, Curvature.EXPECTED), torch, "cpu")
+    return row
+
+
+def main(device: str) -> None:
+    """Print all measurements."""
+    import torch
+
+    warnings.simplefilter("ignore")
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    print(json.dumps({"device": name, "torch": torch.__version__, "sklearn": sklearn.__version__}), flush=True)
+    small = device != "cuda"
+    print(json.dumps(one_fit(torch, device, 20_000 if small else 464_809, 58)), flush=True)
+    for n, d in ((20_000, 58),) if small else ((464_809, 58), (20_000_000, 54)):
+        print(json.dumps(one_pass(torch, device, n, d)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "cuda")

@@ -1,0 +1,174 @@
+"""Tables that are arrays of other libraries, left where they are: the same answers as from numpy's.
+
+Array-api-strict is always here; torch where it is installed (``make test-torch``).
+"""
+
+import numpy as np
+import pytest
+import sklearn
+
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+)
+from scarless.numerics.namespace import in_numpy, namespace_of
+
+strict = pytest.importorskip("array_api_strict")
+
+
+@pytest.fixture(params=["strict", "torch"])
+def there(request):
+    """What brings an array to another library."""
+    if request.param == "torch":
+        return pytest.importorskip("torch").asarray
+    return strict.asarray
+
+
+@pytest.fixture(autouse=True)
+def dispatched():
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = rng.random(600) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    e = 1 / (1 + np.exp(0.3 - X[:, 2]))
+    return X, (y & (rng.random(600) < e)).astype(np.float64), e
+
+
+MODELS = {
+    "pair": SAREMClassifier(propensity_attributes=[2]),
+    "starts": SAREMClassifier(propensity_attributes=[2, 3], n_starts=3, random_state=0),
+    "scar": SCARClassifier(),
+    "naive": NaiveClassifier(),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_those_of_numpy_and_come_back_where_the_table_is(data, there, name):
+    X, s, _ = data
+    weight = np.arange(len(s)) % 3 + 1.0
+    want = sklearn.clone(MODELS[name]).fit(X, s, sample_weight=weight)
+    A, b, w = there(X), there(s), there(weight)
+    got = sklearn.clone(MODELS[name]).fit(A, b, sample_weight=w)
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-9, atol=1e-11)
+    assert got.class_prior_ == pytest.approx(want.class_prior_, rel=1e-10)
+    for method in ("predict_proba", "predict", "predict_propensity", "predict_posterior"):
+        if not hasattr(want, method):
+            continue
+        labels = (s,) if method == "predict_posterior" else ()
+        answer = getattr(got, method)(A, *(there(each) for each in labels))
+        assert namespace_of(answer) is namespace_of(A)
+        np.testing.assert_allclose(in_numpy(answer), getattr(want, method)(X, *labels), rtol=1e-9, atol=1e-12)
+    assert got.score(A, b) == pytest.approx(want.score(X, s), rel=1e-12)
+
+
+def test_intervals_and_summary(data, there):
+    X, s, _ = data
+    want, got = (MODELS["pair"].fit(*each) for each in ((X, s), (there(X), there(s))))
+    want = sklearn.clone(MODELS["pair"]).fit(X, s)
+    assert got.class_prior_interval() == pytest.approx(want.class_prior_interval(), rel=1e-9)
+    np.testing.assert_allclose(got.summary().blocks[0].std_err, want.summary().blocks[0].std_err, rtol=1e-8)
+    np.testing.assert_allclose(got.predict_proba_interval(there(X)), want.predict_proba_interval(X), rtol=1e-8)
+
+
+def test_known_propensities(data, there):
+    X, s, e = data
+    want = PropensityWeightedClassifier().fit(X, s, propensity=e)
+    got = PropensityWeightedClassifier().fit(there(X), there(s), propensity=there(e))
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-9)
+
+
+def test_float32_and_whole_numbers(data, there):
+    X, s, _ = data
+    want = sklearn.clone(MODELS["pair"]).fit(X, s)
+    got = sklearn.clone(MODELS["pair"]).fit(there(X.astype(np.float32)), there(s.astype(np.int64)))
+    error = want.standard_errors().coef
+    assert (np.abs(got.coef_ - want.coef_) < 1e-4 * error).all()
+    whole = np.round(3 * X).astype(np.int64)
+    np.testing.assert_allclose(
+        sklearn.clone(MODELS["pair"]).fit(there(whole), there(s)).coef_,
+        sklearn.clone(MODELS["pair"]).fit(whole.astype(float), s).coef_,
+        rtol=1e-9,
+    )
+
+
+def test_columns_out_of_proportion(data, there):
+    X, s, _ = data
+    far = X.copy()
+    far[:, 1] = 1e9 + far[:, 1]
+    with pytest.warns(UserWarning, match="lies farther from 0"):
+        want = sklearn.clone(MODELS["pair"]).fit(far, s)
+    with pytest.warns(UserWarning, match="lies farther from 0"):
+        got = sklearn.clone(MODELS["pair"]).fit(there(far), there(s))
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-5)
+
+
+def test_what_is_wrong_is_named(data, there):
+    X, s, _ = data
+    gap = X.copy()
+    gap[17, 2] = np.nan
+    with pytest.raises(ValueError, match="row 17"):
+        SAREMClassifier().fit(there(gap), there(s))
+    with pytest.raises(ValueError, match="y has 5 values for 600 rows"):
+        SAREMClassifier().fit(there(X), there(s[:5]))
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        SAREMClassifier().fit(there(X[:, 0]), there(s))
+    with pytest.raises(ValueError, match="X is an array of complex128"):
+        SAREMClassifier().fit(there(X.astype(complex)), there(s))
+    with pytest.raises(ValueError, match="X has 3 features, but SAREMClassifier is expecting 4"):
+        SAREMClassifier().fit(there(X), there(s)).predict(there(X[:, :3]))
+    leak = np.column_stack([X, s])
+    with pytest.warns(UserWarning, match="Column 4 of X is the label column itself"):
+        NaiveClassifier().fit(there(leak), there(s))
+
+
+def test_arrays_of_two_devices_are_refused_in_scikit_learns_words(data):
+    X, s, _ = data
+    away = strict.asarray(s, device=strict.Device("device1"))
+    with pytest.raises(ValueError, match=r"Input arrays use different devices: .*CPU_DEVICE.*device1"):
+        SAREMClassifier().fit(strict.asarray(X), away)
+
+
+def test_a_table_on_a_device_of_its_own(data):
+    X, s, _ = data
+    device = strict.Device("device1")
+    A, b = (strict.asarray(each, device=device) for each in (X, s))
+    got = sklearn.clone(MODELS["pair"]).fit(A, b)
+    np.testing.assert_allclose(got.coef_, sklearn.clone(MODELS["pair"]).fit(X, s).coef_, rtol=1e-9)
+    assert got.predict_proba(A).device == device
+
+
+def test_what_is_not_computed_there_yet_says_so(data, there):
+    X, s, _ = data
+    A, b = there(X), there(s)
+    with pytest.raises(ValueError, match="Searches are not computed on arrays of"):
+        SAREMClassifierCV().fit(A, b)
+    with pytest.raises(ValueError, match="Several looks, audits, false positives and known facts are not computed"):
+        SAREMClassifier().fit(A, there(np.column_stack([s, s])))
+    with pytest.raises(ValueError, match="needs all rows in memory"):
+        SARStackingClassifier().fit(A, b)
+
+
+def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):
+    X, s, _ = data
+    whole = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
+    monkeypatch.setattr("scarless.engines.device._BLOCK_NUMBERS", 4 * 128)
+    blocks = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
+    np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_without_dispatch_torch_is_numpy(data):
+    torch = pytest.importorskip("torch")
+    X, s, _ = data
+    with sklearn.config_context(array_api_dispatch=False):
+        got = sklearn.clone(MODELS["pair"]).fit(torch.asarray(X), torch.asarray(s))
+        assert isinstance(got.predict_proba(torch.asarray(X)), np.ndarray)
+    np.testing.assert_allclose(got.coef_, sklearn.clone(MODELS["pair"]).fit(X, s).coef_)
