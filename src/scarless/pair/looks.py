@@ -27,6 +27,7 @@ _RATE = 0.01  # of false positives, where a climb begins
 _HALF = 1e-4  # of a negative that is labelled, and of one that is not: keeps a rate off 0
 _HIGH = 0.9
 _ROUNDS = 50  # of the method of multipliers
+_SHARE_OF_IT = 0.05  # of the variance that a share of so many rows has
 _MET = 1e-7  # a share that is this close to where it should be
 _NOTHING = 1e-9  # of the objective: more is no last step
 _EXACT = 1e-15  # predicted gain per row, where shares are to be met
@@ -179,7 +180,7 @@ def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
 
 
 def _widened(fact: Fact, weight: float) -> Fact:
-    least = fact.value * (1.0 - fact.value) / weight
+    least = _SHARE_OF_IT * fact.value * (1.0 - fact.value) / weight
     return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
 
 
