@@ -8,7 +8,7 @@ JOBS ?= 2
 # What one process compiles the others need not: tests start many.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo docs test test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 # A file of 6,000 patients, from a first look to a report; the last line says where the report is.
 demo: $(VENV)/.demo
@@ -26,6 +26,12 @@ test: $(VENV)/.test
 test-slow: $(VENV)/.test
 	@$(PIP_INSTALL) -c constraints.txt "moto[server]"
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# Tables on a device, and networks, by torch, in an environment of its own: the wheel is large.
+test-torch:
+	$(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]" torch skorch
+	$(ONE_THREAD) .venv-torch/bin/python -m pytest -n $(JOBS) tests/models/test_device.py $(wildcard tests/torch)
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.
 test-random: $(VENV)/.test
