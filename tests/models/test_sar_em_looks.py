@@ -255,12 +255,6 @@ def test_tables_in_files(data, tmp_path, coding):
         got.predict_to(rows, tmp_path / "out")
 
 
-def test_rows_of_other_libraries_are_refused(data):
-    frame = pl.DataFrame(data["X"], schema=COLUMNS).with_columns(seen=data["s"]).lazy()
-    with pytest.raises(TypeError, match=r"are not read so far. Write the table into Parquet files"):
-        _model(propensity_attributes=["c"], known=[ClassPrior(0.5)]).fit(frame, "seen")
-
-
 # Facts
 
 
