@@ -14,9 +14,10 @@ import pytest
 from scipy.special import expit
 from tests.scale.files import NAMES, Sent
 
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV, TableClassifier, load, save
+from scarless.models.looks_facts import any_label
 from scarless.pair import folded
-from scarless.scale import ParquetRows, PartitionError, parquet
+from scarless.scale import FilePreparation, ParquetRows, PartitionError, parquet
 
 N = 1800
 LOOKS = ["seen_1", "seen_2"]
@@ -105,9 +106,9 @@ def test_frames_of_dask_go_by_position(frame, folder):
     np.testing.assert_allclose(posterior, got.predict_posterior(table, LOOKS, audit="checked"), atol=1e-12)
     with pytest.raises(ValueError, match="cut as they are: each of its partitions needs one"):
         new().fit(table[COLUMNS], table[LOOKS].repartition(npartitions=1))
-    with pytest.raises(ValueError, match="go with a dask.dataframe that is cut as they are"):
+    with pytest.raises(ValueError, match=r"go with a dask.dataframe that is cut as they are"):
         new().fit(table[COLUMNS], table[LOOKS].to_dask_array(lengths=True))
-    with pytest.raises(ValueError, match="go with a dask.dataframe that is cut as they are"):
+    with pytest.raises(ValueError, match=r"go with a dask.dataframe that is cut as they are"):
         new().fit(table[COLUMNS].to_dask_array(lengths=True), table[LOOKS])
     with pytest.raises(ValueError, match="one is needed for each row"):
         new().fit(table[COLUMNS], table[LOOKS].map_partitions(lambda part: part.iloc[1:]))
@@ -155,10 +156,10 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
     with pytest.raises(ValueError, match="s names 1 columns; the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
-    with pytest.raises(ValueError, match="labels hold 3.0; the model was fitted on"):
+    with pytest.raises(ValueError, match=r"labels hold 3.0; the model was fitted on"):
         model.predict_posterior(ParquetRows(other), LOOKS)
     pq.write_table(
-        pa.table({**dict.fromkeys([*COLUMNS, "checked", "w", "seen_1"], [0.0]), "seen_2": ["x"]}),
+        pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
         tmp_path / "new" / "9.parquet",
     )
     with pytest.raises(PartitionError, match=r"9.parquet.*the label 'seen_2' holds string, and double"):
@@ -196,7 +197,7 @@ def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, 
         model.fit(rows, LOOKS, audit="checked")
         model.predict_posterior(rows, LOOKS, audit="checked")
         sizes.append(weighed.most)
-    # A row more is a byte more for each label, were it sent: 3 N x 3 of them. Row groups have their numbers, and no more.
+    # Were labels sent, 3 N rows more would be 9 N bytes more at least. Row groups have their numbers, and no more.
     assert sizes[1] - sizes[0] < N
 
 
@@ -212,3 +213,112 @@ def test_a_search_is_that_of_rows_in_memory(frame, folder, monkeypatch, many):
     want.fit(frame[NAMES], frame[LOOKS], audit=frame["checked"])
     np.testing.assert_allclose(scores, want.cv_results_["mean_test_score"], rtol=1e-6)
     np.testing.assert_allclose(got.coef_, want.coef_, atol=1e-5)
+
+
+# Predictions into files, and raw tables
+
+
+def scored(written):
+    return pd.concat([pd.read_parquet(path) for path in written.files], ignore_index=True)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.02])
+def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
+    model = new(false_positive_rate=rate).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
+    rows = ParquetRows(folder)
+    got = scored(model.predict_to(rows, tmp_path / "all", label=LOOKS, audit="checked", keep=["w", "seen_1"]))
+    assert got.columns.tolist() == ["w", "seen_1", "probability", "propensity", "posterior"]
+    np.testing.assert_allclose(got["probability"], model.predict_proba(frame[COLUMNS])[:, 1], rtol=1e-12)
+    want = model.predict_posterior(frame[COLUMNS], frame[LOOKS], frame["checked"])
+    np.testing.assert_allclose(got["posterior"], want, rtol=1e-12)
+    np.testing.assert_allclose(got["propensity"], any_label(model, frame[COLUMNS], frame[LOOKS]), rtol=1e-12)
+    unchecked = scored(model.predict_to(rows, tmp_path / "unchecked", label=LOOKS))
+    np.testing.assert_allclose(unchecked["posterior"], model.predict_posterior(frame[COLUMNS], frame[LOOKS]))
+    bare = scored(model.predict_to(rows, tmp_path / "bare"))
+    assert bare.columns.tolist() == ["probability"]
+    assert model.predict_to(rows, tmp_path / "bare").n_new == 0
+
+
+def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
+    table = frame.dropna(subset="seen_1").reset_index(drop=True)
+    rows = ParquetRows(write(tmp_path / "one", table))
+    model = new(visit_attributes=None).fit(table[COLUMNS], table["seen_1"], audit=table["checked"])
+    plain = scored(model.predict_to(rows, tmp_path / "plain", label="seen_1"))
+    np.testing.assert_allclose(plain["posterior"], model.predict_posterior(table[COLUMNS], table["seen_1"]))
+    got = scored(model.predict_to(rows, tmp_path / "audited", label="seen_1", audit="checked"))
+    want = model.predict_posterior(table[COLUMNS], table["seen_1"], table["checked"])
+    np.testing.assert_allclose(got["posterior"], want)
+    np.testing.assert_allclose(got["propensity"], plain["propensity"])
+
+
+def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
+    rows, model = ParquetRows(folder), new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
+    with pytest.raises(ValueError, match="label names 1 columns; the model was fitted to 2 looks"):
+        model.predict_to(rows, tmp_path / "out", label="seen_1")
+    with pytest.raises(ValueError, match="audit goes with label"):
+        model.predict_to(rows, tmp_path / "out", audit="checked")
+    with pytest.raises(ValueError, match="has no column 'seen_9'"):
+        model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])
+    odd = ParquetRows(write(tmp_path / "odd", frame.assign(seen_2=np.where(np.arange(N) == 700, 3.0, frame["seen_2"]))))
+    with pytest.raises(PartitionError, match=r"1.parquet, row group.*: labels hold 3.0; the model was fitted on"):
+        model.predict_to(odd, tmp_path / "out", label=LOOKS)
+    wrong = ParquetRows(write(tmp_path / "wrong", frame.assign(checked=0)))
+    with pytest.raises(PartitionError, match=r"0.parquet, .*rows have a label although their audit says negative"):
+        model.predict_to(wrong, tmp_path / "wrong-out", label=LOOKS, audit="checked")
+    plain = SAREMClassifier(propensity_attributes=["d"]).fit(frame[NAMES], frame["seen_1"].fillna(0))
+    with pytest.raises(ValueError, match="was fitted to one label of each row: label is the name of one column"):
+        plain.predict_to(rows, tmp_path / "out", label=LOOKS)
+
+
+@pytest.fixture(scope="module")
+def raw(frame):
+    """Return a table with text and gaps."""
+    rng = np.random.default_rng(5)
+    region = np.where(frame["a"] > 0.5, "north", np.where(frame["b"] > 0, "south", "east"))
+    table = frame[["a", "b", "d"]].assign(region=np.where(rng.random(N) < 0.1, None, region))
+    table.loc[rng.random(N) < 0.1, "b"] = np.nan
+    return table.join(frame[[*LOOKS, "checked", "w"]])
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_raw_tables_in_files(raw, tmp_path, search):
+    attributes = ["a", "b", "d", "region"]
+    inner = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=2, random_state=0)
+    inner = inner if search else SAREMClassifier(propensity_attributes=["d"])
+    rows = ParquetRows(write(tmp_path / "raw", raw), dtype="float64")
+    got = TableClassifier(inner).fit(rows, LOOKS, audit="checked", sample_weight="w")
+    assert got.feature_names_in_.tolist() == attributes
+    want = TableClassifier(inner, preparation="passthrough")
+    prepared = got.preparation_.transform(raw[attributes])
+    want.estimator.set_params(propensity_attributes=[name for name in prepared.columns if name.startswith("d")])
+    want.fit(prepared, raw[LOOKS], audit=raw["checked"], sample_weight=raw["w"])
+    np.testing.assert_allclose(got.estimator_.coef_, want.estimator_.coef_, atol=1e-5)
+    assert got.class_prior_ == pytest.approx(want.class_prior_, abs=1e-6)
+    save(got, tmp_path / "model.skops")
+    kept = load(tmp_path / "model.skops")
+    written = scored(kept.predict_to(rows, tmp_path / "out", label=LOOKS, audit="checked"))
+    posterior = got.predict_posterior(raw[attributes], raw[LOOKS], audit=raw["checked"])
+    np.testing.assert_allclose(written["posterior"], posterior, atol=1e-9)
+    np.testing.assert_allclose(got.predict_posterior(rows, LOOKS, audit="checked"), posterior, atol=1e-9)
+
+
+def test_a_raw_model_of_memory_predicts_files(raw, tmp_path):
+    attributes = ["a", "b", "d", "region"]
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["d"]))
+    model.fit(raw[attributes], raw[LOOKS], audit=raw["checked"])
+    rows = ParquetRows(write(tmp_path / "raw", raw))
+    got = scored(model.predict_to(rows, tmp_path / "out", label=LOOKS, audit="checked"))
+    want = model.predict_posterior(raw[attributes], raw[LOOKS], audit=raw["checked"])
+    np.testing.assert_allclose(got["posterior"], want, atol=1e-9)
+    prepared = model.prepare(raw[attributes])
+    np.testing.assert_allclose(got["propensity"], any_label(model.estimator_, prepared, raw[LOOKS]), atol=1e-9)
+
+
+def test_what_raw_tables_in_files_cannot_have_is_said(frame, folder):
+    rows = ParquetRows(folder)
+    with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):
+        TableClassifier(new()).fit(rows, LOOKS)
+    with pytest.raises(TypeError, match="labels are columns of it, given by name"):
+        TableClassifier(new(visit_attributes=None)).fit(rows, frame[LOOKS].to_numpy())
+    with pytest.raises(TypeError, match="audits are a column of it, given by name"):
+        TableClassifier(new(visit_attributes=None), preparation=FilePreparation()).fit(rows, LOOKS, audit=frame["checked"])
