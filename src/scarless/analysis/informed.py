@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import Settings
+from scarless.checks.looks import check_looks
+from scarless.checks.pipelines import innermost
 from scarless.models.looks_facts import looks_facts
 
 
@@ -24,11 +24,11 @@ def informed_summary(model: Any, observed: Observed, features: Any, settings: Se
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
     if settings.looks:
-        labels = np.asarray(observed.labels, dtype=np.float64)
+        labels = check_looks(observed.labels, coding=innermost(model)._coding, name="labels").labels
         found["looks"] = [
             {
                 "column": name,
-                "took_place": int(np.isfinite(labels[:, k]).sum()),
+                "took_place": int((labels[:, k] >= 0).sum()),
                 "labels": int((labels[:, k] == 1).sum()),
                 "label_frequency": facts.frequencies[k][0],
                 "label_frequency_interval": _ends(facts.frequencies[k][1]),

@@ -70,10 +70,9 @@ def inspect(options: argparse.Namespace) -> int:
     if options.label is None and not options.look:
         raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
     if options.file.is_dir():
-        if options.look or options.audit:
-            raise ValueError("--look and --audit are for one file; a folder of files has one label column (--label).")
         from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
 
+        chosen |= {"looks": options.look or (), "audit": options.audit or ""}
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
         table, looks = _read(options), options.look or ()
