@@ -37,9 +37,16 @@ def informed_summary(model: Any, observed: Observed, features: Any, settings: Se
         ]
     if facts.rate_is != "none":
         found["false_positive_rates"] = [
-            {"value": value, "interval": _ends(interval), "is": facts.rate_is} for value, interval in facts.rates
+            {"value": value, "interval": _ends(interval), "is": _is(interval, facts)} for value, interval in facts.rates
         ]
     return found
+
+
+def _is(interval: Any, facts: Any) -> str:
+    """Return whether a rate was given or estimated."""
+    if facts.rate_is != "estimated in part":
+        return str(facts.rate_is)
+    return "given" if interval is None else "estimated"
 
 
 def _ends(interval: Any) -> list[float] | None:

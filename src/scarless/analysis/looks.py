@@ -222,7 +222,7 @@ def _told_of_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
 
 def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows: Any = None) -> None:
     odd = (s == 1) & (audit == 0)
-    if odd.any() and settings.false_positives == 0:
+    if odd.any() and not settings.may_be_wrong:
         n = _number(odd, rows)
         have = f"{n:,} rows have" if n > 1 else "1 row has"
         first = f" (the first is row {np.flatnonzero(odd)[0] + 1})" if rows is None else ""
@@ -236,7 +236,7 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows:
 def _refuse_unknowable(s: Integers, audit: Vector | None, settings: Settings) -> None:
     """Raise where nothing tells false positives from true ones."""
     checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
-    if isinstance(settings.false_positives, str) and len(settings.looks) < 2 and not checked:
+    if settings.estimates_rates and len(settings.looks) < 2 and not checked:
         raise ValueError(
             "--false-positives estimate with one look at each row: only audits of labelled rows tell false positives "
             "from true ones, and there are none. Check some labelled rows (--audit), add a second look (--look), or "
