@@ -321,4 +321,6 @@ def test_what_raw_tables_in_files_cannot_have_is_said(frame, folder):
     with pytest.raises(TypeError, match="labels are columns of it, given by name"):
         TableClassifier(new(visit_attributes=None)).fit(rows, frame[LOOKS].to_numpy())
     with pytest.raises(TypeError, match="audits are a column of it, given by name"):
-        TableClassifier(new(visit_attributes=None), preparation=FilePreparation()).fit(rows, LOOKS, audit=frame["checked"])
+        TableClassifier(new(visit_attributes=None), preparation=FilePreparation()).fit(
+            rows, LOOKS, audit=frame["checked"]
+        )

@@ -105,7 +105,8 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         ----------
         X : data frame, array of shape (n_rows, n_columns), or ParquetRows
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels; with ParquetRows the name of their column, as for `sample_weight`.
+            Observed labels; with ParquetRows the name of their column, or names of those of several looks, as for
+            `sample_weight` and `audit`.
         sample_weight : array of shape (n_rows,), optional
         **fit_params
             Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`, or `audit`.
