@@ -45,7 +45,10 @@ def folder(tmp_path_factory):
 
 MODELS = {
     "one fit": (lambda: SAREMClassifier(propensity_attributes=["c"]), ["a", "b", "c"]),
-    "search": (lambda: SAREMClassifierCV(propensity_attributes=["c"], Cs=[0.1, 1.0], cv=2), ["a", "b", "c"]),
+    "search": (
+        lambda: SAREMClassifierCV(propensity_attributes=["c"], Cs=[0.1, 1.0], cv=2, random_state=0),
+        ["a", "b", "c"],
+    ),
     "raw": (lambda: TableClassifier(SAREMClassifier(propensity_attributes=["c"])), ["a", "b", "c", "region"]),
 }
 
