@@ -209,3 +209,47 @@ def test_a_folder_is_inspected_by_a_sample_and_slow_files_are_told_of(claims, mo
     said = capsys.readouterr().out
     assert said.startswith("400 rows, ")
     assert "The files: 4 row groups hold 100 rows each" in said
+
+
+def test_combinations_are_counted_and_checked_rows_come_along(tmp_path):
+    rng = np.random.default_rng(0)
+    checked = np.where(rng.random(N) < 0.05, rng.integers(0, 2, N), np.nan)
+    table = patients(number=np.arange(N), checked=checked)
+    rows = ParquetRows(write(tmp_path / "claims", table))
+    drawn = draw_rows(rows, ["diagnosed", "checked"], 300, 0, also="checked")
+    numbers, more = (np.array(each.column("number")) for each in (drawn.table, drawn.checked))
+    np.testing.assert_array_equal(numbers, draw_rows(rows, "diagnosed", 300, 0).table.column("number"))
+    assert not set(numbers) & set(more)
+    assert set(np.flatnonzero(np.isfinite(checked))) == set(more) | set(numbers[np.isfinite(checked[numbers])])
+    kinds = drawn.kinds.to_pandas()
+    want = table.groupby(["diagnosed", "checked"], dropna=False).size()
+    assert dict(zip(map(str, kinds.iloc[:, :2].to_numpy()), kinds.iloc[:, 2], strict=True)) == {
+        str(np.array(key, dtype=float)): count for key, count in want.items()
+    }
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    table = patients()
+    ill = (table["diagnosed"] == 1) | (rng.random(N) < 0.2)
+    claims = write(tmp_path / "claims", table.assign(checked=np.where(rng.random(N) < 0.1, ill, np.nan)))
+    monkeypatch.setattr(files, "SAMPLE", 400)
+    monkeypatch.setattr(files, "MANY_ROWS", 700)
+    seen = []
+
+    def narrow(search, X, observed, seed):
+        seen.append((len(X), int(observed.audited.sum())))
+        return search
+
+    monkeypatch.setattr(files, "narrowed", narrow)
+    small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=2, random_state=4)
+    monkeypatch.setattr(files, "make_estimator", lambda _: small)
+    found = analyse_files(ParquetRows(claims), settings(model="search", audit="checked"))
+    n_audited = int(found.model.estimator_.n_audited_)
+    assert seen == [(400 + n_audited - int(found.label.audited.sum()), n_audited)]
+    assert found.summary()["audits"]["rows"] == n_audited
+    assert found.summary()["labelled"] == int(table["diagnosed"].sum())
+    assert any(f"Of {n_audited} audits, which all count in the fit" in note for note in found.notes)
+    with pytest.raises(ValueError, match=r"There is no column 'visit_2' \(a look of the fit\), and others are there"):
+        files._labels_there(Settings(looks=("visit_1", "visit_2"), scar=True), ["visit_1"])

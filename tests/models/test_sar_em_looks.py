@@ -251,14 +251,6 @@ def test_tables_in_files(data, tmp_path, coding):
     assert got.n_audited_ == 100
     posterior = got.predict_posterior(rows, ["seen_1", "seen_2"], audit="audited")
     np.testing.assert_allclose(posterior, want.predict_posterior(pd.DataFrame(X, columns=COLUMNS), S, audit), atol=1e-6)
-    with pytest.raises(ValueError, match="predict_to is for models of one label of each row"):
-        got.predict_to(rows, tmp_path / "out")
-
-
-def test_rows_of_other_libraries_are_refused(data):
-    frame = pl.DataFrame(data["X"], schema=COLUMNS).with_columns(seen=data["s"]).lazy()
-    with pytest.raises(TypeError, match=r"are not read so far. Write the table into Parquet files"):
-        _model(propensity_attributes=["c"], known=[ClassPrior(0.5)]).fit(frame, "seen")
 
 
 # Facts

@@ -181,5 +181,5 @@ def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
             SAREMClassifier(visit_attributes={"effort": [2, 3, 4]}), preparation=classifier().fit(table, S).preparation_
         ).fit(table.to_numpy(), S)
     table.assign(label=0).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="A raw table in files is fitted to one column of labels"):
+    with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):
         classifier().fit(ParquetRows(tmp_path), ["label", "label"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from scarless.checks.labels import check_labels
+from scarless.engines import attach
 from scarless.pair import folded
 from scarless.pair.folded import fold_rows
 from scarless.pair.folds import deal_groups, folds_of
@@ -63,6 +64,7 @@ def test_rows_of_an_engine_are_dealt_alike_and_parts_are_parts(monkeypatch, many
     X = np.random.default_rng(2).normal(size=(s.size, 3))
     X[1] = X[0] if audit[0] < 0 else X[1]
     rows = labelled_rows(Training(X, s, np.ones(s.size)), check_labels(s))
+    rows = rows._replace(engine=attach(rows.engine, audit=audit))
     found = fold_rows(5, rows, 0, name="cv", audit=audit)
     fold = in_memory(found.engine, "fold")
     assert spread(audit == 1, fold) <= 1

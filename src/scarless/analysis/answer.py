@@ -194,7 +194,10 @@ def analyse(
     audit: str = "",
     prevalence: float | None = None,
     prevalence_se: float | None = None,
-    false_positives: float | str = 0.0,
+    label_frequency: Any = None,
+    label_frequency_se: Any = None,
+    propensity_bounds: Any = (),
+    false_positives: Any = 0.0,
     own_propensities: bool = False,
     propensity_attributes: Any = (),
     class_attributes: Any = (),
@@ -228,8 +231,14 @@ def analyse(
         by what the check would find, and negative results count: with positive ones alone it is refused.
     prevalence, prevalence_se : float, optional
         The share of positives, where it is known from elsewhere, and its standard error.
-    false_positives : float or "estimate", default=0.0
-        The share of negatives that a look labels. To be estimated it takes several looks, or audits of labelled rows.
+    label_frequency, label_frequency_se : float or dict, optional
+        The share of positives that a look labels, where it is known from elsewhere, and its standard error; of several
+        looks by their columns, ``{"visit_1": 0.8}``.
+    propensity_bounds : (float, float), optional
+        The least and the largest propensity there may be; with ``model="logistic"``.
+    false_positives : float or "estimate", or a list of them, default=0.0
+        The share of negatives that a look labels; with `own_propensities` one for each look. To be estimated it takes
+        several looks, or audits of labelled rows.
     own_propensities : bool, default=False
         Whether each look, an annotator say, has coefficients of its own.
     propensity_attributes : list of str
@@ -286,6 +295,8 @@ def analyse(
         "positive": "" if positive is None else str(positive), "seed": seed, "level": level, "looks": looks,
         "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
+        "label_frequency": label_frequency, "label_frequency_se": label_frequency_se,
+        "propensity_bounds": tuple(propensity_bounds),
     }  # fmt: skip
     settings = Settings.from_dict(values, source="analyse")
     table = as_pandas(table)

@@ -16,7 +16,7 @@ from scarless.models import (
     TableClassifier,
 )
 from scarless.models.sar_stacking import default_boosting
-from scarless.pair.facts import ClassPrior
+from scarless.pair.facts import ClassPrior, LabelFrequency
 
 MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 
@@ -49,13 +49,18 @@ def _information(settings: Settings) -> dict[str, Any]:
     """Return what models are told beside one label of each row."""
     if not settings.informed:
         return {}
-    known = []
+    known: list[Any] = []
     if settings.prevalence is not None:
         known.append(ClassPrior(float(settings.prevalence), se=float(settings.prevalence_se or 0.0)))
-    return {
+    for name, share in settings.label_frequency.items():
+        error = float(settings.label_frequency_se.get(name, 0.0))
+        known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
+    rates = settings.false_positives
+    bounds = {"propensity_bounds": settings.propensity_bounds} if settings.propensity_bounds else {}
+    return bounds | {
         "visit_attributes": {name: list(columns) for name, columns in settings.visits.items()} or None,
         "shared_propensity": not settings.own_propensities,
-        "false_positive_rate": settings.false_positives,
+        "false_positive_rate": list(rates) if isinstance(rates, tuple) else rates,
         "known": known or None,
     }
 

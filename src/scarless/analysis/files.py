@@ -1,6 +1,7 @@
 """A folder of Parquet files in, an answer out: models of all rows, a report on a sample, predictions as files."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ from scarless.analysis.answer import (
     told_tails,
 )
 from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
+from scarless.analysis.file_looks import Whole
+from scarless.analysis.information import told_of
+from scarless.analysis.informed import informed_summary
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.kinds import row_names
-from scarless.analysis.labels import ANY, LabelColumn, read_labels
+from scarless.analysis.labels import ANY
 from scarless.analysis.leaks import refuse_leaks
-from scarless.analysis.looks import Observed
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
+from scarless.outside.extras import need
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
@@ -41,12 +45,15 @@ class FileAnalysis(Analysis):
     rows: Any = field(default=None, repr=False)
     n_rows: int = 0
     n_labelled: int = 0
+    whole: Whole | None = field(default=None, repr=False)
 
     def summary(self) -> dict[str, Any]:
         """Return the answer in plain values, for machines: of all rows."""
         found = super().summary()
         positives = None if found["class_prior"] is None else found["class_prior"] * self.n_rows
         missing = None if positives is None else max(positives - self.n_labelled, 0.0)
+        if self.settings.informed:  # labels may be wrong
+            missing = found["missing_positives"] * self.n_rows / len(self.table)
         counted = {"rows": self.n_rows, "labelled": self.n_labelled, "positives": positives}
         return found | counted | {"missing_positives": missing, "rows_of_the_report": len(self.table)}
 
@@ -54,7 +61,16 @@ class FileAnalysis(Analysis):
         """Write predictions of all rows into a folder; what is there already is not done again."""
         return predict_files(self.model, self.rows, folder, force=force)
 
+    def _informed(self) -> dict[str, Any]:
+        observed = self.label._replace(labels=self._observed())
+        found = informed_summary(self.model, observed, self._features(), self.settings)
+        counted = {} if self.whole is None else self.whole.summary(self.settings)
+        looks = [each | of_all for each, of_all in zip(found.get("looks", ()), counted.get("looks", ()), strict=True)]
+        return found | counted | ({"looks": looks} if looks else {})
+
     def _observed(self) -> Any:
+        if self.settings.looks:
+            return self.table[list(self.settings.looks)]
         return self.table[self.settings.label].to_numpy()
 
     def _title(self) -> dict[str, str]:
@@ -67,15 +83,26 @@ class FileAnalysis(Analysis):
 
 
 def inspect_files(
-    rows: ParquetRows, label: str, *, positive: Any = None, exclude: Any = (), seed: int = 0
+    rows: ParquetRows,
+    label: str | None = None,
+    *,
+    looks: Any = (),
+    audit: str = "",
+    positive: Any = None,
+    exclude: Any = (),
+    seed: int = 0,
 ) -> Inspection:
     """Look at files as `inspect_table` looks at a table, by 50,000 rows at most; and at the files themselves.
 
     Parameters
     ----------
     rows : ParquetRows
-    label : str
+    label : str, optional
         Column that says which rows are labelled.
+    looks : list of str, optional
+        In place of it: columns of labels, one for each look.
+    audit : str, optional
+        Column with the class of rows that somebody checked.
     positive : object, optional
         The value that marks a labelled row.
     exclude : list of str, default=()
@@ -86,10 +113,11 @@ def inspect_files(
     -------
     Inspection
     """
-    drawn = draw_rows(rows.with_index(), label, SAMPLE, seed)
-    found = inspect_table(
-        drawn.table.to_pandas(ignore_metadata=True), label, positive=positive, exclude=exclude, seed=seed
-    )
+    named = [name for name in (label, *looks, audit) if name]
+    drawn = draw_rows(rows.with_index(), named, SAMPLE, seed)
+    table = drawn.table.to_pandas(ignore_metadata=True)
+    options: dict[str, Any] = {"looks": looks, "audit": audit, "positive": positive, "exclude": exclude, "seed": seed}
+    found = inspect_table(table, label, **options)
     if drawn.n_rows > found.n_rows:
         among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
         found = replace(found, notes=(among, *found.notes))
@@ -135,37 +163,44 @@ def analyse_files(
     columns = list(rows.plan(raw=True).names)
     settings.check_columns(columns)
     tell("drawing a sample")
-    drawn = draw_rows(rows, settings.label, SAMPLE, settings.seed)
+    named = [*settings.labels, *([settings.audit] if settings.audit else [])]
+    drawn = draw_rows(rows, named, SAMPLE, settings.seed, also=settings.audit)
     sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
-    label = read_labels(sample[settings.label], settings.label, positive=settings.positive or None)
-    observed = Observed(label.s, label.s, None, label.positive, ())
-    pos_label = _value_of(drawn.labels, label, settings)
-    features, notes = _features(sample, settings, columns)
-    refuse_leaks(sample[features], label.s)
+    whole = Whole.of(drawn.kinds, settings)
+    observed, pos_label = whole.of_sample(sample, settings), _pos_label(whole, drawn.labels, settings)
+    features, notes = _features(sample, settings, columns, whole.n_audited)
+    notes = [*(whole.observed.notes if settings.informed else ()), *told_of(settings), *notes]
+    refuse_leaks(sample[features], observed.s)
     if drawn.n_rows > SAMPLE:
         notes.append(
             f"The models are fitted to all {drawn.n_rows:,} rows. This report, its counts of rows and its checks are "
             f"about {SAMPLE:,} of them, drawn at random with seed {settings.seed}."
         )
+        if settings.audit:
+            notes.append(
+                f"Of {whole.n_audited:,} audits, which all count in the fit, the report shows those "
+                f"{int(observed.audited.sum()):,} that are among its rows."
+            )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and drawn.n_rows > MANY_ROWS:
             tell("choosing penalties")
-            estimator = narrowed(estimator, sample[features], observed, settings.seed)
+            more = _with_checked(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
+            estimator = narrowed(estimator, more[features], whole.of_sample(more, settings), settings.seed)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = {"sample_weight": settings.weights} if settings.weights else {}
         classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
-        classifier.fit(rows.select(features), settings.label, **given)
+        given |= {"audit": settings.audit} if settings.audit else {}
+        classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": label.positive}
+    classifier.settings_ = {**settings.to_dict(), "positive": observed.positive}
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})
-    return FileAnalysis(
-        classifier, settings, notes, sample, observed, facts, rows, drawn.n_rows, drawn.labels.get(pos_label, 0)
-    )
+    counted = (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
+    return FileAnalysis(classifier, settings, notes, sample, observed, facts, rows, *counted)
 
 
 def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
@@ -188,10 +223,24 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
     there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
-    keep = [name for name in (settings.id, settings.label) if name in there]
-    label = settings.label if settings.label in there else None
-    found: Written = model.predict_to(rows, folder, label=label, keep=keep, force=force)
+    keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]
+    found: Written = model.predict_to(rows, folder, **_labels_there(settings, there), keep=keep, force=force)
     return found
+
+
+def _labels_there(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of labels and audits that a table has."""
+    found = [name for name in settings.labels if name in there]
+    if not found:
+        return {}
+    if len(found) < len(settings.labels):
+        lost = next(name for name in settings.labels if name not in there)
+        raise ValueError(
+            f"There is no column {lost!r} (a look of the fit), and others are there. If that look did not take place, "
+            "write an empty column; without any column of labels rows get a probability only."
+        )
+    audit = {"audit": settings.audit} if settings.audit and settings.audit in there else {}
+    return {"label": list(settings.looks) or settings.label, **audit}
 
 
 def _refuse_in_memory(settings: Settings) -> None:
@@ -200,10 +249,10 @@ def _refuse_in_memory(settings: Settings) -> None:
             f"--model {settings.model} needs all rows in memory; a folder of files is fitted by --model search or "
             "logistic."
         )
-    if settings.informed:
+    if settings.visits:
         raise ValueError(
-            "--audit, --look, --prevalence and --false-positives need all rows in memory so far; a folder of files is "
-            "fitted to one label column. Give one file, such as a sample of the rows drawn at random."
+            "--visit needs all rows in memory; a folder of files has --look and --audit without it. Give one file, "
+            "such as a sample of the rows drawn at random."
         )
     if settings.known_propensity:
         raise ValueError(
@@ -211,27 +260,38 @@ def _refuse_in_memory(settings: Settings) -> None:
         )
 
 
-def _features(sample: Any, settings: Settings, columns: list[str]) -> tuple[list[str], list[str]]:
+def _with_checked(sample: Any, checked: Any) -> Any:
+    """Return a sample with those rows that were checked and not drawn: they are the only truth there is."""
+    pandas = need("pandas", "analyse_files", "tool")
+    return pandas.concat([sample, checked], ignore_index=True) if len(checked) else sample
+
+
+def _features(sample: Any, settings: Settings, columns: list[str], n_audited: int) -> tuple[list[str], list[str]]:
     """Return the columns that models see, and what to say of those left out."""
     features, notes = settings.features(columns), []
     named = {*settings.propensity, *settings.class_attributes}
     for name in row_names(sample[[name for name in features if name not in named]]):
         features.remove(name)
         notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
-    if settings.propensity == (ALL,):
+    if settings.propensity == (ALL,) and not settings.tells_apart(n_audited):
         notes.append(EITHER_WAY)
     return features, notes
 
 
-def _value_of(labels: dict[Any, int], label: LabelColumn, settings: Settings) -> Any:
+def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
     """Return the value that marks a labelled row, as it is in the files; raise where there are not two of them."""
-    if len(labels) != 2 or None in labels or label.positive == ANY:
+    positive = whole.observed.positive
+    if settings.looks:
+        return whole.pos_label(settings)
+    if len(labels) != 2 or None in labels or positive == ANY:
         found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
         raise ValueError(
             f"In files the label column {settings.label!r} must have two values, one of them for unlabelled rows, and "
             f"no gaps; it has {found}. Write 1 and 0."
         )
-    return next(value for value in labels if label.positive in _as_read(value))
+    if settings.audit:
+        whole.pos_label(settings)  # what audits say is understood
+    return next(value for value in labels if positive in _as_read(value))
 
 
 def _as_read(value: Any) -> tuple[str, ...]:

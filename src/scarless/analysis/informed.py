@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import Settings
+from scarless.checks.looks import check_looks
+from scarless.checks.pipelines import innermost
 from scarless.models.looks_facts import looks_facts
 
 
@@ -24,11 +24,11 @@ def informed_summary(model: Any, observed: Observed, features: Any, settings: Se
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
     if settings.looks:
-        labels = np.asarray(observed.labels, dtype=np.float64)
+        labels = check_looks(observed.labels, coding=innermost(model)._coding, name="labels").labels
         found["looks"] = [
             {
                 "column": name,
-                "took_place": int(np.isfinite(labels[:, k]).sum()),
+                "took_place": int((labels[:, k] >= 0).sum()),
                 "labels": int((labels[:, k] == 1).sum()),
                 "label_frequency": facts.frequencies[k][0],
                 "label_frequency_interval": _ends(facts.frequencies[k][1]),
@@ -37,9 +37,16 @@ def informed_summary(model: Any, observed: Observed, features: Any, settings: Se
         ]
     if facts.rate_is != "none":
         found["false_positive_rates"] = [
-            {"value": value, "interval": _ends(interval), "is": facts.rate_is} for value, interval in facts.rates
+            {"value": value, "interval": _ends(interval), "is": _is(interval, facts)} for value, interval in facts.rates
         ]
     return found
+
+
+def _is(interval: Any, facts: Any) -> str:
+    """Return whether a rate was given or estimated."""
+    if facts.rate_is != "estimated in part":
+        return str(facts.rate_is)
+    return "given" if interval is None else "estimated"
 
 
 def _ends(interval: Any) -> list[float] | None:

@@ -21,7 +21,7 @@ class LabelColumn(NamedTuple):
     note: str  # in words, empty where nothing needs to be said
 
 
-def read_labels(values: Any, name: str, *, positive: Any = None) -> LabelColumn:
+def read_labels(values: Any, name: str, *, positive: Any = None, rows: Any = None) -> LabelColumn:
     """Return which rows a label column marks.
 
     Parameters
@@ -32,6 +32,8 @@ def read_labels(values: Any, name: str, *, positive: Any = None) -> LabelColumn:
         The column's name, for messages.
     positive : object, optional
         The value that marks a labelled row; "any" for every value there is. None: found where it is clear.
+    rows : array, optional
+        How many rows have each of the values, where that is not one.
 
     Returns
     -------
@@ -44,13 +46,13 @@ def read_labels(values: Any, name: str, *, positive: Any = None) -> LabelColumn:
     array([1, 0, 1, 0])
     """
     text = as_text(values)
-    counts = text[text != ""].value_counts()
+    counts = value_counts(text, rows)
     if counts.empty:
         raise ValueError(f"The label column {name!r} is empty: no row is labelled, so there is nothing to learn from.")
     marks = _marks(counts, name, positive)
     s = (text != "").to_numpy() if marks == ANY else (text == marks).to_numpy()
     _refuse_one_kind(s, name, marks, counts)
-    return LabelColumn(s.astype(np.int64), marks, _note(text, counts, name, marks))
+    return LabelColumn(s.astype(np.int64), marks, _note(text, counts, name, marks, rows))
 
 
 def as_text(values: Any) -> Any:
@@ -106,13 +108,22 @@ def _refuse_one_kind(s: Any, name: str, marks: str, counts: Any) -> None:
         )
 
 
-def _note(text: Any, counts: Any, name: str, marks: str) -> str:
-    empty = int((text == "").sum())
+def _note(text: Any, counts: Any, name: str, marks: str, how_many: Any) -> str:
+    empty = int(np.sum((text == "").to_numpy() * (1 if how_many is None else np.asarray(how_many))))
     if marks == ANY or not empty or len(counts) == 1:
         return ""
     rows = f"{empty:,} rows" if empty > 1 else "1 row"
     taken = "are" if empty > 1 else "is"
     return f"{rows} with nothing in {name!r} {taken} taken for unlabelled, as those with another value."
+
+
+def value_counts(text: Any, rows: Any = None) -> Any:
+    """Return how many rows have each value that is not empty, the most frequent first; `rows` of each, if not one."""
+    there = text[text != ""]
+    if rows is None:
+        return there.value_counts()
+    counts = type(text)(rows, index=text.index)[text != ""]
+    return counts.groupby(there).sum().sort_values(ascending=False, kind="stable")
 
 
 def listed(counts: Any) -> str:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.labels import ANY, NO, YES, as_text, given_value, listed, read_labels
+from scarless.analysis.labels import ANY, NO, YES, as_text, given_value, listed, read_labels, value_counts
 from scarless.analysis.settings import Settings
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
@@ -32,29 +32,32 @@ class Observed(NamedTuple):
         return self._replace(s=self.s[rows], labels=labels, audit=audit)
 
 
-def read_observed(table: Any, settings: Settings) -> Observed:
-    """Return what settings say was observed, read from a table, or say what is wrong with it."""
+def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observed:
+    """Return what settings say was observed, read from a table, or say what is wrong with it.
+
+    `rows`: how many rows each line of the table stands for, where that is not one.
+    """
     positive = settings.positive or None
     labels: Any
     if settings.looks:
-        seen, marks, notes = read_looks(table[list(settings.looks)], positive=positive)
+        seen, marks, notes = read_looks(table[list(settings.looks)], positive=positive, rows=rows)
         s = (seen == 1).any(axis=1).astype(np.int64)
         labels = as_frame_of_looks(seen, settings, table)
     else:
-        found = read_labels(table[settings.label], settings.label, positive=positive)
+        found = read_labels(table[settings.label], settings.label, positive=positive, rows=rows)
         s = found.s
         labels = s
         marks, notes = found.positive, [found.note] if found.note else []
     audit = None
     if settings.audit:
-        audit = read_audit(table[settings.audit], settings.audit, also=marks)
-        notes.append(_told_of_audits(audit, s))
-        _refuse_contradictions(s, audit, settings)
+        audit = read_audit(table[settings.audit], settings.audit, also=marks, rows=rows)
+        notes.append(_told_of_audits(audit, s, rows))
+        _refuse_contradictions(s, audit, settings, rows)
     _refuse_unknowable(s, audit, settings)
     return Observed(s, labels, audit, marks, tuple(notes))
 
 
-def read_looks(table: Any, *, positive: Any = None) -> tuple[Matrix, str, list[str]]:
+def read_looks(table: Any, *, positive: Any = None, rows: Any = None) -> tuple[Matrix, str, list[str]]:
     """Return labels at looks, NaN where a look did not take place; the value that marks a label; and notes.
 
     Other than in a single column of labels, where a row without an entry is one without a label, an empty cell is a
@@ -73,10 +76,10 @@ def read_looks(table: Any, *, positive: Any = None) -> tuple[Matrix, str, list[s
         if (text == "").all():
             raise ValueError(f"The column {name!r} of a look is empty: that look took place nowhere. Leave it out.")
     all_of_them = texts[0] if len(texts) == 1 else _stacked(texts)
-    counts = all_of_them[all_of_them != ""].value_counts()
+    counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
     marks, no = _both_values(counts, names, positive)
     labels = np.column_stack([_coded(text, marks, no) for text in texts])
-    return labels, marks, [_told_of_looks(labels, names)]
+    return labels, marks, [_told_of_looks(labels, names, rows)]
 
 
 def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
@@ -84,7 +87,7 @@ def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
     return type(table)(labels, columns=list(settings.looks), index=table.index)
 
 
-def read_audit(values: Any, name: str, *, also: str = "") -> Vector:
+def read_audit(values: Any, name: str, *, also: str = "", rows: Any = None) -> Vector:
     """Return what checks found: 1, 0, and NaN where nobody checked; `also` is a value that means yes among labels.
 
     Examples
@@ -94,7 +97,7 @@ def read_audit(values: Any, name: str, *, also: str = "") -> Vector:
     array([ 1., nan,  0.])
     """
     text = _without_minus(as_text(values))
-    counts = text[text != ""].value_counts()
+    counts = value_counts(text, rows)
     known = list(counts.index)
     if not known:
         raise ValueError(f"The column of audits {name!r} is empty: nobody was checked. Leave --audit out.")
@@ -187,23 +190,29 @@ def _coded(text: Any, yes: str, no: str) -> Vector:
     return np.where(text == "", np.nan, np.where(text == yes, 1.0, np.where(text == no, 0.0, np.nan)))
 
 
-def _told_of_looks(labels: Matrix, names: list[str]) -> str:
+def _number(which: Any, rows: Any) -> int:
+    """Return how many rows these are."""
+    return int(np.sum(which if rows is None else np.asarray(rows)[which]))
+
+
+def _told_of_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
     """Say how looks were read, with counts."""
     parts = [
-        f"{name!r} {int(np.isfinite(column).sum()):,} ({int((column == 1).sum()):,} labels)"
+        f"{name!r} {_number(np.isfinite(column), rows):,} ({_number(column == 1, rows):,} labels)"
         for name, column in zip(names, labels.T, strict=True)
     ]
-    never = int((~np.isfinite(labels)).all(axis=1).sum())
+    never = _number((~np.isfinite(labels)).all(axis=1), rows)
+    total = len(labels) if rows is None else int(np.sum(rows))
     rest = f" {never:,} rows were never looked at." if never else ""
     return (
-        f"Looks that took place: {', '.join(parts)}; of {len(labels):,} rows. An empty cell is a look that did not "
+        f"Looks that took place: {', '.join(parts)}; of {total:,} rows. An empty cell is a look that did not "
         f"take place, not one that found nothing.{rest}"
     )
 
 
-def _told_of_audits(audit: Vector, s: Integers) -> str:
-    found, n = int((audit == 1).sum()), int(np.isfinite(audit).sum())
-    without = int((np.isfinite(audit) & (s == 0)).sum())
+def _told_of_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
+    found, n = _number(audit == 1, rows), _number(np.isfinite(audit), rows)
+    without = _number(np.isfinite(audit) & (s == 0), rows)
     return (
         f"Audits: {n:,} rows were checked, {without:,} of them without a label; {found:,} are positive. They must be "
         "rows that were chosen by chance, by their columns or by their labels, and not by what the check would find; "
@@ -211,13 +220,15 @@ def _told_of_audits(audit: Vector, s: Integers) -> str:
     )
 
 
-def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings) -> None:
-    odd = np.flatnonzero((s == 1) & (audit == 0))
-    if odd.size and settings.false_positives == 0:
-        rows = f"{odd.size:,} rows have" if odd.size > 1 else "1 row has"
+def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows: Any = None) -> None:
+    odd = (s == 1) & (audit == 0)
+    if odd.any() and not settings.may_be_wrong:
+        n = _number(odd, rows)
+        have = f"{n:,} rows have" if n > 1 else "1 row has"
+        first = f" (the first is row {np.flatnonzero(odd)[0] + 1})" if rows is None else ""
         raise ValueError(
-            f"{rows} a label although the audit ({settings.audit!r}) says negative (the first is row {odd[0] + 1}), "
-            "which cannot be unless labels may be wrong. If they may: --false-positives estimate "
+            f"{have} a label although the audit ({settings.audit!r}) says negative{first}, which "
+            "cannot be unless labels may be wrong. If they may: --false-positives estimate "
             "(false_positives='estimate'), or a known rate; else mend the table."
         )
 
@@ -225,7 +236,7 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings) -> No
 def _refuse_unknowable(s: Integers, audit: Vector | None, settings: Settings) -> None:
     """Raise where nothing tells false positives from true ones."""
     checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
-    if isinstance(settings.false_positives, str) and len(settings.looks) < 2 and not checked:
+    if settings.estimates_rates and len(settings.looks) < 2 and not checked:
         raise ValueError(
             "--false-positives estimate with one look at each row: only audits of labelled rows tell false positives "
             "from true ones, and there are none. Check some labelled rows (--audit), add a second look (--look), or "

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scarless.analysis.information import as_rate, as_visits, refuse_odd_information
+from scarless.analysis.information import as_rate, as_visits, rates_of, refuse_odd_information, with_frequencies
 
 MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
@@ -51,8 +51,13 @@ class Settings:
         Column with the class of rows that someone checked; empty for none.
     prevalence, prevalence_se : float
         A share of positives that is known from elsewhere, and its standard error; None for none.
-    false_positives : float or "estimate"
-        How often a look labels a negative row.
+    label_frequency, label_frequency_se : dict
+        The share of positives that a look labels, where it is known from elsewhere, and its standard error, by the
+        columns of labels.
+    propensity_bounds : tuple of float
+        The least and the largest propensity there may be; empty for none.
+    false_positives : float or "estimate", or a tuple of them
+        How often a look labels a negative row; of all looks, or of each.
     own_propensities : bool
         Whether each look has coefficients of its own.
     """
@@ -74,8 +79,11 @@ class Settings:
     audit: str = ""
     prevalence: float | None = None
     prevalence_se: float | None = None
-    false_positives: float | str = 0.0
+    false_positives: Any = 0.0
     own_propensities: bool = False
+    label_frequency: dict[str, float] = field(default_factory=dict)
+    label_frequency_se: dict[str, float] = field(default_factory=dict)
+    propensity_bounds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -108,8 +116,18 @@ class Settings:
     @property
     def informed(self) -> bool:
         """Whether there is more to go by than one label of each row."""
-        known = self.prevalence is not None or self.false_positives != 0
-        return bool(self.looks or self.audit or known)
+        known = self.prevalence is not None or bool(self.label_frequency)
+        return bool(self.looks or self.audit or known or self.may_be_wrong or self.propensity_bounds)
+
+    @property
+    def may_be_wrong(self) -> bool:
+        """Whether a negative may have a label."""
+        return any(rate != 0 for rate in rates_of(self))
+
+    @property
+    def estimates_rates(self) -> bool:
+        """Whether how often that is so is to be estimated."""
+        return any(isinstance(rate, str) for rate in rates_of(self))
 
     def tells_apart(self, n_audits: int) -> bool:
         """Whether rows say which model is the class, also where both see the same columns."""
@@ -214,6 +232,9 @@ class Settings:
             made["visits"] = as_visits(made["visits"], source)
         if "false_positives" in made:
             made["false_positives"] = as_rate(made["false_positives"], source)
+        if isinstance(made.get("propensity_bounds"), list):
+            made["propensity_bounds"] = tuple(made["propensity_bounds"])
+        made = with_frequencies(made, source)
         for key, value in made.items():
             _check_kind(key, value, source)
         if not made.get("label") and not made.get("looks"):
@@ -235,7 +256,10 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "own_propensities": (bool, "true or false"),
     "prevalence": ((int, float), "a number"),
     "prevalence_se": ((int, float), "a number"),
-    "false_positives": ((int, float, str), "a number or 'estimate'"),
+    "false_positives": ((int, float, str, tuple), "a number or 'estimate', or one for each look"),
+    "label_frequency": (dict, "a table of numbers"),
+    "label_frequency_se": (dict, "a table of numbers"),
+    "propensity_bounds": (tuple, "two numbers"),
     "visits": (dict, "a table of lists of columns"),
 }
 _MAY_BE_NOTHING = ("prevalence", "prevalence_se")
@@ -245,6 +269,8 @@ def _check_kind(key: str, value: Any, source: str) -> None:
     kind, words = _KINDS.get(key, (str, "text")) if key not in _NAMES else (tuple, "a list")
     if value is None and key in _MAY_BE_NOTHING:
         return
+    if key == "propensity_bounds" and not all(type(each) in (int, float) for each in value or ()):
+        raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
 

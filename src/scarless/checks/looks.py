@@ -59,14 +59,14 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         raise ValueError(
             f"{name} must have one line for each row and one column for each look; got the shape {table.shape}."
         )
-    seen = ~_not_seen(table)
+    seen = ~not_seen(table)
     values = table[seen]
     if not values.size and coding is None:
         raise ValueError(f"{name} holds no label at all: every look is missing.")
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
         if not seen.all():
-            _refuse_minus_one(values, name)
+            refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
     else:
         coding.refuse_unknown(values)
@@ -92,7 +92,7 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
             f"audit has {table.size} values for {n_rows} rows; give one for each row: 1 or 0 where the class was "
             "checked, and NaN (or -1) elsewhere."
         )
-    seen = ~_not_seen(table)
+    seen = ~not_seen(table)
     values = table[seen]
     values = np.array(values.tolist()) if values.dtype.kind == "O" else values
     codes = np.full(n_rows, NOT_SEEN, dtype=np.int8)
@@ -153,7 +153,7 @@ def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     return np.asarray(plain_array(values, name))
 
 
-def _not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
+def not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a look did not take place: missing, or -1."""
     missing = is_missing(table).reshape(table.shape)
     if table.dtype.kind in "if":
@@ -167,11 +167,11 @@ def _not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
 def _misses_looks(table: NDArray[Any]) -> bool:
     """Whether one column has looks that did not take place; -1 and 1 alone are labels of old."""
     missing = is_missing(table).reshape(table.shape)
-    minus = _not_seen(table) & ~missing
+    minus = not_seen(table) & ~missing
     return bool(missing.any()) or (bool(minus.any()) and bool((table == 0).any()))
 
 
-def _refuse_minus_one(values: NDArray[Any], name: str) -> None:
+def refuse_minus_one(values: NDArray[Any], name: str) -> None:
     """Raise where all labels are 1 once -1 is left out: someone coded negatives as -1."""
     if values.dtype.kind in "iufb" and (values == 1).all():
         raise ValueError(

@@ -20,7 +20,7 @@ from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
-from scarless.engines.base import MayMiss, known_rows, on_device
+from scarless.engines.base import MayMiss, Several, known_rows, on_device
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
@@ -48,6 +48,12 @@ class ReadLabels(NamedTuple):
     """Labels that were read from their columns already, wherever the other columns live."""
 
     values: Any
+
+
+class OpenedRows(NamedTuple):
+    """Rows that were opened already, and have labels ``y``."""
+
+    engine: Engine
 
 
 class LabelledRows(NamedTuple):
@@ -110,12 +116,12 @@ def _labelled(engine: Engine, coding: LabelCoding, facts: "_Facts") -> LabelledR
     return LabelledRows(engine, coding, row_totals(engine))
 
 
-def check_rows(estimator: Any, X: Any) -> Engine:
-    """Check rows to predict, wherever they live: those of a table, without labels."""
+def check_rows(estimator: Any, X: Any, columns: Several | None = None) -> Engine:
+    """Check rows to predict, wherever they live: those of a table, without labels; `columns` are read beside them."""
     check_is_fitted(estimator)
     if not has_own_engine(X):
         return open_rows(check_table(estimator, X, reset=False))
-    engine = open_rows(_with_columns(estimator, X))
+    engine = open_rows(_with_columns(estimator, X), columns)
     _compare_columns(estimator, engine)
     facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
     _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
@@ -170,8 +176,12 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     if on_device(X):
         refuse_mixed_devices(X, y, sample_weight)
     if has_own_engine(X):
-        read = isinstance(y, ReadLabels)
-        engine = attach(open_rows(X, None, sample_weight), y=y.values) if read else open_rows(X, y, sample_weight)
+        if isinstance(y, OpenedRows):
+            engine = y.engine
+        elif isinstance(y, ReadLabels):
+            engine = attach(open_rows(X, None, sample_weight), y=y.values)
+        else:
+            engine = open_rows(X, y, sample_weight)
         estimator.n_features_in_ = engine.n_columns
         if (names := getattr(engine, "names", None)) is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)

@@ -31,10 +31,17 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
     "positive": "positive", "seed": "seed", "level": "level", "look": "looks", "visit": "visits", "audit": "audit",
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
-    "own_propensities": "own_propensities",
+    "own_propensities": "own_propensities", "label_frequency": "label_frequency",
+    "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
 }  # fmt: skip
 _WAYS = {"propensity", "scar", "known_propensity"}
-_INSTEAD = ((_WAYS, _WAYS), ({"label"}, {"looks", "visits", "own_propensities"}), ({"looks"}, {"label"}))
+_FREQUENCIES = {"label_frequency", "label_frequency_se"}  # by the columns of labels
+_INSTEAD = (
+    (_WAYS, _WAYS),
+    ({"label"}, {"looks", "visits", "own_propensities", *_FREQUENCIES}),
+    ({"looks"}, {"label", *_FREQUENCIES}),
+    ({"label_frequency"}, {"label_frequency_se"}),
+)
 _SHOWN = 5  # rows on the screen
 
 
@@ -70,10 +77,9 @@ def inspect(options: argparse.Namespace) -> int:
     if options.label is None and not options.look:
         raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
     if options.file.is_dir():
-        if options.look or options.audit:
-            raise ValueError("--look and --audit are for one file; a folder of files has one label column (--label).")
         from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
 
+        chosen |= {"looks": options.look or (), "audit": options.audit or ""}
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
         table, looks = _read(options), options.look or ()
@@ -322,7 +328,31 @@ def _add_information(parser: argparse.ArgumentParser) -> None:
     add("--own-propensities", action="store_true", default=None, help="each look has coefficients of its own")
     add("--prevalence", type=float, metavar="P", help="share of positives, where it is known from elsewhere")
     add("--prevalence-se", type=float, metavar="SE", help="its standard error (default: it is exact)")
-    add("--false-positives", metavar="RATE", help="share of negatives that a look labels, or `estimate` (default: 0)")
+    add(
+        "--label-frequency",
+        nargs="+",
+        metavar="[LOOK=]P",
+        help="share of positives that a look labels, where it is known: 0.8, or of several looks visit_1=0.8",
+    )
+    add(
+        "--label-frequency-se",
+        nargs="+",
+        metavar="[LOOK=]SE",
+        help="its standard error, or that of each (default: it is exact)",
+    )
+    add(
+        "--propensity-bounds",
+        nargs=2,
+        type=float,
+        metavar=("LEAST", "LARGEST"),
+        help="between which propensities lie, with --model logistic: 0.2 1",
+    )
+    add(
+        "--false-positives",
+        nargs="+",
+        metavar="RATE",
+        help="share of negatives that a look labels, or `estimate` (default: 0); with --own-propensities one for each",
+    )
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:

@@ -195,10 +195,31 @@ class MayMiss(str):
     __slots__ = ()
 
 
+class Several(tuple[str, ...]):
+    """Names of columns that are read as labels side by side, gaps and all: those of looks, and of an audit.
+
+    Blocks have them as ``y0``, ``y1`` and so on. So they are read where the rows are, and never travel.
+    """
+
+    __slots__ = ()
+
+
+def column_names(*given: str | Several | None) -> list[str]:
+    """Return the names of columns that are labels or weights, one by one.
+
+    Examples
+    --------
+    >>> column_names(Several(["seen_1", "seen_2"]), None, "weight")
+    ['seen_1', 'seen_2', 'weight']
+    """
+    return [name for each in given if each for name in (each if isinstance(each, Several) else (each,))]
+
+
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
     """Return the engine with values per row that someone else has: one for each row of the table, in its order.
 
-    For what users hand over, such as known propensities, and for models that live in memory.
+    For what users hand over, such as known propensities, and for models that live in memory. To a cluster they are sent
+    whole with every pass: what can be read where the rows are should be.
     """
     return engine.derive(_taken, values)
 

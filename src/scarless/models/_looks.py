@@ -8,20 +8,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.look_columns import (
+    with_counts,
+)
 from scarless.checks.looks import (
-    CheckedLooks,
-    Codes,
-    check_audit,
-    check_looks,
     has_several_looks,
-    refuse_contradictions,
 )
 from scarless.checks.options import real_number, shown
-from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
-from scarless.engines.base import known_rows
 from scarless.engines.units import Reading
 from scarless.models._base import (
     block_probability,
@@ -32,13 +28,12 @@ from scarless.models._base import (
 )
 from scarless.models._looks_design import (
     Looks,
-    LooksDesign,
     LooksRows,
-    any_label,
     attributes_only,
-    listed,
+    by_name,
     names_several,
 )
+from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
@@ -55,7 +50,7 @@ _LARGEST_RATE = 0.5
 WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
 
 
-class LooksMixin(LooksDesign):
+class LooksMixin(LooksReading):
     """The half of `SAREMClassifier` that takes more than one label column; its parameters are that class's."""
 
     C: float
@@ -84,7 +79,8 @@ class LooksMixin(LooksDesign):
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
         """Check, compute, store."""
-        X = attributes_only(known_rows(X), y, sample_weight, audit)
+        X, y, audit = by_name(X, y, audit)
+        X = attributes_only(X, y, sample_weight, audit)
         given = self._check_looks_rows(X, y, sample_weight, audit)
         problem = given.problem(self.C, self.propensity_C)
         tol = 1e-10 if self.tol is None else self.tol
@@ -95,47 +91,21 @@ class LooksMixin(LooksDesign):
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
         X = attributes_only(X, y, sample_weight, audit)
-        checked, codes = self._read_looks(X, y, audit)
-        # Words have been read already: they are told of once.
-        rows = self._check_rows(X, ReadLabels(any_label(checked, self.pos_label)), sample_weight)
+        checked, codes, given = self._read_anywhere(X, y, sample_weight, audit)
+        rows = self._check_rows(X, given, sample_weight)
         self._coding, self.classes_ = checked.coding, checked.coding.classes
         self._looks = looks = self._design_looks(X, checked, codes)
-        labels, seen = looks.counts(checked.labels)
         self._refuse_units(rows.engine.units, looks)
         # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
         reading = Reading(np.dtype(np.float64), rows.engine.units)
         engine = rows.engine.read_as(reading) if self.known else rows.engine
-        engine = attach(engine, labels=labels, looks=seen, audit=codes)
+        if isinstance(given, ReadLabels):
+            labels, seen = looks.counts(checked.labels)
+            engine = attach(engine, labels=labels, looks=seen, audit=codes)
+        else:
+            engine = with_counts(engine, looks.objective.n_kinds)
         engine, facts = self._facts(engine, X, looks)
         return LooksRows(rows._replace(engine=engine), codes, looks, facts)
-
-    def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
-        """Return labels and audits as codes; of a table in files, by the names of their columns."""
-        if names_several(X, y):
-            names = tuple(y)
-            y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
-            checked = check_looks(y, pos_label=self.pos_label)._replace(names=names)
-        else:
-            checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=self.pos_label)
-            warn_of_row_order(X, y=y)
-        codes = check_audit(
-            named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
-        )
-        warn_of_row_order(X, audit=audit)
-        if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
-            refuse_contradictions(checked.labels, codes)
-        self._refuse_unknowable(checked.labels, codes)
-        return checked, codes
-
-    def _refuse_unknowable(self, labels: Codes, audit: Codes) -> None:
-        """Raise where nothing tells false positives from true ones."""
-        estimated = any(isinstance(each, str) for each in listed(self.false_positive_rate))
-        if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
-            raise ValueError(
-                "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
-                "positives from true ones, and there are none. Audit some labelled rows, add a second look, or give "
-                "the rate as a number."
-            )
 
     def _facts(
         self, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
@@ -284,30 +254,6 @@ class LooksMixin(LooksDesign):
     def _refuse_audit(audit: Any) -> None:
         if audit is not None:
             raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
-
-    def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
-        """Return rows with labels, looks and audits, for a fitted model."""
-        engine = check_rows(self, X)
-        labels, seen, codes = self._looks_again(X, y, audit, engine.n_rows, name)
-        return attach(engine, labels=labels, looks=seen, audit=codes, w=np.ones(engine.n_rows))
-
-    def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Array, Array, Codes]:
-        """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
-        looks = self._looks
-        assert looks is not None
-        if names_several(X, y):
-            y = np.stack([named_values(X, each, labels=True, gaps=True) for each in y], axis=1)
-        checked = check_looks(named_values(X, y, labels=True, gaps=True), coding=self._coding, name=name)
-        if checked.labels.shape != (n_rows, looks.n_looks):
-            raise ValueError(
-                f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
-                f"has {n_rows} rows: give one line for each row, one column for each look."
-            )
-        warn_of_row_order(X, **{name: y})
-        codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)
-        if looks.objective.false_positives is None:
-            refuse_contradictions(checked.labels, codes)
-        return *looks.counts(checked.labels), codes
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         engine = self._rows_with_looks(X, y, audit)

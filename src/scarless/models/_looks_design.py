@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from scarless.checks.look_columns import counts_of, is_names
 from scarless.checks.looks import CheckedLooks, Codes
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
+from scarless.engines.base import known_rows
 from scarless.engines.units import Units
 from scarless.models._pair import PairClassifier
 from scarless.numerics.arrays import Array
@@ -17,7 +19,6 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.facts import Fact
 from scarless.pair.looks import LooksProblem
-from scarless.scale.parquet import ParquetRows
 
 _LARGEST_RATE = 0.5
 
@@ -51,12 +52,7 @@ class Looks(NamedTuple):
 
     def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
         """Return how many labels, and how many looks, each row has of each kind."""
-        n_kinds = self.objective.n_kinds
-        if n_kinds == labels.shape[1]:
-            return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
-        # More than 127 looks are beyond the codes' own type.
-        found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
-        return found[:, None], seen[:, None]
+        return counts_of(labels, self.objective.n_kinds)
 
 
 class LooksRows(NamedTuple):
@@ -245,19 +241,35 @@ def attributes_only(X: Any, *others: Any) -> Any:
     """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
     if not has_own_engine(X) or not hasattr(X, "select"):
         return X
-    if not isinstance(X, ParquetRows):
-        raise TypeError(
-            f"Several looks, audits, false positives and known facts of {type(X).__name__} are not read so far. Write "
-            "the table into Parquet files, and pass scarless.scale.ParquetRows(folder)."
-        )
-    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if _is_names(each) else [])}
-    return X.select([name for name in X.plan(None, None, raw=True).names if name not in taken])
-
-
-def _is_names(values: Any) -> bool:
-    return isinstance(values, list | tuple) and all(isinstance(name, str) for name in values)
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if is_names(each) else [])}
+    return X.select([name for name in X.column_names if name not in taken])
 
 
 def names_several(X: Any, y: Any) -> bool:
     """Whether labels are named columns of a table whose rows live elsewhere."""
-    return has_own_engine(X) and _is_names(y)
+    return has_own_engine(X) and is_names(y)
+
+
+def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
+    """Return rows that are known, with labels and audits by name; frames of Dask are put beside their table.
+
+    Anything else is returned as it came.
+    """
+    X = known_rows(X)
+    if not hasattr(X, "and_columns") or not any(hasattr(each, "__dask_graph__") for each in (y, audit)):
+        return X, y, audit
+    added: dict[str, Any] = {}
+    for each, role in ((y, "label"), (audit, "audit")):
+        if not hasattr(each, "__dask_graph__"):
+            continue
+        if each.ndim == 2 and hasattr(each, "columns"):
+            added |= {str(column): each[column] for column in each.columns}
+        else:
+            name = str(getattr(each, "name", None) or role)
+            added[f"{name} ({role})" if name in added else name] = each
+    names = list(added)
+    if hasattr(audit, "__dask_graph__"):
+        audit = names.pop()
+    if hasattr(y, "__dask_graph__"):
+        y = names if y.ndim == 2 else names[0]
+    return X.and_columns(added), y, audit

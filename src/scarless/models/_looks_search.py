@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from scarless.engines.base import known_rows
 from scarless.engines.blas import BLAS
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
 from scarless.models._looks_answers import LooksAnswers
-from scarless.models._looks_design import LooksRows
+from scarless.models._looks_design import LooksRows, by_name
 from scarless.numerics.arrays import Columns
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
@@ -58,7 +57,7 @@ class LooksSearch(LooksAnswers):
 
     def _search_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, grid: Grid) -> None:
         """Check, fit in folds, judge by all that held-out rows showed, choose, and fit the choice to all rows."""
-        X = known_rows(X)
+        X, y, audit = by_name(X, y, audit)
         given = self._check_looks_rows(X, y, sample_weight, audit)
         sets = self._looks_sets(X, given)
         rows = given.rows

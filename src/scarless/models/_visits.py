@@ -10,9 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.attributes import check_attributes
+from scarless.checks.look_columns import is_names
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
 from scarless.checks.origins import Origin
+from scarless.engines.base import Several
 from scarless.numerics.arrays import Mask, Matrix
 
 
@@ -166,12 +168,22 @@ def refuse_groups(estimator: Any) -> None:
         )
 
 
-def refuse_looks_in_files(y: Any, estimator: Any, preparation: Any) -> None:
-    """Raise for what a raw table in files cannot have yet."""
-    if isinstance(preparation, str):
-        return
-    if not isinstance(y, str) or getattr(estimator, "visit_attributes", None):
-        raise ValueError(
-            "A raw table in files is fitted to one column of labels, by its name. For several looks, or visit "
-            "attributes, read it into memory, or prepare it first and say preparation='passthrough'."
+def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> str | Several:
+    """Return the columns of a table in files that are labels or audits; raise for what a raw one cannot have."""
+    if not isinstance(y, str) and not is_names(y):
+        raise TypeError(
+            "With a table in files labels are columns of it, given by name, such as fit(X, 'diagnosed') or fit(X, "
+            f"['visit_1', 'visit_2']); what came is of type {type(y).__name__}."
         )
+    if audit is not None and not isinstance(audit, str):
+        raise TypeError(
+            "With a table in files audits are a column of it, given by name, such as audit='checked'; what came is of "
+            f"type {type(audit).__name__}."
+        )
+    if not isinstance(preparation, str) and getattr(estimator, "visit_attributes", None):
+        raise ValueError(
+            "visit_attributes of a raw table need it in memory: all columns of one are scaled alike, and in files each "
+            "is by itself. Read it into memory, or prepare it first and say preparation='passthrough'."
+        )
+    looks = (y,) if isinstance(y, str) else tuple(y)
+    return y if isinstance(y, str) and audit is None else Several((*looks, *([] if audit is None else [audit])))

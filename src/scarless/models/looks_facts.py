@@ -8,6 +8,7 @@ from scipy.special import expit
 from scarless.checks.looked import looks_of
 from scarless.checks.looks import check_looks
 from scarless.checks.pipelines import innermost
+from scarless.models._looks_design import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
@@ -25,7 +26,7 @@ class LooksFacts(NamedTuple):
     alike: bool  # whether one propensity holds for all looks
     frequencies: tuple[tuple[float, Interval | None], ...]  # share of positives that each look labels
     rates: tuple[tuple[float, Interval | None], ...]  # share of negatives; one, or one for each look
-    rate_is: str  # "none", "given" or "estimated"
+    rate_is: str  # "none", "given", "estimated", or "estimated in part": where there is an interval
     claims: tuple[Any, ...]  # what is known from elsewhere
     told: tuple[str, ...]  # what the fit warned of
 
@@ -51,7 +52,9 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     except (ValueError, TypeError):
         inference = None
     known = inference if isinstance(inference, LooksInference) else None
-    estimated = isinstance(inner.false_positive_rate, str)
+    each = listed(inner.false_positive_rate)
+    open_ones = [isinstance(rate, str) for rate in each]
+    estimated = any(open_ones)
     return LooksFacts(
         names=tuple(map(str, looks.names)),
         n_audited=int(looks.n_audited),
@@ -59,7 +62,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         alike=int(looks.objective.n_kinds) == 1,
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, known if estimated else None, level),
-        rate_is="estimated" if estimated else "given" if np.any(inner.false_positive_rate) else "none",
+        rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
         claims=tuple(inner.known or ()),
         told=tuple(getattr(inner, "_remembered", ())),
     )
@@ -77,11 +80,19 @@ def _rates(inner: Any, known: LooksInference | None, level: float) -> tuple[tupl
     if known is None:
         return tuple((value, None) for value in values)
     objective, errors, z = known.likelihood, known.parameter_errors(), quantile(level)
-    found = []
+    found: list[tuple[float, Interval | None]] = []
     for place in objective.places[1 + len(objective.e) :]:
         centre, error = float(known.parameters[place.start]), float(errors[place.start])
         found.append((float(expit(centre)), Interval(*map(float, expit([centre - z * error, centre + z * error])))))
-    return tuple(found)
+    if all(rate is not None for rate in objective.rates):
+        return tuple(found)
+    kinds = looks_of(inner).kinds
+    own, values = [objective.rates[kind] for kind in kinds], np.resize(values, len(kinds)).tolist()
+    return tuple((value, None) if rate is None else found[rate] for value, rate in zip(values, own, strict=True))
+
+
+def _rate_is(estimated: bool, rates: list[Any]) -> str:
+    return "estimated" if estimated else "given" if np.any(rates) else "none"
 
 
 def any_label(model: Any, X: Any, labels: Any) -> Vector:

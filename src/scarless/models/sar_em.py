@@ -319,9 +319,9 @@ class SAREMClassifier(LooksCrossedClassifier):
             splitting by a number, as in ``cross_validate(model, X, y, cv=5)``, takes 0, 1 and -1, also under a mask,
             but neither NaN nor None; with ``cv=KFold(5)`` or a list of folds all of them work. It does not stratify
             tables of looks: for that pass ``list(StratifiedKFold(5).split(X, (y == 1).any(axis=1)))``.
-            ``cross_val_predict`` recodes the columns of such a table, and does not work. Of tables in files
-            (`scarless.scale.ParquetRows`): the name of a column, or a list of names; gaps in files are looks that did
-            not take place.
+            ``cross_val_predict`` recodes the columns of such a table, and does not work. Of tables
+            whose rows live elsewhere (`scarless.scale.ParquetRows`, pyarrow, Dask, polars, DuckDB): the name of a
+            column, or a list of names, and so `audit`; gaps there are looks that did not take place.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
         audit : array of shape (n_rows,), optional

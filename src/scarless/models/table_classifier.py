@@ -16,7 +16,7 @@ from scarless.models._base import PUClassifier
 from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
 from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models._table_answers import TableAnswers
-from scarless.models._visits import VisitColumns, refuse_groups, refuse_looks_in_files
+from scarless.models._visits import VisitColumns, columns_in_files, refuse_groups
 from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.numerics.arrays import ArrayLike
@@ -105,7 +105,8 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         ----------
         X : data frame, array of shape (n_rows, n_columns), or ParquetRows
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels; with ParquetRows the name of their column, as for `sample_weight`.
+            Observed labels; with ParquetRows the name of their column, or names of those of several looks, as for
+            `sample_weight` and `audit`.
         sample_weight : array of shape (n_rows,), optional
         **fit_params
             Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`, or `audit`.
@@ -118,7 +119,7 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         refuse_groups(estimator)
         self._visits = None
         if in_files(X):
-            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator)
+            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
         else:
             if self.preparation is None:
                 X = as_frame(X)
@@ -153,19 +154,21 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             estimator.set_params(visit_attributes=self._visits.places)
         return names, prepared, int(prepared.shape[1])
 
-    def _prepare_files(self, X: Any, y: Any, sample_weight: Any, estimator: Any) -> tuple[Any, Any, int]:
+    def _prepare_files(
+        self, X: Any, y: Any, sample_weight: Any, estimator: Any, audit: Any = None
+    ) -> tuple[Any, Any, int]:
         """Fit the preparation to a table in files, in one pass."""
-        refuse_looks_in_files(y, estimator, self.preparation)
+        labels = columns_in_files(y, audit, estimator, self.preparation)
         given = FilePreparation() if self.preparation is None else self.preparation
         if isinstance(given, str) and given == "passthrough":
-            self.preparation_, names = given, list(X.plan(y, sample_weight).names)
+            self.preparation_, names = given, list(X.plan(labels, sample_weight).names)
             return names, X, len(names)
         if not isinstance(given, FilePreparation):
             raise TypeError(
                 f"A table in files is prepared by scarless.scale.FilePreparation(), and not by {type(given).__name__}, "
                 "which needs all rows in memory. Leave preparation out, or say preparation='passthrough'."
             )
-        self.preparation_ = clone(given).fit(X, y, sample_weight)
+        self.preparation_ = clone(given).fit(X, labels, sample_weight)
         return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
 
     def prepare(self, X: Any) -> Any:
@@ -198,11 +201,13 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
 
-    def _table_and_scorer(self, X: Any, label: str | None, *, has_own: bool) -> tuple[Any, Scorer]:
+    def _table_and_scorer(
+        self, X: Any, label: str | None, *, has_own: bool, judged: bool = False
+    ) -> tuple[Any, Scorer]:
         if isinstance(self.preparation_, str | FilePreparation):
             X = X if isinstance(self.preparation_, str) else self.preparation_.transform(X)
-            return self.estimator_._table_and_scorer(X, label, has_own=has_own)
-        return frame_scorer(self, X, label, has_own=has_own)
+            return self.estimator_._table_and_scorer(X, label, has_own=has_own, judged=judged)
+        return frame_scorer(self, X, label, has_own=has_own, judged=judged)
 
     @property
     def _coding(self) -> Any:

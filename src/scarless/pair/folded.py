@@ -63,7 +63,10 @@ def refuse_folds_in_memory(cv: Any, name: str) -> None:
 def fold_rows(
     cv: Any, labelled: LabelledRows, random_state: Any, *, name: str, audit: NDArray[np.int8] | None = None
 ) -> FoldedRows:
-    """Return the folds that a number, a splitter or a list stands for; a number's are alike in `audit` too."""
+    """Return the folds that a number, a splitter or a list stands for.
+
+    Those of a number are alike in `audit` too, which the engine's rows then have as well.
+    """
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
@@ -100,18 +103,28 @@ def _dealt(
     many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS
     if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, keep=True), n_folds)
+    if many:
+        return FoldedRows(_dealt_by_audits(engine, n_folds, rng), n_folds)
     key, s, w = (engine.collect(function) for function in (_keys, _labels, _weights))
     fold, counts = np.zeros(key.size, dtype=np.int16), w > 0
-    if many and audit is not None:  # chance spreads the others; rows like a checked one go where that goes
-        fold[:] = fold_of_keys(key, int(rng.integers(2**63)), n_folds)
-        counts &= np.isin(key, key[(audit >= 0) & counts])
-        group = np.unique(key[counts], return_inverse=True)[1]
-        fold[counts] = deal_kinds(group, s[counts], audit[counts], w[counts], n_folds, rng)
-        return FoldedRows(attach(engine, fold=fold), n_folds)
     group = np.unique(key[counts], return_inverse=True)[1]
     among = None if audit is None else audit[counts]
     fold[counts] = deal_groups(group, s[counts], w[counts], n_folds, rng, among)
     return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
+
+
+def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator) -> Engine:
+    """Deal rows that were checked, and those like them; chance spreads the others.
+
+    What each row's content says is found where the row is: only those like a checked one are brought here.
+    """
+    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys))
+    if not checked.size:  # or of no weight
+        return engine.derive(_hashed, seed, n_folds, keep=True)
+    key, s, w, audit = (engine.collect(_those_like, each, checked) for each in (_keys, _labels, _weights, _audits))
+    known, first, group = np.unique(key, return_index=True, return_inverse=True)
+    fold = np.asarray(deal_kinds(group, s, audit, w, n_folds, rng))
+    return engine.derive(_hashed_but, seed, n_folds, known, fold[first].astype(np.int16), keep=True)
 
 
 def times_scored(rows: Rows, fold: int) -> NDArray[Any]:
@@ -157,6 +170,29 @@ def _block_tested(X: Any, rows: Rows, n_folds: int) -> tuple[Any]:
 
 def _hashed(X: Any, rows: Rows, salt: int, n_folds: int) -> dict[str, Any]:
     return {"fold": fold_of_keys(row_keys(X), salt, n_folds).astype(np.int16)}
+
+
+def _hashed_but(
+    X: Any, rows: Rows, salt: int, n_folds: int, known: NDArray[np.uint64], folds: NDArray[np.int16]
+) -> dict[str, Any]:
+    """Return folds by chance, but for rows that are known."""
+    key = row_keys(X)
+    place = np.minimum(np.searchsorted(known, key), known.size - 1)
+    chance = fold_of_keys(key, salt, n_folds).astype(np.int16)
+    return {"fold": np.where(known[place] == key, folds[place], chance)}
+
+
+def _checked_keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
+    return row_keys(X)[(rows["audit"] >= 0) & (rows["w"] > 0)]
+
+
+def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return some values of rows that are like one of those with these keys."""
+    return np.asarray(values(X, rows)[np.isin(row_keys(X), keys) & (rows["w"] > 0)])
+
+
+def _audits(X: Any, rows: Rows) -> NDArray[np.int8]:
+    return np.asarray(rows["audit"])
 
 
 def _keys(X: Any, rows: Rows) -> NDArray[np.uint64]:

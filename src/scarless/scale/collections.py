@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines.base import Engine, open_rows
+from scarless.engines.base import Engine, Several, column_names, open_rows
 from scarless.outside.extras import need
-from scarless.scale.columns import PartitionError, choose_names
+from scarless.scale.columns import PartitionError, choose_names, in_few_bytes
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import DEFAULT_CACHE
@@ -41,7 +41,7 @@ class DaskPart:
     number: int
     n_rows: int
     names: tuple[str, ...] | None  # of columns; None for an array
-    label: str | None  # where it is a column of the same frame
+    label: str | Several | None  # where it is a column of the same frame
     weight: str | None
     dtype: str
     keys: str  # Dask's own names, which say what the piece is
@@ -57,12 +57,15 @@ class DaskPart:
                     f"{self.n_rows}: it must give the same rows whenever it is computed. persist() it, or write it to "
                     "files."
                 )
-        for name, column in (("y", self.label), ("w", self.weight)):
+        looks = self.label if isinstance(self.label, Several) else ()
+        for name, column in (("y", None if looks else self.label), ("w", self.weight)):
             if column is not None:
                 found[name] = found["X"][column]
         arrays = {"X": self._attributes(found["X"])}
         if "y" in found:
             arrays["y"] = _labels(found["y"])
+        for number, column in enumerate(looks):
+            arrays[f"y{number}"] = in_few_bytes(_with_gaps(found["X"][column]))
         if "w" in found:
             arrays["w"] = self._numbers(found["w"], self.weight or "sample_weight").astype(np.float64)
         return arrays
@@ -125,9 +128,29 @@ class DaskRows:
         """Whether columns have names."""
         return hasattr(self.table, "columns")
 
+    @property
+    def column_names(self) -> list[str]:
+        """The attributes, where no column is a label or a weight."""
+        return self._names(None, None)
+
+    def and_columns(self, added: Mapping[str, Any]) -> "DaskRows":
+        """Return the same rows with columns of other frames, cut as this one is, beside them, by position."""
+        n_cuts = [each.npartitions if hasattr(each, "divisions") else 0 for each in added.values()]
+        if not self.has_names or any(n != self.table.npartitions for n in n_cuts):
+            raise ValueError(
+                "Labels at looks, and audits, of Dask go with a dask.dataframe that is cut as they are: each of its "
+                "partitions needs one with the values of its rows. Take all from one frame, or name its columns."
+            )
+        meta = _beside(self.table._meta, list(added), *(each._meta for each in added.values()))
+        options = {"meta": meta, "align_dataframes": False}
+        table = self.table.map_partitions(_beside, list(added), *added.values(), **options)
+        wanted = self._wanted or [name for name in self.column_names if name not in added]
+        return DaskRows(table, wanted)
+
     def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
         """Return the pieces in which the rows are walked; how many rows each has is found in one pass."""
-        label, weight = (value if isinstance(value, str) else None for value in (y, sample_weight))
+        label = y if isinstance(y, str | Several) else None
+        weight = sample_weight if isinstance(sample_weight, str) else None
         names = self._names(label, weight)
         given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
         pieces = _pieces({name: table for name, table in given.items() if table is not None})
@@ -151,23 +174,23 @@ class DaskRows:
             raise ValueError("No partition of X has a row.")
         return Plan.of(sources, names, dtype)
 
-    def _names(self, label: str | None, weight: str | None) -> list[str]:
+    def _names(self, label: Any, weight: str | None) -> list[str]:
         if self.has_names:
             return choose_names(list(self.table.columns), self._wanted, label, weight, "X")
         if self.table.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; this dask array has {self.table.ndim}.")
         return [f"x{j}" for j in range(self.table.shape[1])]
 
-    def _attributes(self, names: list[str], label: str | None, weight: str | None) -> Any:
+    def _attributes(self, names: list[str], label: Any, weight: str | None) -> Any:
         if not self.has_names:
             return self.table.rechunk({1: -1})
-        return self.table[list(dict.fromkeys([*names, *(name for name in (label, weight) if name is not None)]))]
+        return self.table[list(dict.fromkeys([*names, *column_names(label, weight)]))]
 
     def _vector(self, values: Any) -> Any:
         """Return labels or weights that are a Dask collection; None for those that are not given, or are columns."""
         if values is None or _is_vector(values):
             return values
-        if isinstance(values, str) and self.has_names:
+        if isinstance(values, str | Several) and self.has_names:
             return None
         raise TypeError(
             f"With a table of Dask labels and weights are Dask's too, cut as the table is: a Series such as "
@@ -188,6 +211,16 @@ def _open_dask(X: DaskRows, y: Any = None, sample_weight: Any = None) -> Engine:
     if not X.has_names:
         engine.names = None
     return engine
+
+
+def _beside(frame: Any, names: list[str], *columns: Any) -> Any:
+    for column in columns:
+        if len(column) != len(frame):
+            raise ValueError(
+                f"A partition of X has {len(frame)} rows, and {len(column)} labels or audits: one is needed for each "
+                "row. Take all of them from one frame."
+            )
+    return frame.assign(**{name: column.array for name, column in zip(names, columns, strict=True)})
 
 
 def _is_vector(values: Any) -> bool:
@@ -262,6 +295,15 @@ def _labels(values: Any) -> Any:
     if not plain.dtype.hasobject or need("pandas", _USER, "dask").isna(plain).any():
         return plain
     return np.array(plain.tolist())
+
+
+def _with_gaps(values: Any) -> Any:
+    """Return labels of a look as an array, of whatever kind; numbers with gaps, as pandas has several, with NaN."""
+    types = need("pandas.api.types", _USER, "dask")
+    if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    plain = np.asarray(values)
+    return _labels(values) if plain.dtype.hasobject else plain
 
 
 def _is_future(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import MayMiss
+from scarless.engines.base import MayMiss, Several, column_names
 from scarless.outside.extras import need
 from scarless.scale.store import Arrays
 
@@ -36,7 +36,7 @@ def without_row_names(there: Sequence[str], row_names: Collection[str] = ()) -> 
 def choose_names(
     there: Sequence[str],
     wanted: Sequence[str] | None,
-    label: str | None,
+    label: str | Several | None,
     weight: str | None,
     called: str,
     row_names: Collection[str] = (),
@@ -54,13 +54,14 @@ def choose_names(
     ...
     ValueError: claims.parquet has no column 'agge'. Did you mean 'age'?
     """
-    for name in (label, weight, *(wanted or ())):
-        if name is not None and name not in there:
+    aside = column_names(label, weight)
+    for name in (*aside, *(wanted or ())):
+        if name not in there:
             raise ValueError(f"{called} has no column {name!r}. {_nearest(name, there)}")
     plain = without_row_names(there, row_names)
-    names = [name for name in plain if name not in (label, weight)] if wanted is None else list(wanted)
+    names = [name for name in plain if name not in aside] if wanted is None else list(wanted)
     counts = Counter(there)
-    twice = next((name for name, times in counts.items() if times > 1 and name in (*names, label, weight)), None)
+    twice = next((name for name, times in counts.items() if times > 1 and name in (*names, *aside)), None)
     if twice is not None:
         raise ValueError(
             f"{counts[twice]} columns of {called} are called {twice!r}; each needs a name of its own. Rename them, or "
@@ -107,7 +108,7 @@ def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
 
 
 def arrays_of(
-    table: Any, names: Sequence[str], label: str | None, weight: str | None, dtype: str, place: Place
+    table: Any, names: Sequence[str], label: str | Several | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:
     """Return an Arrow table as arrays, the attributes one below the other: turning them costs as much as decoding."""
     below = np.empty((len(names), table.num_rows), dtype=dtype)
@@ -117,10 +118,13 @@ def arrays_of(
     return {"X": below.T, **arrays_beside(table, label, weight, place)}
 
 
-def arrays_beside(table: Any, label: str | None, weight: str | None, place: Place) -> Arrays:
+def arrays_beside(table: Any, label: str | Several | None, weight: str | None, place: Place) -> Arrays:
     """Return labels and weights, where there are any."""
     arrays: Arrays = {}
-    if label is not None:
+    if isinstance(label, Several):
+        for number, name in enumerate(label):
+            arrays[f"y{number}"] = in_few_bytes(labels(table.column(name), MayMiss(name), place))
+    elif label is not None:
         arrays["y"] = labels(table.column(label), label, place)
     if weight is not None:
         arrays["w"] = numbers(table.column(weight), weight, place).astype(np.float64)
@@ -155,6 +159,20 @@ def labels(column: Any, name: str, place: Place) -> Any:
         column = column.cast(column.type.value_type)
     values = np.asarray(column)
     return values.astype(str) if values.dtype.hasobject and not column.null_count else values
+
+
+def in_few_bytes(values: Any) -> Any:
+    """Return labels of a look as bytes where they are 0, 1 and gaps, -1 for these: it means the same.
+
+    Examples
+    --------
+    >>> in_few_bytes(np.array([1.0, np.nan, 0.0]))
+    array([ 1, -1,  0], dtype=int8)
+    """
+    if values.dtype.kind not in "iuf":
+        return values
+    filled = np.where(np.isnan(values), -1, values) if values.dtype.kind == "f" else values
+    return filled.astype(np.int8) if np.isin(filled, (-1, 0, 1)).all() else values
 
 
 def _first_null(column: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import Engine, open_rows
+from scarless.engines.base import Engine, Several, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import (
     SCALE,
@@ -39,7 +39,7 @@ class FragmentRows:
     n_rows: int
     stamp: tuple[int, int]
     names: tuple[str, ...]
-    label: str | None
+    label: str | Several | None
     weight: str | None
     dtype: str
     asked: str  # the filter, in words
@@ -53,8 +53,7 @@ class FragmentRows:
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
         """Return attributes, labels, weights and other columns as an Arrow table; text as it comes."""
-        labels = [name for name in (self.label, self.weight) if name is not None]
-        wanted = list(dict.fromkeys([*self.names, *labels, *others]))
+        wanted = list(dict.fromkeys([*self.names, *column_names(self.label, self.weight), *others]))
         try:
             if stamp_in(self.fragment) != self.stamp:
                 raise PartitionError(
@@ -112,7 +111,13 @@ class DatasetRows:
         """Return the same rows with these attributes, in this order."""
         return DatasetRows(self.dataset, columns)
 
-    def plan(self, label: str | None = None, weight: str | None = None) -> Plan:
+    @property
+    def column_names(self) -> list[str]:
+        """The attributes, where no column is a label or a weight."""
+        schema = self.dataset.schema
+        return choose_names(schema.names, self._wanted, None, None, "The dataset", row_names_of(schema))
+
+    def plan(self, label: str | Several | None = None, weight: str | None = None) -> Plan:
         """Return the pieces in which the rows are walked."""
         return plan_dataset(self.dataset, self._wanted, label, weight)
 
@@ -120,7 +125,7 @@ class DatasetRows:
 def plan_dataset(
     dataset: Any,
     wanted: Sequence[str] | None,
-    label: str | None = None,
+    label: str | Several | None = None,
     weight: str | None = None,
     *,
     dtype: str | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import Engine, open_rows
+from scarless.engines.base import Engine, Several, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.checkpoints import Passes
 from scarless.scale.columns import (
@@ -43,7 +43,7 @@ class RowGroups:
     n_rows: int
     stamp: tuple[int, int]
     names: tuple[str, ...]
-    label: str | None
+    label: str | Several | None
     weight: str | None
     dtype: str
     group_rows: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class RowGroups:
         """Return attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
-        wanted = list(dict.fromkeys([*self.names, *(name for name in (self.label, self.weight) if name), *others]))
+        wanted = list(dict.fromkeys([*self.names, *column_names(self.label, self.weight), *others]))
         try:
             with opened(self.path, self.filesystem) as place:
                 footer = parquet.read_metadata(place)
@@ -230,9 +230,14 @@ class ParquetRows:
         vars(other).update({**vars(self), **changes})
         return other
 
+    @property
+    def column_names(self) -> list[str]:
+        """The attributes, where no column is a label or a weight."""
+        return list(self.plan(raw=True).names)
+
     def plan(
         self,
-        label: str | None = None,
+        label: str | Several | None = None,
         weight: str | None = None,
         *,
         raw: bool = False,
@@ -265,22 +270,22 @@ class ParquetRows:
         self,
         footers: list[Footer],
         names: list[str],
-        label: str | None,
+        label: str | Several | None,
         weight: str | None,
         index: frozenset[str],
         *,
         raw: bool,
     ) -> None:
         """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
-        first, others = footers[0], [name for name in (label, weight) if name is not None]
+        first, others = footers[0], column_names(label, weight)
         for footer in footers:
             place = f"{footer.called}, {in_words(tuple(range(len(footer.group_rows))))}"
             check_present(footer.there, [*names, *others], place)
             choose_names(footer.there, [*names, *others], None, None, footer.called)
             for name in () if raw else names:
                 check_kind(footer.kinds[name], name, place)
-            if label is not None:
-                check_labels_alike(footer.kinds[label], first.kinds[label], label, place)
+            for name in column_names(label):
+                check_labels_alike(footer.kinds[name], first.kinds[name], name, place)
             if self._wanted is None:
                 whole = f"{first.called}, {in_words(tuple(range(len(first.group_rows))))}"
                 check_present(first.there, without_row_names(footer.there, index), whole)
@@ -304,7 +309,7 @@ def _open_parquet(X: ParquetRows, y: Any = None, sample_weight: Any = None) -> E
 def need_names(kind: str, holder: str, **given: Any) -> None:
     """Raise where labels or weights are not the name of a column."""
     for name, value in given.items():
-        if value is not None and not isinstance(value, str):
+        if value is not None and not isinstance(value, str | Several):
             what = "labels" if name == "y" else name
             raise TypeError(
                 f"With {kind} the {what} are a column of the {holder}, given by its name, such as "

@@ -53,7 +53,8 @@ class Asked:
     """What is to be written of every row, beside its probability.
 
     `label` and `propensity` name columns of the input (`propensity` may be a number), `classes` are the label's values
-    for unlabelled and labelled rows, `known` whether propensities are facts.
+    for unlabelled and labelled rows, `known` whether propensities are facts. `looks` are columns of several looks, and
+    of audits, in place of `label`: with `columns`, and `codes` of a partition, which the scorer can judge.
     """
 
     scorer: Scorer
@@ -64,16 +65,19 @@ class Asked:
     known: bool = False
     dtype: str = "float64"
     condition: str = ""  # which rows of the files, in words
+    looks: Any = None
 
     @property
     def others(self) -> tuple[str, ...]:
         """Columns of the input that are no attributes."""
-        return (*self.keep, self.propensity) if isinstance(self.propensity, str) else self.keep
+        known = (self.propensity,) if isinstance(self.propensity, str) else ()
+        return (*self.keep, *known, *(() if self.looks is None else self.looks.columns))
 
     @property
     def options(self) -> str:
         """All but the model, for a stamp."""
         said = repr((self.keep, self.label, self.propensity, self.dtype))
+        said = said if self.looks is None else f"{said}, {self.looks.looks}, {self.looks.audit}"
         return f"{said}, where {self.condition}" if self.condition else said
 
 
@@ -153,6 +157,18 @@ def predicted(source: Any, asked: Asked) -> Any:
     """Return the predictions of a partition as an Arrow table."""
     arrow = need("pyarrow", "predict_to", SCALE)
     table = source.read(asked.others)
+    found = _judged(source, table, asked) if asked.looks is not None else _scored(source, table, asked)
+    numbers = {name: arrow.array(values.astype(asked.dtype, copy=False)) for name, values in found.items()}
+    return arrow.table({**{name: table.column(name) for name in asked.keep}, **numbers})
+
+
+def _judged(source: Any, table: Any, asked: Asked) -> dict[str, Vector]:
+    scorer: Any = asked.scorer
+    found: dict[str, Vector] = scorer.judged(source, table, *asked.looks.codes(source, table), asked.looks)
+    return found
+
+
+def _scored(source: Any, table: Any, asked: Asked) -> dict[str, Vector]:
     f, e = asked.scorer(source, table)
     if asked.propensity is not None:
         e = _known_propensity(source, table, asked.propensity)
@@ -160,8 +176,7 @@ def predicted(source: Any, asked: Asked) -> Any:
     if e is not None:
         s = np.zeros(1) if asked.label is None else _coded(source, table, asked)
         found |= {"propensity": e, "posterior": posterior_known(f, e, s) if asked.known else posterior(f, e, s)}
-    numbers = {name: arrow.array(values.astype(asked.dtype, copy=False)) for name, values in found.items()}
-    return arrow.table({**{name: table.column(name) for name in asked.keep}, **numbers})
+    return found
 
 
 def _known_propensity(source: Any, table: Any, given: str | float) -> Vector:

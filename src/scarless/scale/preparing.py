@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.engines.base import Engine, open_rows
+from scarless.engines.base import Engine, Several, open_rows
 from scarless.engines.blocks import Preparation
 from scarless.engines.units import Reading
 from scarless.outside.extras import need
@@ -67,14 +67,14 @@ class FilePreparation(BaseEstimator):
     def __init__(self, *, most_levels: int = 40) -> None:
         self.most_levels = most_levels
 
-    def fit(self, X: ParquetRows, label: str | None = None, weight: str | None = None) -> Self:
+    def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
         """Look at all rows once.
 
         Parameters
         ----------
         X : ParquetRows
         label, weight : str, optional
-            Columns that are no attributes.
+            Columns that are no attributes; of labels `scarless.engines.base.Several`, too.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class PreparedRows:
         """Which rows of the files these are, in words; empty for all."""
         return self.rows.condition
 
-    def plan(self, label: str | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
+    def plan(self, label: str | Several | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
         """Return the pieces in which the rows are walked; what is read is raw, whatever `raw` says."""
         names = self.preparation.names
         there = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)
@@ -297,7 +297,7 @@ class PreparedGroups:
 @open_rows.register
 def _open_prepared(X: PreparedRows, y: Any = None, sample_weight: Any = None) -> Engine:
     for name, value in (("labels", y), ("sample_weight", sample_weight)):
-        if value is not None and not isinstance(value, str):
+        if value is not None and not isinstance(value, str | Several):
             raise TypeError(f"With PreparedRows the {name} are a column of the files, given by its name.")
     passes = None if X.rows.checkpoint is None else Passes(X.rows.checkpoint)
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)

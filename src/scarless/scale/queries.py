@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scarless.engines.base import Engine, open_rows
+from scarless.engines.base import Engine, Several, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, choose_names, row_names_of
 from scarless.scale.parquet import ParquetRows, need_names
@@ -53,11 +53,15 @@ class QueryRows:
         vars(other).update({**vars(self), "_wanted": tuple(columns)})
         return other
 
-    def opened(self, label: str | None, weight: str | None) -> Engine:
+    @property
+    def column_names(self) -> list[str]:
+        """The attributes, where no column is a label or a weight."""
+        return choose_names(self.names, self._wanted, None, None, f"The {self.kind}", self.row_names)
+
+    def opened(self, label: str | Several | None, weight: str | None) -> Engine:
         """Return the engine over the rows; it keeps the file."""
         attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
-        others = [name for name in (label, weight) if name is not None]
-        needed = [*attributes, *(name for name in others if name not in attributes)]
+        needed = list(dict.fromkeys([*attributes, *column_names(label, weight)]))
         scratch = self._result(needed or list(self.names[:1]))  # rows are counted by some column
         rows = ParquetRows(scratch.folder, columns=attributes)
         rows._called = f"the result of the {self.kind}"

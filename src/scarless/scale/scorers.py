@@ -52,21 +52,24 @@ class LogisticScorer:
         for start in range(0, below.shape[1], _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             block = below[:, rows]
-            if not max(block.max(initial=0.0), -block.min(initial=0.0)) <= self.largest:
-                self._refuse(source, block, start)
+            refuse_large(source, block, start, self.largest)
             # In float64, as in memory: coefficients of a float64 fit may be beyond float32, or need more digits.
             expit(self.coef @ block.astype(np.float64, copy=False) + self.intercept[:, None], out=found[:, rows])
         if self.constant is not None:
             return found[0], np.full(below.shape[1], self.constant)
         return found[0], found[1] if len(found) > 1 else None
 
-    def _refuse(self, source: Any, block: Any, start: int) -> None:
-        column, row = np.argwhere(~(np.abs(block) <= self.largest))[0]
-        name = source.names[column] if column < len(source.names) else column
-        raise PartitionError(
-            f"{source.path}, {source.place}: the column {name!r} holds {block[column, row]} in row {start + row} of "
-            "these, which no model can use. Fill or replace it, or leave these rows out."
-        )
+
+def refuse_large(source: Any, block: Any, start: int, largest: float) -> None:
+    """Raise where some of a partition's columns, one below the other, hold what is no number, or beyond the largest."""
+    if max(block.max(initial=0.0), -block.min(initial=0.0)) <= largest:
+        return
+    column, row = np.argwhere(~(np.abs(block) <= largest))[0]
+    name = source.names[column] if column < len(source.names) else column
+    raise PartitionError(
+        f"{source.path}, {source.place}: the column {name!r} holds {block[column, row]} in row {start + row} of "
+        "these, which no model can use. Fill or replace it, or leave these rows out."
+    )
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,11 @@ class FrameScorer:
 
     def __call__(self, source: Any, table: Any) -> tuple[Vector, Vector | None]:
         """Return probability and propensity of each row."""
-        frame = table.select(list(self.names)).to_pandas(ignore_metadata=True)
-        X = frame.to_numpy() if self.as_array else frame
+        X = self.table_of(table)
         f = np.ascontiguousarray(self.model.predict_proba(X)[:, self.positive], dtype=np.float64)
         return f, np.asarray(self.model.predict_propensity(X), dtype=np.float64) if self.has_propensity else None
+
+    def table_of(self, table: Any) -> Any:
+        """Return the columns of the fit as the model takes them."""
+        frame = table.select(list(self.names)).to_pandas(ignore_metadata=True)
+        return frame.to_numpy() if self.as_array else frame

@@ -80,7 +80,8 @@ def _rates(facts: Any) -> str:
     if facts.rate_is == "none":
         return "none, by assumption"
     told = listed([_estimate(value, interval) for value, interval in facts.rates])
-    return f"{told}, {'estimated' if facts.rate_is == 'estimated' else 'as given'}"
+    words = {"estimated": "estimated", "estimated in part": "as given, or estimated where there is an interval"}
+    return f"{told}, {words.get(facts.rate_is, 'as given')}"
 
 
 def cautions(subject: Subject) -> list[str]:
