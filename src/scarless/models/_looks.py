@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.look_doubts import doubts_of_audits, doubts_of_looks
 from scarless.checks.looks import (
     CheckedLooks,
     Codes,
@@ -39,11 +40,13 @@ from scarless.models._looks_design import (
     listed,
     names_several,
 )
+from scarless.models._looks_doubts import told_of_audits, told_of_looks, told_of_rivals
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
+from scarless.pair.look_doubts import audit_gap, look_gaps
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 
@@ -66,6 +69,7 @@ class LooksMixin(LooksDesign):
     tol: float | None
     n_starts: int
     _looks: Looks | None = None
+    _doubted: tuple[str, ...] = ()
     _inference: Any
 
     def _forget_learners(self) -> None:
@@ -89,7 +93,15 @@ class LooksMixin(LooksDesign):
         tol = 1e-10 if self.tol is None else self.tol
         fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._doubt_looks(problem, fit, given)
         self._store_looks(problem, fit, given.looks)
+
+    def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, given: LooksRows) -> None:
+        """Remember which of the looks that share one propensity found more, or fewer, labels than it has them find."""
+        looks = given.looks
+        if looks.n_looks > 1 and self.shared_propensity:
+            gaps = look_gaps(problem, fit.beta, given.labels, looks.kinds)
+            self._doubted += tuple(told_of_looks(gaps, looks.names))
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
@@ -106,7 +118,7 @@ class LooksMixin(LooksDesign):
         engine = rows.engine.read_as(reading) if self.known else rows.engine
         engine = attach(engine, labels=labels, looks=seen, audit=codes)
         engine, facts = self._facts(engine, X, looks)
-        return LooksRows(rows._replace(engine=engine), codes, looks, facts)
+        return LooksRows(rows._replace(engine=engine), checked.labels, codes, looks, facts)
 
     def _read_looks(self, X: Any, y: Any, audit: Any) -> tuple[CheckedLooks, Codes]:
         """Return labels and audits as codes; of a table in files, by the names of their columns."""
@@ -124,6 +136,8 @@ class LooksMixin(LooksDesign):
         if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(checked.labels, codes)
         self._refuse_unknowable(checked.labels, codes)
+        doubts = [*doubts_of_looks(checked.labels, checked.names), *doubts_of_audits(checked.labels, codes)]
+        self._doubted = tuple(doubts)
         return checked, codes
 
     def _refuse_unknowable(self, labels: Codes, audit: Codes) -> None:
@@ -227,6 +241,8 @@ class LooksMixin(LooksDesign):
                     f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
+        told += [*self._doubted, *told_of_audits(audit_gap(problem, fit.beta))]
+        told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
         if not fit.met:
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
