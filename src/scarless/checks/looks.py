@@ -88,10 +88,10 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
         return np.full(n_rows, NOT_SEEN, dtype=np.int8)
     table = _as_table(audit, "audit")
     if table.shape not in ((n_rows,), (n_rows, 1)):
-        shape = f" in the shape {table.shape}" if table.ndim > 1 else ""
+        shape = f", in the shape {table.shape}" if table.ndim > 1 else ""
         raise ValueError(
-            f"audit has {table.size} values{shape} for {n_rows} rows; give one for each row: 1 or 0 where the class was "
-            "checked, and NaN (or -1) elsewhere."
+            f"audit has {table.size} values for {n_rows} rows{shape}; give one for each row: 1 or 0 where the class "
+            "was checked, and NaN (or -1) elsewhere."
         )
     table = table.reshape(-1)
     seen = ~_not_seen(table)

@@ -40,13 +40,13 @@ from scarless.models._looks_design import (
     listed,
     names_several,
 )
-from scarless.models._looks_doubts import told_of_audits, told_of_looks, told_of_rivals
+from scarless.models._looks_doubts import told_of_audits, told_of_looks, told_of_rate, told_of_rivals
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
-from scarless.pair.look_doubts import audit_gap, look_gaps
+from scarless.pair.look_doubts import audit_gap, look_gaps, unsaid_rate
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 
@@ -69,7 +69,8 @@ class LooksMixin(LooksDesign):
     tol: float | None
     n_starts: int
     _looks: Looks | None = None
-    _doubted: tuple[str, ...] = ()
+    _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
+    _misfits: tuple[str, ...] = ()  # of the fit, where all that is claimed of it agrees
     _inference: Any
 
     def _forget_learners(self) -> None:
@@ -93,15 +94,16 @@ class LooksMixin(LooksDesign):
         tol = 1e-10 if self.tol is None else self.tol
         fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self._doubt_looks(problem, fit, given)
+        self._doubt_looks(problem, fit, given.labels, given.looks)
         self._store_looks(problem, fit, given.looks)
 
-    def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, given: LooksRows) -> None:
-        """Remember which of the looks that share one propensity found more, or fewer, labels than it has them find."""
-        looks = given.looks
+    def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, labels: Codes, looks: Looks) -> None:
+        """Remember where looks that share one propensity differ, and whether negatives seem to be labelled."""
+        self._misfits = ()
         if looks.n_looks > 1 and self.shared_propensity:
-            gaps = look_gaps(problem, fit.beta, given.labels, looks.kinds)
-            self._doubted += tuple(told_of_looks(gaps, looks.names))
+            gaps = look_gaps(problem, fit.beta, labels, looks.kinds)
+            self._misfits += tuple(told_of_looks(gaps, looks.names))
+        self._misfits += tuple(told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter)))
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
@@ -228,7 +230,7 @@ class LooksMixin(LooksDesign):
 
     def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
-        told = []
+        told, wrong = list(self._doubted), False
         if problem.exchangeable:
             told.append(
                 "both models see the same attributes, and one label of each row does not say which of them is the "
@@ -237,14 +239,16 @@ class LooksMixin(LooksDesign):
             )
         for claim, apart in disagreements(problem, fit, max_iter=self.max_iter):
             if apart > _APART:
+                wrong = True
                 told.append(
                     f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
-        told += [*self._doubted, *told_of_audits(audit_gap(problem, fit.beta))]
-        told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
         if not fit.met:
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
+        if fit.met and not wrong:
+            told += [*self._misfits, *told_of_audits(audit_gap(problem, fit.beta))]
+            told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):
@@ -311,6 +315,11 @@ class LooksMixin(LooksDesign):
             raise ValueError(
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
                 f"has {n_rows} rows: give one line for each row, one column for each look."
+            )
+        if sorted(checked.names) == sorted(looks.names) and checked.names != looks.names:
+            raise ValueError(
+                f"{name} has the looks {', '.join(checked.names)}, and the fit had them in the order "
+                f"{', '.join(looks.names)}: looks are taken by position. Pass {name}[{list(looks.names)}]."
             )
         warn_of_row_order(X, **{name: y})
         codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)

@@ -68,6 +68,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
                 self._cross_options(),
                 tell,
             )
+        self._doubt_looks(*found.taken(relaxed=self.relax), checked.labels[counts], looks)
         self._store_looks_crossed(found, training, looks)
 
     def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:

@@ -1,16 +1,23 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from scarless.checks.looks import Codes
 from scarless.engines import Rows
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.pair.looks import LooksProblem
+from scarless.pair.fit import FitOptions
+from scarless.pair.looks import LooksFit, LooksProblem, climb_looks, fit_looks
+from scarless.pair.looks_inference import penalised_loss
 
 _LEAST = 1e-12
+_CLOSE = 1e-8  # predicted gain per row: enough for a test
+_ENOUGH_ROWS = 20_000
+_FIRST = -4.6  # logit of the rate of false positives where a climb begins: 1 in 100
 
 
 class AuditGap(NamedTuple):
@@ -27,6 +34,14 @@ class LookGap(NamedTuple):
     look: int
     found: float
     expected: float
+    apart: float
+
+
+class UnsaidRate(NamedTuple):
+    """The rate of false positives that rows speak for, the one that was given, and standard errors between them."""
+
+    rate: float
+    given: float
     apart: float
 
 
@@ -64,6 +79,41 @@ def look_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) 
         after = np.where(s, now * e_k / given, now * (1.0 - e_k) / (1.0 - given))
         now = np.where(seen, np.clip(after, 0.0, 1.0), now)
     return gaps
+
+
+def unsaid_rate(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> UnsaidRate | None:
+    r"""Return the rate of false positives that rows speak for, where another was given; None where they cannot say.
+
+    By the likelihood ratio of one rate for all looks: estimated from where the fit ended, or, as a rate that is far too
+    high makes models of its own, from the usual starts. Large tables are asked in
+    part. Rows need two looks: with one, only audits tell.
+    """
+    given = problem.objective.false_positives
+    if problem.n_looks < 2 or isinstance(given, str) or not fit.converged:
+        return None
+    if given is not None and (np.isnan(given).any() or np.ptp(given) > 0):
+        return None
+    asked = _fewer(problem)
+    options = FitOptions(_CLOSE, max_iter)
+    here = climb_looks(asked, fit.beta, options, fit.start)
+    objective = replace(problem.objective, false_positives="shared")
+    facts = tuple(replace(fact, objective=objective) for fact in asked.facts)
+    logit = _FIRST if given is None else float(given[0])
+    free = asked._replace(objective=objective, facts=facts)
+    start = np.append(here.beta, logit)
+    there = climb_looks(free, start, options, fit.start) if given is None else fit_looks(free, options)
+    gained = penalised_loss(asked, here.beta) - penalised_loss(free, there.beta)
+    rate = float(expit(there.beta[-1]))
+    return UnsaidRate(rate, float(expit(logit)) if given is not None else 0.0, float(np.sqrt(2.0 * max(gained, 0.0))))
+
+
+def _fewer(problem: LooksProblem) -> LooksProblem:
+    """Return the problem on some rows of a large table, each as heavy as it is."""
+    step = problem.engine.n_rows // _ENOUGH_ROWS
+    if step < 2 or problem.facts:
+        return problem
+    part = problem.on(problem.engine.every(step))
+    return part if 0.0 < part.labelled_share < 1.0 else problem
 
 
 def _apart(w: Vector, s: Any, p: Vector) -> float:
