@@ -432,6 +432,7 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
     assert ((ends[:, 0] <= q + 1e-9) & (q <= ends[:, 1] + 1e-9)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # copies are no looks, and that is told
 def test_more_than_127_looks_are_counted(data):
     X, S = data["X"], data["S"]
     many = np.tile(S, (1, 100))

@@ -59,7 +59,7 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         raise ValueError(
             f"{name} must have one line for each row and one column for each look; got the shape {table.shape}."
         )
-    seen = ~not_seen(table)
+    seen = ~(is_missing(table).reshape(table.shape) if _is_plain_column(table, coding) else not_seen(table))
     values = table[seen]
     if not values.size and coding is None:
         raise ValueError(f"{name} holds no label at all: every look is missing.")
@@ -86,16 +86,19 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
     """
     if audit is None:
         return np.full(n_rows, NOT_SEEN, dtype=np.int8)
-    table = _as_table(audit, "audit").reshape(-1)
-    if table.size != n_rows:
+    table = _as_table(audit, "audit")
+    if table.shape not in ((n_rows,), (n_rows, 1)):
+        shape = f", in the shape {table.shape}" if table.ndim > 1 else ""
         raise ValueError(
-            f"audit has {table.size} values for {n_rows} rows; give one for each row: 1 or 0 where the class was "
-            "checked, and NaN (or -1) elsewhere."
+            f"audit has {table.size} values for {n_rows} rows{shape}; give one for each row: 1 or 0 where the class "
+            "was checked, and NaN (or -1) elsewhere."
         )
+    table = table.reshape(-1)
     seen = ~not_seen(table)
     values = table[seen]
     values = np.array(values.tolist()) if values.dtype.kind == "O" else values
     codes = np.full(n_rows, NOT_SEEN, dtype=np.int8)
+    _refuse_minus_for_no(table, values, coding)
     if not values.size:
         return codes
     as_numbers = values.dtype.kind in "biuf" and bool(np.isin(values, [0, 1]).all())
@@ -113,6 +116,20 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
             "is negative, and NaN, None or -1 where nobody checked."
         )
     return codes
+
+
+def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: LabelCoding | None) -> None:
+    """Raise where -1 seems to be the negative class: beside gaps of another kind, or as labels have it."""
+    if values.dtype.kind not in "iufb" or not (values == 1).all() or not not_seen(table).any():
+        return
+    missing = is_missing(table)
+    minus = bool((not_seen(table) & ~missing).any())
+    as_labels = coding is not None and coding.classes.dtype.kind in "if" and NOT_SEEN in coding.classes
+    if minus and (missing.any() or as_labels):
+        raise ValueError(
+            "audit holds 1 and -1 and no 0, and -1 means that nobody checked. Code rows that were found to be negative "
+            "as 0; where nobody checked, NaN or -1."
+        )
 
 
 def _refuse_two_meanings(values: NDArray[Any], coding: LabelCoding) -> None:
@@ -151,6 +168,15 @@ def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
     return np.asarray(plain_array(values, name))
+
+
+def _is_plain_column(table: NDArray[Any], coding: LabelCoding | None) -> bool:
+    """Whether -1 in a column of labels is a value of them, as everywhere with one label of each row."""
+    if table.shape[1] != 1 or table.dtype.kind not in "if":
+        return False
+    if coding is not None:
+        return coding.classes.dtype.kind in "if" and NOT_SEEN in coding.classes
+    return bool(np.isin(table, (NOT_SEEN, 1)).all())
 
 
 def not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:

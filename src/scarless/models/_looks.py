@@ -12,6 +12,7 @@ from scarless.checks.look_columns import (
     with_counts,
 )
 from scarless.checks.looks import (
+    Codes,
     has_several_looks,
 )
 from scarless.checks.options import real_number, shown
@@ -33,16 +34,17 @@ from scarless.models._looks_design import (
     by_name,
     names_several,
 )
+from scarless.models._looks_doubts import told_of_audits, told_of_looks, told_of_rate, told_of_rivals
 from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
 from scarless.pair.fit import FitOptions
+from scarless.pair.look_doubts import audit_gap, look_gaps, unsaid_rate
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 
-_ONLY_POSITIVE = 10  # audits, and no other, that are worth a warning
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
 
@@ -62,6 +64,8 @@ class LooksMixin(LooksReading):
     tol: float | None
     n_starts: int
     _looks: Looks | None = None
+    _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
+    _misfits: tuple[str, ...] = ()  # of the fit, where all that is claimed of it agrees
     _inference: Any
 
     def _forget_learners(self) -> None:
@@ -86,7 +90,16 @@ class LooksMixin(LooksReading):
         tol = 1e-10 if self.tol is None else self.tol
         fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
         warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self._doubt_looks(problem, fit, given.labels, given.looks)
         self._store_looks(problem, fit, given.looks)
+
+    def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, labels: Codes, looks: Looks) -> None:
+        """Remember where looks that share one propensity differ, and whether negatives seem to be labelled."""
+        self._misfits = ()
+        if looks.n_looks > 1 and self.shared_propensity:
+            gaps = look_gaps(problem, fit.beta, labels, looks.kinds)
+            self._misfits += tuple(told_of_looks(gaps, looks.names))
+        self._misfits += tuple(told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter)))
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
@@ -105,7 +118,7 @@ class LooksMixin(LooksReading):
         else:
             engine = with_counts(engine, looks.objective.n_kinds)
         engine, facts = self._facts(engine, X, looks)
-        return LooksRows(rows._replace(engine=engine), codes, looks, facts)
+        return LooksRows(rows._replace(engine=engine), checked.labels, codes, looks, facts)
 
     def _facts(
         self, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
@@ -185,27 +198,25 @@ class LooksMixin(LooksReading):
 
     def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
-        told = []
+        told, wrong = list(self._doubted), False
         if problem.exchangeable:
             told.append(
                 "both models see the same attributes, and one label of each row does not say which of them is the "
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
                 "audits, or naming what drives the labelling."
             )
-        positive, negative = (float(each) for each in inference.looks_sums.audits)
-        if negative == 0 and positive >= _ONLY_POSITIVE:
-            told.append(
-                f"all {positive:,.0f} audits found positives. If rows were checked that turned out negative, and only "
-                "findings were written down, the class prior is far too high: give the negative ones as 0."
-            )
         for claim, apart in disagreements(problem, fit, max_iter=self.max_iter):
             if apart > _APART:
+                wrong = True
                 told.append(
                     f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
                     "One of them is wrong: the claim, its standard error, or the form of the models."
                 )
         if not fit.met:
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
+        if fit.met and not wrong:
+            told += [*self._misfits, *told_of_audits(audit_gap(problem, fit.beta))]
+            told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):

@@ -27,7 +27,7 @@ from scarless.pair.crossed import model_of, numeric_columns, warn_unless_settled
 from scarless.pair.evidence import Observed
 from scarless.pair.facts import in_group
 from scarless.pair.folds import check_folds
-from scarless.pair.looks import LooksProblem
+from scarless.pair.looks import LooksProblem, told_by
 from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks
 from scarless.pair.looks_inference import LooksInference, looks_inference
 from scarless.pair.looks_relaxed import seen_at_looks
@@ -68,6 +68,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
                 self._cross_options(),
                 tell,
             )
+        self._doubt_looks(*found.taken(relaxed=self.relax), checked.labels[counts], looks)
         self._store_looks_crossed(found, training, looks)
 
     def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:
@@ -81,8 +82,8 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
         engine, facts = self._facts(engine, X, looks, with_group)
         totals = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding).totals
-        sizes = (float(looks.n_audited), looks.n_looks)
-        return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *sizes)
+        told = told_by(engine, looks.objective)
+        return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *told)
 
     def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
         fit, (problem, taken) = found.crossed.fit, found.taken(relaxed=self.relax)

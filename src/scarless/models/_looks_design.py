@@ -18,7 +18,7 @@ from scarless.numerics.arrays import Array
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.facts import Fact
-from scarless.pair.looks import LooksProblem
+from scarless.pair.looks import LooksProblem, told_by
 
 _LARGEST_RATE = 0.5
 
@@ -59,6 +59,7 @@ class LooksRows(NamedTuple):
     """Checked rows with labels at looks and audits, the models, and facts."""
 
     rows: LabelledRows
+    labels: Codes
     audit: Codes
     looks: Looks
     facts: tuple[Fact, ...]
@@ -66,8 +67,8 @@ class LooksRows(NamedTuple):
     def problem(self, C: float, propensity_C: float) -> LooksProblem:
         """Return what is to be fitted."""
         (engine, _, totals), looks = self.rows, self.looks
-        sizes = (float(looks.n_audited), looks.n_looks)
-        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *sizes)
+        told = told_by(engine, looks.objective)
+        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *told)
 
 
 class LooksDesign(PairClassifier):
@@ -135,6 +136,12 @@ class LooksDesign(PairClassifier):
                     "column for each look, in their order."
                 )
             found[str(name)] = np.concatenate(places).astype(np.intp)
+            if n_looks > 1 and np.unique(found[str(name)]).size == 1:
+                raise ValueError(
+                    f"visit_attributes[{name!r}] names one column for all {n_looks} looks: what is the same at every "
+                    "look is an attribute of the row. Name it among propensity_attributes; the classifier may see it "
+                    "then too."
+                )
         return found
 
     def _offset_columns(self, X: Any, n_looks: int) -> NDArray[np.intp]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from scarless.checks.labels import LabelCoding
 from scarless.checks.look_columns import LookColumns, look_columns, read_columns, with_any_label, with_counts
+from scarless.checks.look_doubts import doubts_of_audits, doubts_of_looks
 from scarless.checks.looks import CheckedLooks, Codes, check_audit, check_looks, refuse_contradictions
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values
@@ -18,6 +19,7 @@ class LooksReading(LooksDesign):
     """The part of a classifier that reads labels and audits."""
 
     _looks: Looks | None = None
+    _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
 
     def _read_anywhere(
         self, X: Any, y: Any, sample_weight: Any, audit: Any
@@ -30,7 +32,7 @@ class LooksReading(LooksDesign):
         engine, checked, codes = read_columns(
             open_rows(X, columns.all, sample_weight), columns, pos_label=self.pos_label
         )
-        self._refuse_odd_looks(checked.labels, codes)
+        self._refuse_odd_looks(checked, codes)
         any_label(checked, self.pos_label)
         engine = with_any_label(engine, _two_values(checked.coding, self.pos_label))
         return checked, codes, OpenedRows(engine)
@@ -48,11 +50,15 @@ class LooksReading(LooksDesign):
             named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
         )
         warn_of_row_order(X, audit=audit)
-        self._refuse_odd_looks(checked.labels, codes)
+        self._refuse_odd_looks(checked, codes)
         return checked, codes
 
-    def _refuse_odd_looks(self, labels: Codes, audit: Codes) -> None:
-        """Raise where labels and audits contradict each other, or nothing tells false positives from true ones."""
+    def _refuse_odd_looks(self, checked: CheckedLooks, audit: Codes) -> None:
+        """Raise where labels and audits contradict each other, or nothing tells false positives from true ones.
+
+        What is odd, and may be, is remembered.
+        """
+        labels = checked.labels
         if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
             refuse_contradictions(labels, audit)
         estimated = any(isinstance(each, str) for each in listed(self.false_positive_rate))
@@ -62,6 +68,7 @@ class LooksReading(LooksDesign):
                 "positives from true ones, and there are none. Audit some labelled rows, add a second look, or give "
                 "the rate as a number."
             )
+        self._doubted = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""
@@ -81,6 +88,7 @@ class LooksReading(LooksDesign):
                 f"{name} names {len(columns.looks)} columns; the model was fitted to {looks.n_looks} looks: name one "
                 "for each of them."
             )
+        refuse_other_order(tuple(columns.looks), looks.names, name)
         engine, checked, codes = read_columns(engine, columns, coding=self._coding, name=name)
         if looks.objective.false_positives is None:
             refuse_contradictions(checked.labels, codes)
@@ -98,11 +106,21 @@ class LooksReading(LooksDesign):
                 f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
                 f"has {n_rows} rows: give one line for each row, one column for each look."
             )
+        refuse_other_order(checked.names, looks.names, name)
         warn_of_row_order(X, **{name: y})
         codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)
         if looks.objective.false_positives is None:
             refuse_contradictions(checked.labels, codes)
         return *looks.counts(checked.labels), codes
+
+
+def refuse_other_order(names: tuple[str, ...], known: tuple[str, ...], name: str) -> None:
+    """Raise where looks have the names of the fit in another order: they are taken by position."""
+    if sorted(names) == sorted(known) and names != known:
+        raise ValueError(
+            f"{name} has the looks {', '.join(names)}, and the fit had them in the order {', '.join(known)}: looks are "
+            f"taken by position. Pass {name}[{list(known)}]."
+        )
 
 
 def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:

@@ -120,6 +120,7 @@ class LooksSearch(LooksAnswers):
             problem, fit = relax_choice(problem, fit, [models[self.best_index_] for models in fits], folded)
         self.classification_attributes_ = self._f_columns = problem.objective.f.indices
         self._looks = given.looks._replace(objective=problem.objective)
+        self._doubt_looks(problem, fit, given.labels, given.looks)
         self._store_looks(problem, fit, self._looks)
 
     def _looks_remarks(self) -> list[str]:

@@ -154,7 +154,10 @@ def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matri
     beta = np.concatenate([[1.0, 0.0], others])
     columns = [logits(each.design.take(table), beta[each.place]) for each in objective.logits[1:]]
     if objective.false_positives is not None and not isinstance(objective.false_positives, str):
-        columns += [np.full(len(table), rate) for rate in np.asarray(objective.false_positives)]
+        kinds = objective.n_kinds
+        own, known = columns[kinds:], np.asarray(objective.false_positives, dtype=np.float64)
+        estimated = iter(own)  # in the order of their looks
+        columns = columns[:kinds] + [next(estimated) if np.isnan(h) else np.full(len(table), h) for h in known]
     return np.stack(columns, axis=1)
 
 

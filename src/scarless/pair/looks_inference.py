@@ -129,19 +129,19 @@ def disagreements(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> lis
 
     By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
     """
-    held = _objective(problem, fit)
+    held = penalised_loss(problem, fit.beta)
     found = []
     for k, fact in enumerate(problem.facts):
         others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
         free = climb_looks(others, fit.beta, FitOptions(_CLOSE, max_iter), fit.start)
-        found.append((fact.told, float(np.sqrt(2.0 * max(held - _objective(others, free), 0.0)))))
+        found.append((fact.told, float(np.sqrt(2.0 * max(held - penalised_loss(others, free.beta), 0.0)))))
     return found
 
 
-def _objective(problem: LooksProblem, fit: LooksFit) -> float:
-    """Return minus the penalised log-likelihood at a fit, with facts as they are; what is sure is kept to."""
+def penalised_loss(problem: LooksProblem, beta: Vector) -> float:
+    """Return minus the penalised log-likelihood, with facts as they are; what is sure is kept to."""
     facts = tuple(fact for fact in problem.facts if fact.variance > 0)
-    return float(problem.penalised(facts).evaluate(fit.beta, Curvature.NONE).value)
+    return float(problem.penalised(facts).evaluate(beta, Curvature.NONE).value)
 
 
 def _block_logit_intervals(

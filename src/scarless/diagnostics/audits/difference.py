@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.checks.look_doubts import doubts_of_audits
 from scarless.checks.options import check_share, real_number, shown
+from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_vector, check_weight
 from scarless.diagnostics.audits._reading import Judged, read_judged
@@ -18,6 +20,7 @@ from scarless.outside.notices import warn_user
 
 FEWEST = 5  # audits of a stratum that is to have a difference of its own
 _FEW_EFFECTIVE = 0.5  # share of the audits from which on unequal probabilities are told of
+_CHANCES_APART, _CHANCES_LEAST = 5.0, 0.02  # standard errors, and the least of them as a share of all rows
 _FEW_POSITIVES = 5  # of either class among audits, below which numbers are rough
 
 
@@ -192,6 +195,8 @@ def audited_class_prior(
     judged = read_judged(estimator, X, s, audit)
     w = check_weight(named_values(X, sample_weight), n_rows=judged.q.size)
     p = _check_inclusion(probability, judged.audited)
+    if p is not None and np.shape(probability) == p.shape:
+        warn_of_row_order(X, probability=probability)
     strata = make_strata(judged, w, p)
     kish = float(w @ w) / float(w.sum()) ** 2
     model_value = float(w @ judged.q) / float(w.sum())
@@ -213,6 +218,8 @@ def audited_class_prior(
         labels_are_sure=judged.labels_are_sure,
     )
     _warn(found, judged)
+    if p is not None:
+        _warn_of_chances(strata, judged, w)
     return found
 
 
@@ -272,6 +279,25 @@ def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | N
     return every
 
 
+def _warn_of_chances(strata: list[Differences], judged: Judged, w: Vector) -> None:
+    r"""Warn where rows audited, each standing for :math:`1/p` of them, are far fewer than there are rows.
+
+    Probabilities that are too large make short intervals: a row that is sure to be checked leaves nothing open.
+    """
+    counted = w > 0
+    n_open = int((counted & ~judged.labelled).sum() if judged.labels_are_sure else counted.sum())
+    p = np.concatenate([each.p for each in strata])
+    p = np.maximum(p, 1.0 / n_open)  # less is cautious
+    stand, spread = float((1.0 / p).sum()), float(np.sqrt(((1.0 - p) / p**2).sum()))
+    if n_open - stand > _CHANCES_APART * max(spread, _CHANCES_LEAST * n_open):
+        warn_user(
+            f"audited_class_prior: by their probabilities {p.size} audits stand for {stand:,.0f} rows, and there are "
+            f"{n_open:,}. They are too large for the probabilities that chose these rows, and the interval too short. "
+            "Leave probability= out where all had the same chance.",
+            UserWarning,
+        )
+
+
 def _known_bounds(judged: Judged, w: Vector) -> tuple[float, float]:
     """Return the shares of rows that are known to be positive, and that may be."""
     sure = judged.labelled & (judged.audit < 0) if judged.labels_are_sure else np.zeros(w.size, dtype=bool)
@@ -288,6 +314,8 @@ def _warn(found: AuditedClassPrior, judged: Judged) -> None:
             UserWarning,
         )
     labelled = judged.labelled
+    for told in doubts_of_audits(judged.labels, judged.audit):
+        warn_user(f"audited_class_prior: {told}", UserWarning)
     false = int(((judged.audit == 0) & labelled).sum())
     if false and bool((judged.q[labelled] == 1).all()):
         warn_user(

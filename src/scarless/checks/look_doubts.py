@@ -1,0 +1,58 @@
+"""What labels at looks, and audits, show to be odd before any model sees them."""
+
+from itertools import combinations
+
+import numpy as np
+
+from scarless.checks.looks import Codes
+
+_FEWEST = 5  # labels, or audits, from which on an odd column is told of
+_MANY = 12  # looks
+_COPIED = 20  # labels: two looks that miss one positive in ten agree on all of so many in 1 of 50 cases
+
+
+def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
+    """Return, in words, which looks are copies of each other, and which seem to be written down only if they found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
+    >>> doubts_of_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
+    'Ann and Bob are the same in all 40 rows that have both'
+    """
+    told = []
+    for k, name in enumerate(names):
+        column = labels[:, k]
+        found, gaps = int((column == 1).sum()), int((column < 0).sum())
+        if found >= _FEWEST and gaps and not (column == 0).any():
+            told.append(
+                f"each of the {found} looks of {name} that took place found a label, and {gaps} did not take place. If "
+                "only findings were written down, the class prior is wrong: code looks without a label as 0."
+            )
+    for i, j in _pairs(labels):
+        both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
+        first, second = labels[both, i], labels[both, j]
+        if (first == 1).sum() >= _COPIED and (first == 0).any() and np.array_equal(first, second):
+            told.append(
+                f"{names[i]} and {names[j]} are the same in all {first.size} rows that have both. If one is a "
+                "copy of the other it is no second look, and the class prior is too low with it: leave it out."
+            )
+    return told
+
+
+def _pairs(labels: Codes) -> list[tuple[int, int]]:
+    """Return looks to compare: all pairs, or, of very many looks, those next to each other."""
+    n_looks = labels.shape[1]
+    return list(combinations(range(n_looks), 2)) if n_looks <= _MANY else [(k, k + 1) for k in range(n_looks - 1)]
+
+
+def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
+    """Return, in words, that no audit of a row without a label found a negative."""
+    found = audit[(audit >= 0) & ~(labels == 1).any(axis=1)]
+    if found.size < _FEWEST or not found.all():
+        return []
+    return [
+        f"all {found.size} audits of rows without a label are positive. If negative findings were not written down, "
+        "the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+    ]

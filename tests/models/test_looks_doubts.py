@@ -1,0 +1,176 @@
+"""What a fit to looks and audits says of itself where it would otherwise be wrong without a word."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, audited_class_prior
+from scarless.labelling import simulate_audit, simulate_looks
+
+
+class Seen:
+    """Three looks of rows whose class and labelling see the same attributes, and 200 audits."""
+
+    def __init__(self, n=3000, seed=3):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, 4))
+        self.y = rng.random(n) < expit(self.X @ [2, -1, 0.5, 0] - 0.8)
+        self.e = expit(self.X @ [0, 0.5, 0.5, -1] - 0.8)
+        self.S = simulate_looks(self.y, [self.e] * 3, random_state=seed)
+        self.audit = simulate_audit(self.y, 200, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return Seen()
+
+
+def fitted(X, S, audit=None, weight=None, **params):
+    model = SAREMClassifier(propensity_attributes="all", **params)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, S, audit=audit, sample_weight=weight)
+    return model, [str(each.message) for each in told]
+
+
+def test_fits_that_are_right_say_nothing(seen):
+    removal, labelled = seen.S[:, :2].copy(), seen.S[:, :2].copy()
+    removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
+    labelled[labelled[:, 0] == 0, 1] = np.nan  # a second look of labelled rows only
+    for S in (seen.S, removal, labelled):
+        assert fitted(seen.X, S)[1] == []
+    assert fitted(seen.X, seen.S[:, 0], seen.audit)[1] == []
+
+
+def test_models_that_can_be_exchanged_are_told_of_however_labels_are_laid_out(seen):
+    """One look of each row in two columns, audits of labelled rows, audits without weight: nothing tells them apart."""
+    first, rng = seen.S[:, 0], np.random.default_rng(0)
+    either = seen.S[:, :2].copy()
+    either[np.arange(len(either)), rng.integers(0, 2, len(either))] = np.nan
+    of_labelled = np.where(first == 1, 1.0, np.nan)
+    unweighted = np.where(np.isnan(seen.audit), 1.0, 0.0)
+    for given in (
+        (either,),
+        (np.column_stack([first, np.full(first.size, np.nan)]),),
+        (first, of_labelled),
+        (first, seen.audit, unweighted),
+    ):
+        _, told = fitted(seen.X, *given)
+        assert any("does not say which of them is the classifier" in each for each in told)
+
+
+def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
+    S = seen.S.copy()
+    S[:, 2] *= np.random.default_rng(0).random(len(S)) < 0.3
+    model, told = fitted(seen.X, S)
+    assert len(told) == 1
+    assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, and ")
+    assert int(told[0].split("and ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
+    assert "share one propensity" in str(model.summary())
+    assert fitted(seen.X, S, shared_propensity=False)[1] == []
+
+
+def test_a_boosted_classifier_and_a_search_tell_too(seen):
+    S = np.column_stack([seen.S[:, 0], np.zeros(len(seen.S))])
+    booster = HistGradientBoostingClassifier(max_iter=10)
+    with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
+        SAREMClassifier(booster, propensity_attributes=[1, 2, 3], cross_fit=2, max_iter=5, random_state=0).fit(
+            seen.X, S
+        )
+    with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
+        SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], cv=2).fit(seen.X, S)
+
+
+def test_false_positives_that_nobody_mentioned(seen):
+    rng = np.random.default_rng(0)
+    S = np.where(rng.random(seen.S.shape) < 0.02, 1.0, seen.S)
+    _, told = fitted(seen.X, S)
+    assert any("labels do not fit without false positives" in each for each in told)
+    _, told = fitted(seen.X, S, false_positive_rate=0.1)
+    assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
+    for right in (0.02, "estimate"):
+        assert fitted(seen.X, S, false_positive_rate=right)[1] == []
+
+
+def test_audits_of_which_positive_ones_are_likelier(seen):
+    audit = np.where(seen.y & (np.random.default_rng(0).random(seen.y.size) < 0.2), 1.0, np.nan)
+    _, told = fitted(seen.X, seen.S[:, 0], audit)
+    assert any("audits of rows without a label are positive" in each for each in told)
+    audit[np.flatnonzero(~seen.y)[:3]] = 0.0
+    _, told = fitted(seen.X, seen.S, audit)
+    assert any("positives where labels and models expect" in each for each in told)
+
+
+def test_a_claim_that_is_wrong_is_told_of_once(seen):
+    _, told = fitted(seen.X, seen.S, known=[ClassPrior(0.1)])
+    assert any("disagree" in each for each in told)
+    assert not any("share one propensity" in each or "without false positives" in each for each in told)
+
+
+def test_another_optimum_that_is_as_likely_is_told_of():
+    """Very few rows with a second look hardly tell two models from each other that see the same attributes."""
+    seen = Seen(n=5000)
+    told = []
+    for size in (10, 20, 40, 5000):
+        S = seen.S[:, :2].copy()
+        S[size:, 1] = np.nan
+        told.append(any("fit these rows about as well" in each for each in fitted(seen.X, S)[1]))
+    assert any(told[:3])
+    assert not told[3]
+
+
+def test_a_column_that_is_the_same_at_every_look_is_no_visit_attribute(seen):
+    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] names one column for all 3 looks"):
+        SAREMClassifier(propensity_attributes="all", visit_attributes={"v": [1, 1, 1]}).fit(seen.X, seen.S)
+
+
+def test_looks_in_another_order_are_refused(seen):
+    S = pd.DataFrame(seen.S, columns=["a", "b", "c"])
+    model = SAREMClassifier(propensity_attributes="all", shared_propensity=False).fit(seen.X, S)
+    with pytest.raises(ValueError, match="has the looks b, a, c, and the fit had them in the order a, b, c"):
+        model.predict_posterior(seen.X, S[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="looks are taken by position"):
+        model.score(seen.X, S[["c", "b", "a"]])
+
+
+def test_labels_of_plus_and_minus_one_take_audits(seen):
+    s = seen.S[:, 0]
+    want = SAREMClassifier(propensity_attributes="all").fit(seen.X, s, audit=seen.audit)
+    got = SAREMClassifier(propensity_attributes="all").fit(seen.X, 2 * s - 1, audit=seen.audit)
+    assert got.class_prior_ == want.class_prior_
+    np.testing.assert_array_equal(got.predict_posterior(seen.X, 2 * s - 1), want.predict_posterior(seen.X, s))
+
+
+def test_known_and_estimated_rates_beside_each_other_in_a_cross_fit(seen):
+    model = SAREMClassifier(
+        HistGradientBoostingClassifier(max_iter=10),
+        propensity_attributes=[3],
+        false_positive_rate=[0.01, "estimate", 0.02],
+        shared_propensity=False,
+        cross_fit=2,
+        max_iter=5,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(seen.X, seen.S, audit=seen.audit)
+    f, h = model.predict_proba(seen.X)[:, 1], model.false_positive_rate_
+    np.testing.assert_allclose(h[[0, 2]], [0.01, 0.02])
+    e = np.column_stack([model.predict_propensity(seen.X, look=k) for k in range(3)])
+    a, b = (np.prod(np.where(seen.S == 1, p, 1 - p), axis=1) for p in (e, h))
+    np.testing.assert_allclose(model.predict_posterior(seen.X, seen.S), f * a / (f * a + (1 - f) * b), rtol=1e-9)
+
+
+def test_probabilities_that_cannot_have_chosen_the_audits(seen):
+    model = SAREMClassifier(propensity_attributes="all").fit(seen.X, seen.S)
+    given = model, seen.X, seen.S, seen.audit
+    with pytest.warns(UserWarning, match=r"audits stand for \d+ rows, and there are"):
+        short = audited_class_prior(*given, 0.9)
+    right = audited_class_prior(*given, 200 / 3000)
+    assert np.ptp(short.interval) < np.ptp(right.interval)
+    with pytest.warns(UserWarning, match="audited_class_prior: all .* audits of rows without a label are positive"):
+        audited_class_prior(*given[:3], np.where(seen.audit == 1, 1.0, np.nan))
