@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ def fit_example(example: Example) -> SAREMClassifier:
         propensity_C=np.inf,
         tol=1e-14,
     )
-    return model.fit(table, example.S)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # some of these models do not fit their data, and are told of
+        return model.fit(table, example.S)
 
 
 def found(model: SAREMClassifier, example: Example) -> list[tuple[str, float, float]]:

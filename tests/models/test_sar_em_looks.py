@@ -308,9 +308,9 @@ def test_a_claim_that_rows_contradict_is_told_of(data, claim):
 def test_audits_that_found_positives_only_are_told_of(data):
     checked = np.where(np.flatnonzero(data["y"])[:12, None] == np.arange(N), 1.0, np.nan)
     audit = np.nanmax(np.vstack([checked, np.full(N, -1.0)]), axis=0)
-    with pytest.warns(UserWarning, match="all 12 audits found positives. If rows were checked"):
+    with pytest.warns(UserWarning, match="audits of rows without a label are positive. If negative findings"):
         model = _model().fit(data["X"], data["s"], audit=audit)
-    assert "all 12 audits found positives" in " ".join(str(model.summary()).split()).lower()
+    assert "audits of rows without a label are positive" in " ".join(str(model.summary()).split())
 
 
 def test_a_claim_that_rows_agree_with_is_not(data):

@@ -9,6 +9,9 @@ from scipy.special import expit, log_expit, logit
 from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier, load, save
 from scarless.labelling import simulate_looks
 
+# Models without these bounds, or offsets, do not fit the data, and are told of.
+pytestmark = pytest.mark.filterwarnings("ignore:.*labels do not fit without false positives:UserWarning")
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -223,6 +223,7 @@ def scored(written):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02])
+@pytest.mark.filterwarnings("ignore:.*labels do not fit with a false-positive rate:UserWarning")
 def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
     model = new(false_positive_rate=rate).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
     rows = ParquetRows(folder)

@@ -139,11 +139,25 @@ def fit_looks(
     starts = make_looks_starts(part, n_starts)
     starts = starts[:1] if problem.exchangeable else starts  # of two images of one optimum either might be higher
     climbs = [climb_looks(part, beta, rough, name, progress) for name, beta in starts]
+    climbs = [climb for climb in climbs if _finds_positives(part, climb)] or climbs
     # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
     lowest = min(climb.solution.value for climb in climbs) + near * part.weight
     best = next(climb for climb in climbs if climb.solution.value <= lowest)
     fit = climb_looks(problem, best.beta, options, best.start, progress)
     return fit._replace(rivals=_rivals(problem, fit, climbs, rough)) if part is problem else fit
+
+
+def _finds_positives(problem: LooksProblem, fit: LooksFit) -> bool:
+    """Whether looks label positives more often than negatives, which is what the two words mean.
+
+    With rates to be estimated, models with both classes in each other's place may fit as well.
+    """
+    objective = problem.objective
+    if not objective.n_rates:
+        return True
+    sums, own = problem.sums(fit.beta), objective.places[1 + len(objective.e) :]
+    rates = [(kind, expit(fit.beta[own[rate].start])) for kind, rate in enumerate(objective.rates) if rate is not None]
+    return all(float(sums.by_look[kind] / sums.positives) > rate for kind, rate in rates)
 
 
 def _rivals(problem: LooksProblem, fit: LooksFit, climbs: list[LooksFit], rough: FitOptions) -> tuple[Rival, ...]:
