@@ -19,7 +19,7 @@ FLOORS = [
     {"datasets", "labelling"},
     {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
     {"pair"},
-    {"models", "metrics"},
+    {"models", "metrics", "torch"},
     {"diagnostics"},
     {"experiments"},
     {"report"},

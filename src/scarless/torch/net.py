@@ -47,7 +47,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     propensity_features : callable, optional
         In the place of columns: a function of `X` that returns what labelling depends on, such as the brightness of
         each image. `fit` and predictions also take them as arrays.
-    max_epochs : int, default=200
+    max_epochs : int, default=500
     warm_up : int, default=10
         Epochs of each of the two models before they are trained together.
     batch_size : int or None, default=128
@@ -117,10 +117,10 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(2000, 3))
+    >>> X = rng.normal(size=(1000, 3))
     >>> y = np.abs(X[:, 0]) > 1  # no line tells these classes apart
-    >>> s = y & (rng.random(2000) < 1 / (1 + np.exp(-X[:, 2])))
-    >>> model = SARNetClassifier(propensity_attributes=[2], random_state=0).fit(X, s)
+    >>> s = y & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 2])))
+    >>> model = SARNetClassifier(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
     >>> print(f"{np.mean(y):.2f} positive, {np.mean(s):.2f} labelled, {np.mean(model.predict(X)):.1f} estimated")
     0.32 positive, 0.16 labelled, 0.3 estimated
     """
@@ -132,7 +132,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         *,
         propensity_attributes: Any = None,
         propensity_features: Any = None,
-        max_epochs: int = 200,
+        max_epochs: int = 500,
         warm_up: int = 10,
         batch_size: int | None = 128,
         lr: float = 1e-3,
