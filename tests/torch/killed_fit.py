@@ -1,4 +1,4 @@
-"""A fit that is killed in the middle; as a program it takes a folder, an epoch to die at (or 0), and a file to write."""
+"""A fit that is killed in the middle; a program with a folder, an epoch to die at (or 0), and a file to write."""
 
 import os
 import signal
