@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 if find_spec("torch") is None or find_spec("skorch") is None:
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["*.py"]
 else:
     import torch
 
