@@ -143,6 +143,58 @@ def table(seeds: int) -> None:
             print(line + "".join(more), flush=True)
 
 
+def tables(seeds: int) -> None:
+    """Print errors on tables, beside logistic models and boosting; labels depend on two of the columns."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    import torch
+    from scarless import SAREMClassifier
+    from scarless.datasets import load_dataset
+    from scarless.torch import SARNetClassifier
+
+    def large(n_columns: int) -> Any:
+        nn = torch.nn
+        hidden = [
+            nn.Linear(n_columns, 256),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+        ]
+        return nn.Sequential(*hidden, nn.Linear(256, 1))
+
+    for name in ("breastcancer", "imagesegmentation", "splice", "mushroom"):
+        data = load_dataset(name)
+        X, y = np.asarray(data.X, dtype=float), np.asarray(data.y).astype(int)
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            columns = np.sort(rng.choice(X.shape[1], 2, replace=False))
+            z = _standard(X[:, columns].sum(axis=1) + 0.1 * rng.normal(size=len(X)))
+            e = expit(1.5 * z)
+            s = (y * (rng.random(len(y)) < e)).astype(int)
+            train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=seed, stratify=y)
+            nets = {"max_epochs": EPOCHS, "patience": PATIENCE, "propensity_attributes": columns, "random_state": seed}
+            models = {
+                "logistic": SAREMClassifier(propensity_attributes=columns),
+                "boosting": SAREMClassifier(
+                    HistGradientBoostingClassifier(random_state=seed), propensity_attributes=columns, random_state=seed
+                ),
+                "network": SARNetClassifier(**nets),
+                "large network": SARNetClassifier(large, **nets),
+            }
+            for kind, model in models.items():
+                model.fit(X[train], s[train])
+                wrong = float(np.mean(model.predict(X[test]) != y[test]))
+                off = float(np.mean((model.predict_propensity(X[test]) - e[test]) ** 2))
+                found.setdefault(kind, []).append((wrong, off))
+        print(f"\n{name}, {seeds} seeds\n{'':<20}{'error':>8}{'MSE e':>8}")
+        for kind, values in found.items():
+            wrong, off = np.mean(values, axis=0)
+            print(f"{kind:<20}{wrong:>8.3f}{off:>8.3f}", flush=True)
+
+
 def overhead(repeats: int = 15) -> None:
     """Print what an epoch of two networks costs beside a supervised one: medians of runs that take turns."""
     import torch
@@ -195,10 +247,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--tables", action="store_true", help="beside logistic models and boosting")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     if given.overhead:
         overhead()
+    elif given.tables:
+        tables(given.seeds)
     else:
         table(given.seeds)
 
