@@ -179,7 +179,9 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         if self.propensity_module is None and isinstance(e, torch.nn.Linear):
             linear = torch.cat([e.weight.detach().ravel(), e.bias.detach()]).double().cpu().numpy()
         sees_all = len(self._shape) == 1 and self._columns.size == self._shape[0]
-        return relax_networks(held, audits=float(self.imaginary_audits), linear=linear, exchangeable=sees_all)
+        return relax_networks(
+            held, audits=float(self.imaginary_audits), linear=linear, exchangeable=sees_all, of_x=not self._given
+        )
 
     def _make_pair(self, number: int) -> Any:
         x_shape, z_shape = self._spread
@@ -226,8 +228,11 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self._torch_type())
 
     def _class_probability(self, X: Any) -> Vector:
-        rows = self._scale_f(read_rows(self, X, self._shape))
-        return np.asarray(expit(self._relaxed.classify(self.net_.class_logits(self._tensor(rows)))))
+        rows = read_rows(self, X, self._shape)
+        u = self.net_.class_logits(self._tensor(self._scale_f(rows)))
+        tilted = self._relaxed.tilt is not None
+        seen = self._scale_e(self._propensity_rows(X, rows, None)) if tilted else None
+        return np.asarray(expit(self._relaxed.classify(u, seen)))
 
     def _store(self, outcome: _Outcome) -> None:
         self.net_, self._relaxed = outcome.net, outcome.relaxed

@@ -27,7 +27,8 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
     not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the held-out logits
     are estimated anew together with the propensity (`relax`): early stopping, like a penalty, gets directions right and
-    scales too small.
+    scales too small. Where a logistic propensity sees part of what the classifier sees, the class's logit may follow it
+    further than the network did, which has learned least where positives are hardly ever labelled.
 
     Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
     network can express is much less than what the classifier can: two flexible networks that see the same rows explain
