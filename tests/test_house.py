@@ -19,7 +19,7 @@ FLOORS = [
     {"datasets", "labelling"},
     {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
     {"pair"},
-    {"models", "metrics"},
+    {"models", "metrics", "torch"},
     {"diagnostics"},
     {"experiments"},
     {"report"},
@@ -30,6 +30,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {
     "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
     "skrub", "skops", "pyarrow", "openpyxl", "dask", "distributed", "ray", "duckdb", "onnx", "skl2onnx", "onnxruntime",
+    "torch", "skorch",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

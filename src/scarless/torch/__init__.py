@@ -1,0 +1,27 @@
+"""Networks: the losses as modules of torch, and a classifier over skorch. Needs ``pip install "scarless[torch]"``.
+
+Nothing else here imports torch; ``import scarless`` does not.
+"""
+
+from scarless.outside.extras import need
+
+need("torch", "scarless.torch", "torch")
+need("skorch", "scarless.torch", "torch")
+
+from scarless.torch.losses import (  # noqa: E402
+    LooksLikelihoodLoss,
+    NNPULoss,
+    PropensityWeightedLoss,
+    SARLikelihoodLoss,
+    UPULoss,
+)
+from scarless.torch.net import SARNetClassifier  # noqa: E402
+
+__all__ = [
+    "LooksLikelihoodLoss",
+    "NNPULoss",
+    "PropensityWeightedLoss",
+    "SARLikelihoodLoss",
+    "SARNetClassifier",
+    "UPULoss",
+]

@@ -1,0 +1,316 @@
+"""A classifier of two networks, trained by the observed likelihood."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import refuse_lost_class
+from scarless.checks.training import forget_fit
+from scarless.checks.vectors import check_counts, check_vector, check_weight
+from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
+from scarless.torch.fitting import NetworkFitting
+from scarless.torch.inputs import plain, read_rows, read_training
+
+
+class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, unused-ignore]
+    r"""Two networks, one of the class and one of the labelling, trained together by the observed likelihood.
+
+    .. math:: s \sim \mathrm{Bernoulli}(f(x)\, e(z)), \qquad f = \sigma(u(x)), \quad e = \sigma(v(z))
+
+    Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
+    propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
+    not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the held-out logits
+    are estimated anew together with the propensity (`relax`): early stopping, like a penalty, gets directions right and
+    scales too small. Where a logistic propensity sees part of what the classifier sees, the class's logit may follow it
+    further than the network did, which has learned least where positives are hardly ever labelled.
+
+    Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
+    network can express is much less than what the classifier can: two flexible networks that see the same rows explain
+    the labels equally well in each other's place.
+
+    Parameters
+    ----------
+    module : torch.nn.Module, class or callable, optional
+        The classifier: one logit for each row. A class or function is called with the number of columns (of images,
+        with the shape of one), or with nothing if it takes nothing; an instance is copied. By default a network with
+        one hidden layer of 64.
+    propensity_module : torch.nn.Module, class or callable, optional
+        The propensity, likewise. By default logistic.
+    propensity_attributes : column selector, "all" or None, default=None
+        The columns of `X` that labelling depends on. None, without `propensity_features`, is SCAR: the same propensity
+        for every row.
+    propensity_features : callable, optional
+        In the place of columns: a function of `X` that returns what labelling depends on, such as the brightness of
+        each image. `fit` and predictions also take them as arrays.
+    max_epochs : int, default=500
+    warm_up : int, default=10
+        Epochs of each of the two models before they are trained together.
+    batch_size : int or None, default=128
+        None takes all rows at once.
+    lr, propensity_lr : float, default=1e-3 and 1e-2
+        Step lengths of the two networks; "lbfgs" uses `lr` for both.
+    optimizer : {"adamw", "adam", "sgd", "lbfgs"} or class, default="adamw"
+    optimizer_options : dict, optional
+        Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
+    validation_share : float, default=0.2
+        Share of rows that are held out. With 0 all rows train, their own likelihood ends training, and nothing is
+        relaxed.
+    patience : int or None, default=20
+        Epochs without a better held-out likelihood after which training ends. None goes on to `max_epochs`.
+    n_starts : int, default=1
+        How often to train, each time from other weights; the best by held-out likelihood is taken.
+    relax : bool, default=True
+        Whether to estimate scale and level of the held-out logits, and the propensity's, anew.
+    imaginary_audits : float, default=4
+        Imaginary positives, half of them labelled, that keep the label frequency off 0 and 1 in that step.
+    standardise : bool, default=True
+        Whether networks see columns with mean 0 and variance 1; of images, all pixels together.
+    dtype : {"float32", "float64", "bfloat16"}, default="float32"
+        What networks compute in. With "bfloat16" layers run in mixed precision; weights and loss stay in float32.
+    device : str, default="auto"
+        "auto" is "cuda" where there is one, else "cpu".
+    checkpoint : path, optional
+        A folder in which the state of training is kept after each epoch. A fit of the same rows with the same
+        parameters goes on from there, and ends as if it had never been stopped.
+    pos_label : label, optional
+        Which of two labels marks labelled rows; needed unless they are 0/1, -1/+1 or booleans.
+    random_state : int, Generator or None, default=None
+        For held-out rows, weights and batches. The same number gives the same networks on the same machine.
+    verbose : bool, default=False
+        Whether to print a line for each epoch.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    module_, propensity_module_ : torch.nn.Module
+        The trained networks; what they see is standardised.
+    net_ : skorch.NeuralNet
+        Both under skorch.
+    relaxation_ : Relaxation
+        How logits were moved and stretched; only where they were.
+    class_prior_ : float
+        Estimated share of positives, by held-out rows.
+    label_frequency_ : float
+        Estimated share of positives that are labelled.
+    log_likelihood_ : float
+        Of the held-out rows together.
+    starts_ : array of shape (n_starts,)
+        Held-out log-likelihood per row of each start.
+    history_ : dict of arrays
+        ``start``, ``epoch``, ``train_loss`` and ``log_likelihood`` (held out, per row) of every epoch.
+    n_iter_ : int
+        Epochs of the start that was taken.
+    converged_ : bool
+        Whether held-out rows ended training, and not `max_epochs`.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3))
+    >>> y = np.abs(X[:, 0]) > 1  # no line tells these classes apart
+    >>> s = y & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 2])))
+    >>> model = SARNetClassifier(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
+    >>> print(f"{np.mean(y):.2f} positive, {np.mean(s):.2f} labelled, {np.mean(model.predict(X)):.1f} estimated")
+    0.32 positive, 0.16 labelled, 0.3 estimated
+    """
+
+    def __init__(
+        self,
+        module: Any = None,
+        propensity_module: Any = None,
+        *,
+        propensity_attributes: Any = None,
+        propensity_features: Any = None,
+        max_epochs: int = 500,
+        warm_up: int = 10,
+        batch_size: int | None = 128,
+        lr: float = 1e-3,
+        propensity_lr: float = 1e-2,
+        optimizer: Any = "adamw",
+        optimizer_options: Any = None,
+        validation_share: float = 0.2,
+        patience: int | None = 20,
+        n_starts: int = 1,
+        relax: bool = True,
+        imaginary_audits: float = 4.0,
+        standardise: bool = True,
+        dtype: str = "float32",
+        device: str = "auto",
+        checkpoint: Any = None,
+        pos_label: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.module = module
+        self.propensity_module = propensity_module
+        self.propensity_attributes = propensity_attributes
+        self.propensity_features = propensity_features
+        self.max_epochs = max_epochs
+        self.warm_up = warm_up
+        self.batch_size = batch_size
+        self.lr = lr
+        self.propensity_lr = propensity_lr
+        self.optimizer = optimizer
+        self.optimizer_options = optimizer_options
+        self.validation_share = validation_share
+        self.patience = patience
+        self.n_starts = n_starts
+        self.relax = relax
+        self.imaginary_audits = imaginary_audits
+        self.standardise = standardise
+        self.dtype = dtype
+        self.device = device
+        self.checkpoint = checkpoint
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "class_prior_")  # what a fit stores last
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, propensity_features: Any = None) -> Any:
+        """Train both networks.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+            Rows of numbers: columns, images, or of any other shape that `module` takes.
+        y : array of shape (n_rows,)
+            Observed labels: 1 for labelled positives, 0 for unlabelled rows.
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts.
+        propensity_features : array of shape (n_rows, ...), optional
+            What labelling depends on, where it is not columns of `X`; predictions of propensities need it as well.
+
+        Returns
+        -------
+        SARNetClassifier
+        """
+        warn_if_fitted_to_labels(self)
+        forget_fit(self)
+        self._check_options()
+        table, s, coding = read_training(self, X, y)
+        weight = check_counts(sample_weight, n_rows=s.size)
+        warn_of_row_order(X, sample_weight=sample_weight)
+        refuse_lost_class(weight @ s, weight @ (1.0 - s))
+        self._coding, self.classes_, self._shape = coding, coding.classes, table.shape[1:]
+        self._given = propensity_features is not None
+        self._columns = self._check_columns(X, table)
+        seen = self._propensity_rows(X, table, propensity_features)
+        counted = weight > 0
+        self._store(self._train(table[counted], seen[counted], s[counted], weight[counted]))
+        return self
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probability of each class, one column per entry of ``classes_``.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+        """
+        check_is_fitted(self)
+        warn_if_scored_by_labels(self)
+        return self._coding.columns(self._class_probability(X))
+
+    def predict(self, X: Any) -> Array:
+        """Return the more probable class of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        warn_if_scored_by_labels(self)
+        return self._coding.decode(self._class_probability(X) > 0.5)
+
+    def predict_propensity(self, X: Any, *, propensity_features: Any = None) -> Vector:
+        r"""Return the labelling propensity :math:`e = \Pr(s=1|y=1,z)` of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+        propensity_features : array of shape (n_rows, ...), optional
+            As in `fit`, where it was given there.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        rows = read_rows(self, X, self._shape)
+        seen = self._scale_e(self._propensity_rows(X, rows, propensity_features))
+        plain_logits = self.net_.propensity_logits(self._tensor(seen))
+        return np.asarray(expit(self._relaxed.propensity(plain_logits, seen)))
+
+    def predict_posterior(self, X: Any, s: ArrayLike | None = None, *, propensity_features: Any = None) -> Vector:
+        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        propensity_features : array of shape (n_rows, ...), optional
+            As in `fit`, where it was given there.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        if s is None:
+            raise TypeError(
+                "predict_posterior needs the observed labels of the rows too: predict_posterior(X, s). The probability "
+                "by attributes alone is predict_proba(X)."
+            )
+        e = self.predict_propensity(X, propensity_features=propensity_features)
+        coded = check_vector(self._coding.encode(plain(s), "s"), "s", n_rows=e.size)
+        return posterior(self._class_probability(X), e, coded)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, propensity_features: Any = None) -> float:
+        """Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, ...) or data frame
+        y : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        sample_weight : array of shape (n_rows,), optional
+        propensity_features : array of shape (n_rows, ...), optional
+            As in `fit`, where it was given there.
+
+        Returns
+        -------
+        float
+        """
+        e = self.predict_propensity(X, propensity_features=propensity_features)
+        f = self._class_probability(X)
+        s = check_vector(self._coding.encode(plain(y)), "y", n_rows=f.size)
+        w = check_weight(sample_weight, n_rows=f.size)
+        counted = w > 0
+        return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())

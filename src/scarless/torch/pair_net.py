@@ -1,0 +1,143 @@
+"""Two networks under skorch: rows in batches, and what a batch costs in each phase of training."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scarless.numerics.arrays import Vector
+from scarless.outside.extras import need
+from scarless.torch.losses import sar_log_likelihood
+from scarless.torch.modules import one_logit
+
+torch: Any = need("torch", "scarless.torch.pair_net", "torch")
+skorch: Any = need("skorch", "scarless.torch.pair_net", "torch")
+
+_ON_DEVICE = 2 * 2**30  # bytes of rows that are copied to the device once, and not batch by batch
+_AT_ONCE = 4096  # rows whose logits are computed together
+
+
+class Rows(NamedTuple):
+    """Rows as tensors: what the classifier sees, what the propensity sees, labels and weights."""
+
+    x: Any
+    z: Any
+    s: Any
+    w: Any
+
+    def take(self, rows: Any) -> "Rows":
+        """Return some of the rows."""
+        return Rows(*(each[rows] for each in self))
+
+    def at(self, device: Any) -> "Rows":
+        """Return the rows on a device, unless they are too many."""
+        size = sum(each.element_size() * each.nelement() for each in self)
+        return Rows(*(each.to(device) for each in self)) if size <= _ON_DEVICE else self
+
+
+def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any) -> Rows:
+    """Return rows as tensors of one type."""
+    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=dtype) for each in (x, z, s, w)))
+
+
+class RowData(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
+    """Rows as torch's data sets are asked for them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return int(self.rows.s.shape[0])
+
+    def __getitem__(self, i: Any) -> Any:
+        some = self.rows.take(i)
+        return {"x": some.x, "z": some.z, "w": some.w}, some.s
+
+
+class Batches:
+    """Rows in a random order, a batch at a time, each cut out by one index: a loader of single rows is far slower."""
+
+    def __init__(self, dataset: RowData, batch_size: int) -> None:
+        self.dataset, self.batch_size = dataset, batch_size
+
+    def __iter__(self) -> Iterator[Any]:
+        n_rows = len(self.dataset)
+        if self.batch_size >= n_rows:
+            yield self.dataset[:]
+            return
+        order = torch.randperm(n_rows).to(self.dataset.rows.s.device)
+        for start in range(0, n_rows, self.batch_size):
+            yield self.dataset[order[start : start + self.batch_size]]
+
+
+def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
+    """Return the mean loss of a batch.
+
+    "balanced": the classifier tells labelled from unlabelled rows, both of equal weight; `share` is that of labelled
+    ones. "propensity": the propensity that this classifier implies. "pair": the observed likelihood of both.
+    """
+    cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    if phase == "balanced":
+        w = w * torch.where(s == 1, 0.5 / share, 0.5 / (1.0 - share))
+        return (w * cross_entropy(u, s, reduction="none")).sum() / w.sum()
+    if phase == "propensity":
+        w = w * torch.where(s == 1, torch.ones_like(u), torch.sigmoid(u.detach()))
+        return (w * cross_entropy(v, s, reduction="none")).sum() / w.sum()
+    return -(w * sar_log_likelihood(u, v, s)).sum() / w.sum()
+
+
+class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
+    """Skorch's network over a `Pair`."""
+
+    phase = "pair"
+    share = 0.5  # of labelled rows
+    propensity_lr: float | None = None
+    half = False  # whether layers run in bfloat16
+
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """Return both logits of a batch."""
+        with self._precision():
+            return self.module_(x["x"].to(self.device), x["z"].to(self.device))
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+        """Return what a batch costs in this phase."""
+        u, v = (each if each.dtype == torch.float64 else each.float() for each in y_pred)
+        return phase_loss(self.phase, u, v, y_true.to(self.device), X["w"].to(self.device), self.share)
+
+    def initialize_optimizer(self, triggered_directly: Any = None) -> Any:
+        """Make an optimiser, with a step length for each network where it takes groups of parameters."""
+        pair = self.module_
+        args, kwargs = self.get_params_for_optimizer("optimizer", pair.named_parameters())
+        if self.propensity_lr is not None and not _takes_no_groups(self.optimizer):
+            groups: list[dict[str, Any]] = [{"params": list(pair.f.parameters())}]
+            groups.append({"params": list(pair.e.parameters()), "lr": self.propensity_lr})
+            args = ([group for group in groups if group["params"]],)
+        self.optimizer_ = self.optimizer(*args, **kwargs)
+        return self
+
+    def class_logits(self, x: Any) -> Vector:
+        """Return the class's logits of rows as a float64 vector."""
+        return self._logits(self.module_.f, x, "module")
+
+    def propensity_logits(self, z: Any) -> Vector:
+        """Return the propensity's logits of rows as a float64 vector."""
+        return self._logits(self.module_.e, z, "propensity_module")
+
+    def _logits(self, module: Any, rows: Any, name: str) -> Vector:
+        module.eval()
+        found = []
+        with torch.no_grad(), self._precision():
+            for start in range(0, rows.shape[0], _AT_ONCE):
+                part = rows[start : start + _AT_ONCE].to(self.device)
+                found.append(one_logit(module(part), part, name).double().cpu())
+        return np.asarray(torch.cat(found).numpy())
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        kind = torch.device(self.device).type
+        precision: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.bfloat16, enabled=self.half)
+        return precision
+
+
+def _takes_no_groups(optimizer: Any) -> bool:
+    return isinstance(optimizer, type) and issubclass(optimizer, torch.optim.LBFGS)

@@ -1,0 +1,52 @@
+"""A fit that is killed in the middle; a program with a folder, an epoch to die at (or 0), and a file to write."""
+
+import os
+import signal
+import sys
+
+import numpy as np
+
+import torch
+from scarless.torch import SARNetClassifier, fitting
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.abs(X[:, 0]) > 0.7
+    return X, (y & (rng.random(300) < 1 / (1 + np.exp(-X[:, 2])))).astype(int)
+
+
+def network(n_columns):
+    return torch.nn.Sequential(
+        torch.nn.Linear(n_columns, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1)
+    )
+
+
+def make(folder, **options):
+    given = {"propensity_attributes": [2], "max_epochs": 12, "warm_up": 3, "batch_size": 64, "n_starts": 2}
+    return SARNetClassifier(network, patience=None, random_state=5, lr=0.01, checkpoint=folder, **{**given, **options})
+
+
+def kill_at(step):
+    """Let the process die by SIGKILL when it is told of so many epochs."""
+    told = {"n": 0}
+    trainer = fitting.Trainer
+
+    class Dying(trainer):
+        def _held_out(self, net):
+            told["n"] += 1
+            if told["n"] == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super()._held_out(net)
+
+    fitting.Trainer = Dying
+
+
+if __name__ == "__main__":
+    folder, step, out = sys.argv[1:]
+    torch.set_num_threads(1)
+    if int(step):
+        kill_at(int(step))
+    X, s = rows()
+    np.save(out, make(folder).fit(X, s).predict_proba(X))

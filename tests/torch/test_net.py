@@ -1,0 +1,430 @@
+"""Two networks: the Newton optimum, the rows they see, the step that relaxes them, and going on after a kill."""
+
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from tests.torch import killed_fit
+
+import torch
+from scarless import NaiveClassifier, SAREMClassifier
+from scarless.torch import SARNetClassifier
+from scarless.torch.relaxing import HeldOut, relax_networks
+
+EXACT = {
+    "optimizer": "lbfgs",
+    "optimizer_options": {"line_search_fn": "strong_wolfe", "max_iter": 100, "tolerance_grad": 1e-10},
+    "lr": 1.0,
+    "batch_size": None,
+    "validation_share": 0,
+    "dtype": "float64",
+    "max_epochs": 20,
+    "patience": 3,
+    "random_state": 0,
+}
+QUICK = {"max_epochs": 6, "warm_up": 2, "patience": None, "random_state": 0}
+
+
+def linear(n_columns):
+    return torch.nn.Linear(n_columns, 1)
+
+
+def rows(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = rng.random(n) < expit(2 * X[:, 0] - X[:, 1])
+    e = expit(1.5 * X[:, 2])
+    return X, (y & (rng.random(n) < e)).astype(int), y, e
+
+
+def images(n=400):
+    """Return digits, and labels of odd ones that bright images get more often."""
+    data, target = load_digits(return_X_y=True)
+    X, y = data[:n].reshape(-1, 1, 8, 8) / 16.0, target[:n] % 2
+    e = expit(2 * (brightness(X) - 0.31) / 0.05)
+    return X, (y * (np.random.default_rng(0).random(n) < e)).astype(int), y, e
+
+
+def brightness(X):
+    return X.mean(axis=(1, 2, 3))
+
+
+# --- what it finds
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_linear_networks_reach_the_newton_optimum(seed):
+    X, s, *_ = rows(seed=seed)
+    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, imaginary_audits=0).fit(X, s)
+    net = SARNetClassifier(linear, propensity_attributes=[2], **EXACT).fit(X, s)
+    assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-8)
+    assert net.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
+    assert net.label_frequency_ == pytest.approx(newton.label_frequency_, abs=1e-4)
+    np.testing.assert_allclose(net.predict_propensity(X), newton.predict_propensity(X), atol=1e-3)
+
+
+def test_batches_by_adam_reach_it_too():
+    X, s, *_ = rows()
+    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, imaginary_audits=0).fit(X, s)
+    options = {"optimizer": "adam", "lr": 0.02, "propensity_lr": 0.02, "batch_size": None, "validation_share": 0}
+    net = SARNetClassifier(
+        linear, propensity_attributes=[2], max_epochs=1500, patience=200, dtype="float64", random_state=0, **options
+    ).fit(X, s)
+    assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-4)
+
+
+def test_weights_count_rows():
+    X, s, *_ = rows(n=200)
+    often = np.arange(s.size) % 3
+    weighted = SARNetClassifier(linear, propensity_attributes=[2], **EXACT, standardise=False).fit(X, s, often)
+    again = SARNetClassifier(linear, propensity_attributes=[2], **EXACT, standardise=False)
+    again.fit(np.repeat(X, often, axis=0), np.repeat(s, often))
+    np.testing.assert_allclose(weighted.predict_proba(X), again.predict_proba(X), atol=1e-6)
+    assert weighted.score(X, s, often) == pytest.approx(again.score(np.repeat(X, often, axis=0), np.repeat(s, often)))
+
+
+def test_classes_that_no_line_tells_apart_are_found_in_spite_of_biased_labels():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1500, 3))
+    y = np.abs(X[:, 0]) > 0.9
+    e = expit(2 * X[:, 2])
+    s = (y & (rng.random(1500) < e)).astype(int)
+    net = SARNetClassifier(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
+    error = np.mean(net.predict(X) != y)
+    assert error < 0.06
+    assert error < 0.5 * np.mean(NaiveClassifier().fit(X, s).predict(X) != y)
+    assert np.mean((net.predict_propensity(X) - e) ** 2) < 0.01
+    assert net.class_prior_ == pytest.approx(y.mean(), abs=0.05)
+
+
+def test_the_best_of_several_starts_is_taken():
+    X, s, *_ = rows(n=200)
+    net = SARNetClassifier(propensity_attributes=[2], n_starts=3, **QUICK).fit(X, s)
+    assert net.starts_.shape == (3,)
+    assert len(set(net.starts_)) == 3
+    history = net.history_
+    highest = [history["log_likelihood"][history["start"] == i].max() for i in range(3)]
+    np.testing.assert_allclose(net.starts_, highest, atol=1e-6)
+    assert net.n_iter_ == QUICK["max_epochs"]
+
+
+# --- the relaxed step
+
+
+def test_without_it_probabilities_are_the_networks():
+    X, s, *_ = rows(n=300)
+    net = SARNetClassifier(propensity_attributes=[2], relax=False, standardise=False, **QUICK).fit(X, s)
+    with torch.no_grad():
+        u = net.module_(torch.tensor(X, dtype=torch.float32))[:, 0].numpy()
+        v = net.propensity_module_(torch.tensor(X[:, [2]], dtype=torch.float32))[:, 0].numpy()
+    np.testing.assert_allclose(net.predict_proba(X)[:, 1], expit(u), atol=1e-6)
+    np.testing.assert_allclose(net.predict_propensity(X), expit(v), atol=1e-6)
+    assert not hasattr(net, "relaxation_")
+
+
+@pytest.mark.parametrize("options", [{"propensity_attributes": [2]}, {"propensity_attributes": "all"}, {}])
+def test_relaxed_shares_and_likelihood_are_those_of_held_out_predictions(options):
+    X, s, *_ = rows(n=400)
+    net = SARNetClassifier(**options, **QUICK).fit(X, s)
+    plain = SARNetClassifier(**options, relax=False, **QUICK).fit(X, s)
+    u = expit_inverse(plain.predict_proba(X)[:, 1])
+    z = (X[:, [2]] - X[~held_out(net, s), 2].mean()) / X[~held_out(net, s), 2].std()
+    tilted = u + z @ net._relaxed.tilt if net._relaxed.tilt is not None else u
+    assert (net._relaxed.tilt is None) == (options != {"propensity_attributes": [2]})
+    np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), net.relaxation_(tilted), atol=1e-5)
+    f, e = net.predict_proba(X)[:, 1], net.predict_propensity(X)
+    value = np.where(s == 1, np.log(f * e), np.log1p(-f * e))
+    held = held_out(net, s)
+    assert net.log_likelihood_ == pytest.approx(value[held].sum(), rel=1e-5)
+    assert net.class_prior_ == pytest.approx(f[held].mean(), abs=1e-3)
+    assert net.label_frequency_ == pytest.approx((f * e)[held].sum() / f[held].sum(), abs=1e-3)
+
+
+def held_out(net, s):
+    from scarless.checks.vectors import check_random_stream
+    from scarless.torch.inputs import held_out_rows
+
+    seed = int(check_random_stream(net.random_state).integers(2**31, size=2)[0])
+    return held_out_rows(s.astype(float), net.validation_share, np.random.default_rng(seed))
+
+
+def expit_inverse(p):
+    return np.log(p) - np.log1p(-p)
+
+
+def test_what_a_network_misses_of_propensity_attributes_is_made_up_for():
+    """Logits that lack a part which labelling depends on: both models together find it, and the class prior with it."""
+    rng = np.random.default_rng(0)
+    u, z = rng.normal(size=4000) * 2, rng.normal(size=4000)
+    y, e = rng.random(4000) < expit(u - 1.5 * z), expit(2 * z)
+    s = (y & (rng.random(4000) < e)).astype(float)
+    held = HeldOut(u, 2 * z, z[:, None], s, np.ones(4000))
+    found = relax_networks(held, audits=4.0, linear=np.array([2.0, 0.0]), exchangeable=False, of_x=True)
+    without = relax_networks(held, audits=4.0, linear=np.array([2.0, 0.0]), exchangeable=False, of_x=False)
+    assert found.tilt == pytest.approx([-1.5], abs=0.25)
+    assert abs(found.relaxation.class_prior - y.mean()) < 0.02
+    assert abs(without.relaxation.class_prior - y.mean()) > 0.03
+    few = HeldOut(*(part[:30] for part in held))
+    assert relax_networks(few, audits=4.0, linear=np.zeros(2), exchangeable=False, of_x=True).tilt is None
+
+
+def test_a_propensity_network_of_the_users_keeps_its_form():
+    X, s, *_ = rows(n=300)
+    own = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    options = {"propensity_module": own, "propensity_attributes": [2], **QUICK}
+    net, plain = SARNetClassifier(**options).fit(X, s), SARNetClassifier(relax=False, **options).fit(X, s)
+    moved = expit_inverse(net.predict_propensity(X)) - expit_inverse(plain.predict_propensity(X))
+    np.testing.assert_allclose(moved, moved[0], atol=1e-5)
+    assert all((a == b).all() for a, b in zip(own.parameters(), own.parameters(), strict=True))
+
+
+# --- rows of all kinds
+
+
+def test_images_with_a_function_and_with_an_array_of_features():
+    X, s, y, e = images()
+
+    def convolutions():
+        nn = torch.nn
+        return nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 1))
+
+    options = {"lr": 0.01, "max_epochs": 60, "warm_up": 5, "patience": None, "random_state": 0}
+    asked = SARNetClassifier(convolutions, propensity_features=brightness, **options).fit(X, s)
+    Z = brightness(X)
+    given = SARNetClassifier(convolutions, **options).fit(X, s, propensity_features=Z)
+    # The networks are the same; only of a function is it known that it follows from X, so that the class may use it.
+    assert all((a == b).all() for a, b in zip(asked.module_.parameters(), given.module_.parameters(), strict=True))
+    assert (asked.history_["log_likelihood"] == given.history_["log_likelihood"]).all()
+    found = given.predict_propensity(X, propensity_features=Z)
+    assert np.corrcoef(found, e)[0, 1] > 0.9
+    assert np.mean(asked.predict(X) != y) < 0.6 * np.mean(s != y)
+    q = given.predict_posterior(X, s, propensity_features=Z)
+    f = given.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(q, np.where(s == 1, 1, f * (1 - found) / (1 - f * found)), rtol=1e-6)
+    value = np.where(s == 1, np.log(f * found), np.log1p(-f * found))
+    assert given.score(X, s, propensity_features=Z) == pytest.approx(value.mean(), rel=1e-9)
+
+
+def test_frames_name_their_columns_and_tensors_are_arrays():
+    X, s, *_ = rows(n=200)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    by_name = SARNetClassifier(propensity_attributes="c", **QUICK).fit(frame, s)
+    by_number = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(torch.tensor(X), torch.tensor(s))
+    assert by_name.feature_names_in_.tolist() == list("abcd")
+    assert (by_name.predict_proba(frame) == by_number.predict_proba(torch.tensor(X))).all()
+
+
+@pytest.mark.parametrize(
+    "module", [linear, torch.nn.Linear(4, 1), torch.nn.LazyLinear(1), lambda: torch.nn.Linear(4, 1)]
+)
+def test_modules_come_as_functions_and_instances(module):
+    X, s, *_ = rows(n=100)
+    if isinstance(module, torch.nn.LazyLinear):
+        module = type("Own", (torch.nn.Linear,), {"__init__": lambda self, n: torch.nn.Linear.__init__(self, n, 1)})
+    net = SARNetClassifier(module, propensity_attributes=[2], **QUICK).fit(X, s)
+    assert net.predict_proba(X).shape == (100, 2)
+
+
+def test_an_instance_is_copied_and_its_weights_are_the_start():
+    X, s, *_ = rows(n=100)
+    own = torch.nn.Linear(4, 1)
+    before = own.weight.detach().clone()
+    options = {"max_epochs": 1, "warm_up": 0, "lr": 1e-12, "patience": None, "relax": False, "random_state": 0}
+    net = SARNetClassifier(own, optimizer="sgd", **options).fit(X, s)
+    assert (own.weight == before).all()
+    np.testing.assert_allclose(net.module_.weight.detach(), before, atol=1e-9)
+
+
+def test_bfloat16_trains_in_mixed_precision():
+    X, s, *_ = rows(n=200)
+    net = SARNetClassifier(propensity_attributes=[2], dtype="bfloat16", **QUICK).fit(X, s)
+    assert next(net.module_.parameters()).dtype == torch.float32
+    wide = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    assert not (net.predict_proba(X) == wide.predict_proba(X)).all()
+    np.testing.assert_allclose(net.predict_proba(X), wide.predict_proba(X), atol=0.05)
+
+
+# --- seeds, files, processes
+
+
+def test_a_seed_decides_everything_and_touches_nothing():
+    X, s, *_ = rows(n=200)
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+    torch.manual_seed(1)
+    net = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    assert torch.rand(1) == expected
+    again = clone(net).fit(X, s)
+    assert (net.predict_proba(X) == again.predict_proba(X)).all()
+    other = clone(net).set_params(random_state=1).fit(X, s)
+    assert not (net.predict_proba(X) == other.predict_proba(X)).all()
+
+
+def test_pickles_say_the_same():
+    X, s, *_ = rows(n=200)
+    net = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    again = pickle.loads(pickle.dumps(net))
+    assert (net.predict_proba(X) == again.predict_proba(X)).all()
+    assert (net.predict_propensity(X) == again.predict_propensity(X)).all()
+
+
+def run_killed(folder, step, out):
+    program = [sys.executable, str(Path(killed_fit.__file__)), str(folder), str(step), str(out)]
+    return subprocess.run(program, check=False, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    whole = run_killed(folder, 0, folder / "out.npy")
+    assert whole.returncode == 0, whole.stderr
+    return np.load(folder / "out.npy")
+
+
+@pytest.mark.parametrize("step", [1, 7, 15])  # in the first start twice, then in the second
+def test_a_killed_fit_goes_on_as_if_never_stopped(tmp_path, never_stopped, step):
+    died = run_killed(tmp_path / "folder", step, tmp_path / "out.npy")
+    assert died.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out.npy").exists()
+    left = torch.load(tmp_path / "folder" / "network.pt", weights_only=True)
+    assert len(left["history"]) == step - 1  # what was done is not done again
+    went_on = run_killed(tmp_path / "folder", 0, tmp_path / "out.npy")
+    assert went_on.returncode == 0, went_on.stderr
+    assert (np.load(tmp_path / "out.npy") == never_stopped).all()
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    X, s = killed_fit.rows()
+    first = killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
+    again = killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
+    assert (first.predict_proba(X) == again.predict_proba(X)).all()
+    with pytest.raises(ValueError, match="is from a fit of other rows or with other parameters"):
+        killed_fit.make(tmp_path, max_epochs=2).fit(X[1:], s[1:])
+    with pytest.raises(ValueError, match="is from a fit of other rows or with other parameters"):
+        killed_fit.make(tmp_path, max_epochs=3).fit(X, s)
+    (tmp_path / "network.pt").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="is no checkpoint of SARNetClassifier"):
+        killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
+
+
+def test_without_a_seed_a_checkpoint_keeps_the_one_that_was_drawn(tmp_path):
+    X, s = killed_fit.rows()
+    found = [
+        killed_fit.make(tmp_path, max_epochs=2).set_params(random_state=None).fit(X, s).predict_proba(X) for _ in "ab"
+    ]
+    assert (found[0] == found[1]).all()
+
+
+def test_nothing_else_imports_torch():
+    code = "import sys, scarless; assert 'torch' not in sys.modules and 'skorch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("package", ["torch", "skorch"])
+def test_where_a_package_is_missing_the_error_says_how_to_get_it(package):
+    blocked = (
+        "import sys\n"
+        "class Nowhere:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {package!r}: raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Nowhere())\n"
+    )
+    code = blocked + "import scarless.torch"
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert f'scarless.torch needs {package}: pip install "scarless[torch]".' in found.stderr
+
+
+def test_verbose_prints_a_line_for_each_epoch(capsys):
+    X, s, *_ = rows(n=100)
+    SARNetClassifier(**QUICK, verbose=True).fit(X, s)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == QUICK["max_epochs"]
+    assert lines[0].startswith("SARNetClassifier: start 1, epoch 1, held-out log-likelihood per row -0.")
+
+
+# --- warnings and errors
+
+
+def test_training_that_was_cut_off_is_told_of():
+    X, s, *_ = rows(n=100)
+    with pytest.warns(ConvergenceWarning, match="did not stop in max_epochs=2 epochs"):
+        SARNetClassifier(**{**QUICK, "max_epochs": 2, "patience": 10}).fit(X, s)
+
+
+def test_too_few_rows_to_hold_out_are_told_of():
+    X, s, *_ = rows(n=100)
+    few = np.append(np.flatnonzero(s)[:1], np.flatnonzero(s == 0)[:20])
+    with pytest.warns(
+        UserWarning, match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves none of a kind"
+    ):
+        SARNetClassifier(**QUICK).fit(X[few], s[few])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"module": 3}, "module must be a torch.nn.Module, a class of modules, or a function .*; got 3"),
+        ({"module": lambda n: n}, "module must make a torch.nn.Module; it returned 4"),
+        ({"module": torch.nn.Linear(4, 2)}, r"module must return one logit for each row.* of shape \(\d+, 2\)"),
+        ({"optimizer": "newton"}, "optimizer must be one of 'adamw', 'adam', 'sgd', 'lbfgs'; got 'newton'"),
+        ({"optimizer": 1}, "optimizer must be one of adamw, adam, sgd, lbfgs, or a class of torch; got 1"),
+        ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1; got 0"),
+        ({"warm_up": -1}, "warm_up must be a whole number of at least 0; got -1"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
+        ({"lr": 0}, "lr must be a number above 0; got 0"),
+        ({"validation_share": 1.5}, r"validation_share \(or 0\) must lie strictly between 0 and 1; got 1.5"),
+        ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64', 'bfloat16'; got 'int8'"),
+        ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another of torch's; got 'abacus'"),
+        ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
+        ({"relax": 2}, "relax must be True or False; got 2"),
+        ({"lr": 1e30, "optimizer": "sgd"}, "The training loss is (nan|inf) in phase .* Lower lr"),
+        (
+            {"propensity_features": lambda X: X[:, 0], "propensity_attributes": [1]},
+            "What labelling depends on was said more than once",
+        ),
+        (
+            {"propensity_features": lambda X: X[1:, 0]},
+            "propensity_features has 99 rows and X has 100; give one row for each row of X",
+        ),
+        (
+            {"propensity_features": lambda X: X[:, :, None]},
+            r"propensity_features have rows of shape \(4, 1\); the logistic propensity needs columns",
+        ),
+    ],
+)
+def test_errors_say_what_to_do(options, message):
+    X, s, *_ = rows(n=100)
+    with pytest.raises(ValueError, match=message):
+        SARNetClassifier(**{**QUICK, **options}).fit(X, s)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_a_gpu_that_is_not_there_is_told_of():
+    X, s, *_ = rows(n=100)
+    with pytest.raises(ValueError, match="device='cuda' is not there: torch sees no GPU"):
+        SARNetClassifier(device="cuda").fit(X, s)
+
+
+def test_errors_of_images_and_predictions():
+    X, s, *_ = images(100)
+    with pytest.raises(ValueError, match=r"propensity_attributes name columns, and X has rows of shape \(1, 8, 8\)"):
+        SARNetClassifier(propensity_attributes=[0]).fit(X, s)
+    net = SARNetClassifier(**QUICK).fit(X, s, propensity_features=brightness(X))
+    with pytest.raises(ValueError, match="propensity_features were given as an array to fit, and are needed here too"):
+        net.predict_propensity(X)
+    with pytest.raises(ValueError, match=r"X has rows of shape \(8, 8\); SARNetClassifier was fitted to \(1, 8, 8\)"):
+        net.predict_proba(X[:, 0])
+    with pytest.raises(TypeError, match="predict_posterior needs the observed labels of the rows too"):
+        net.predict_posterior(X)
+    net = SARNetClassifier(**QUICK).fit(X, s)
+    with pytest.raises(ValueError, match="propensity_features were not given as an array to fit, and cannot be given"):
+        net.predict_propensity(X, propensity_features=brightness(X))

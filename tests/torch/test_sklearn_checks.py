@@ -1,0 +1,27 @@
+"""Scikit-learn's battery on small tables; what cannot pass says why."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from scarless.torch import SARNetClassifier
+
+QUICK = {"max_epochs": 40, "warm_up": 5, "batch_size": 32, "lr": 0.02, "random_state": 0}
+# Rows that are held out, and the order of batches, depend on how many rows there are.
+WEIGHTS = "a row of weight 2 is in one batch once, two equal rows are in two; test_net has the equivalence of all rows"
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
+@pytest.mark.filterwarnings("ignore:validation_share=:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [SARNetClassifier(**QUICK), SARNetClassifier(propensity_attributes=[0], **QUICK)],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_estimator_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
