@@ -30,8 +30,8 @@ test-slow: $(VENV)/.test
 # Tables on a device, and networks, by torch, in an environment of its own: the wheel is large.
 test-torch:
 	$(PYTHON) -m venv .venv-torch
-	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]" torch skorch
-	$(ONE_THREAD) .venv-torch/bin/python -m pytest -n $(JOBS) tests/models/test_device.py $(wildcard tests/torch)
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,torch]"
+	$(ONE_THREAD) .venv-torch/bin/python -m pytest -n $(JOBS) tests/models/test_device.py tests/torch src/scarless/torch
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.
 test-random: $(VENV)/.test

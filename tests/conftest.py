@@ -88,6 +88,14 @@ SLOW = (
     "tests/report/test_browser.py",
     "tests/report/fit/test_browser.py",
     "tests/pair/test_basins.py::test_five_starts",
+    "tests/models/test_sar_em_cv_looks.py",
+    "tests/models/test_looks_crossed.py::test_tables_may_hold_text",
+    "tests/models/test_looks_guards.py::test_bootstraps",
+    "tests/scale/test_models.py::test_a_label_frequency_of_few_rows",
+    "tests/scale/test_models.py::test_the_classifier_says_how_many",
+    "tests/scale/test_sources.py::test_label_frequencies_are_estimated",
+    "tests/scale/test_ray.py::test_a_walker",
+    "tests/test_fuzz.py::test_hostile_calls_end_clearly[1",
 )
 
 

@@ -65,7 +65,7 @@ _LATER = {
     "goodness_of_fit": "scarless.diagnostics",
     "plan_audit": "scarless.diagnostics",
 }
-_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale")  # by full name
+_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale", "torch")  # by full name
 
 
 def __getattr__(name: str) -> _Any:
