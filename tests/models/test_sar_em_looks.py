@@ -313,6 +313,14 @@ def test_audits_that_found_positives_only_are_told_of(data):
     assert "audits of rows without a label are positive" in " ".join(str(model.summary()).split())
 
 
+@pytest.mark.parametrize("gap", [-1.0, 0.0])
+def test_an_audit_among_the_attributes_is_told_of(data, gap):
+    audit = np.where(np.arange(N) % 4 == 0, data["y"], np.nan)
+    leak = np.column_stack([data["X"], np.where(np.isnan(audit), gap, audit)])
+    with pytest.warns(UserWarning, match="column 4 of X is the audit itself in all rows that were checked"):
+        _model().fit(leak, data["s"], audit=audit)
+
+
 def test_a_claim_that_rows_agree_with_is_not(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,10 +1,13 @@
 """What labels at looks, and audits, show to be odd before any model sees them."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from scarless.checks.looks import Codes
+from scarless.engines import Engine, Rows
 
 _FEWEST = 5  # labels, or audits, from which on an odd column is told of
 _MANY = 12  # looks
@@ -56,3 +59,25 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
         f"all {found.size} audits of rows without a label are positive. If negative findings were not written down, "
         "the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
     ]
+
+
+def audit_columns(engine: Engine, audit: Codes, names: Any) -> list[str]:
+    """Return, in words, which columns of a dense table are the audit itself: in all rows that were checked."""
+    if min(int((audit == value).sum()) for value in (0, 1)) < _FEWEST or int((audit >= 0).sum()) < _COPIED:
+        return []
+    (differs,) = engine.total(_block_differs)
+    called = [str(j) if names is None else repr(names[j]) for j in np.flatnonzero(differs == 0)]
+    return [
+        f"column {name} of X is the audit itself in all rows that were checked: the classifier will only repeat "
+        "it. Leave it out of X."
+        for name in called
+    ]
+
+
+def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
+    """Return in how many checked rows each column is not the audit."""
+    if sparse.issparse(X):
+        return (np.ones(X.shape[1]),)
+    checked = np.asarray(rows["audit"]) >= 0
+    found = np.asarray(rows["audit"])[checked].astype(X.dtype)[:, None]
+    return (np.count_nonzero(np.asarray(X)[checked] != found, axis=0).astype(np.float64),)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.look_columns import (
     with_counts,
 )
+from scarless.checks.look_doubts import audit_columns
 from scarless.checks.looks import (
     Codes,
     has_several_looks,
@@ -117,6 +118,7 @@ class LooksMixin(LooksReading):
             engine = attach(engine, labels=labels, looks=seen, audit=codes)
         else:
             engine = with_counts(engine, looks.objective.n_kinds)
+        self._doubted += tuple(audit_columns(engine, codes, getattr(self, "feature_names_in_", None)))
         engine, facts = self._facts(engine, X, looks)
         return LooksRows(rows._replace(engine=engine), checked.labels, codes, looks, facts)
 
