@@ -18,6 +18,7 @@ from scarless import (
 from scarless.numerics.namespace import in_numpy, namespace_of
 
 strict = pytest.importorskip("array_api_strict")
+pytest.importorskip("scipy", minversion="1.14", reason="scikit-learn dispatches with SciPy from 1.14 on")
 
 
 @pytest.fixture(params=["strict", "torch"])
