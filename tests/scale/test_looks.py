@@ -50,12 +50,14 @@ def folder(frame, tmp_path_factory):
     return write(tmp_path_factory.mktemp("looks") / "rows", frame)
 
 
+CONNECTION = duckdb.connect()  # an older DuckDB closes one that nobody holds
+
 SOURCES = {
     "ParquetRows": ParquetRows,
     "Dataset": ds.dataset,
     "Dataset in memory": lambda folder: ds.InMemoryDataset(pq.read_table(folder)),
     "LazyFrame": lambda folder: pl.scan_parquet(folder / "*.parquet"),
-    "DuckDB": lambda folder: duckdb.connect().from_parquet(str(folder / "*.parquet")),
+    "DuckDB": lambda folder: CONNECTION.from_parquet(str(folder / "*.parquet")),
     "Dask": lambda folder: dd.from_pandas(pd.read_parquet(folder, dtype_backend="numpy_nullable"), npartitions=4),
 }
 

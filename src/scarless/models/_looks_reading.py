@@ -59,7 +59,7 @@ class LooksReading(LooksDesign):
         What is odd, and may be, is remembered.
         """
         labels = checked.labels
-        if not isinstance(self.false_positive_rate, str) and not np.any(self.false_positive_rate):
+        if not any(isinstance(each, str) or each != 0 for each in listed(self.false_positive_rate)):
             refuse_contradictions(labels, audit)
         estimated = any(isinstance(each, str) for each in listed(self.false_positive_rate))
         if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
