@@ -180,6 +180,7 @@ def test_looks_with_coefficients_of_their_own_have_a_picture_each(rows):
     assert found.to_html().count('id="labelling-1-title"') == 1
 
 
+@pytest.mark.filterwarnings("ignore:SAREMClassifier.*(audits found|labels do not fit):UserWarning")  # as they should
 def test_audits_chosen_by_what_they_found_are_said_first():
     table, S, _, y = make_table(3000, 1)
     rng = np.random.default_rng(0)
@@ -222,6 +223,7 @@ def test_wrong_labels_are_counted_out_of_the_answer():
     assert find(found.checks, "calibration").status == "good"
 
 
+@pytest.mark.filterwarnings("ignore:SAREMClassifier.*(audits found|labels do not fit):UserWarning")  # as they should
 def test_hidden_differences_between_rows_show_in_the_repeats():
     rng = np.random.default_rng(5)
     n = 6000
