@@ -36,7 +36,7 @@ def has_several_looks(y: Any) -> bool:
         shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
     except ValueError:  # lines of unequal length, which those who read one label of each row have words for
         return False
-    if len(shape) != 2 or shape[1] == 0:
+    if len(shape) != 2 or shape[1] == 0 or (sparse.issparse(y) and shape[0] == 1):  # one line: of an older SciPy
         return False
     return shape[1] > 1 or (not sparse.issparse(y) and _misses_looks(_as_table(y)))
 

@@ -15,6 +15,7 @@ from scarless.scale.columns import SCALE, choose_names, row_names_of
 from scarless.scale.parquet import ParquetRows, need_names
 
 _GROUP_ROWS = 2**17  # of a file of ours
+_IN_ORDER = (1, 25)  # of polars: before, streams may mix up the order of rows, and are read in memory instead
 
 Write = Callable[[list[str], str], None]  # some columns of a query, as one Parquet file
 
@@ -98,11 +99,17 @@ def lazy_frame_rows(X: Any) -> QueryRows:
     def write(columns: list[str], path: str) -> None:
         wanted = X.select(columns)
         try:
+            if _version_of(polars) < _IN_ORDER:
+                raise polars.exceptions.InvalidOperationError("streams of several files come in any order")
             wanted.sink_parquet(path, row_group_size=_GROUP_ROWS)
         except polars.exceptions.InvalidOperationError:  # older versions cannot stream every query
             wanted.collect().write_parquet(path, row_group_size=_GROUP_ROWS)
 
     return QueryRows("LazyFrame", X.collect_schema().names(), write)
+
+
+def _version_of(polars: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in polars.__version__.split(".")[:2] if part.isdigit())
 
 
 def relation_rows(X: Any) -> QueryRows:
