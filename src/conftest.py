@@ -2,4 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") and find_spec("skorch") else ["scarless/torch/*"]
+collect_ignore_glob = ["scarless/engines/kernels.py"]  # are no functions of Python's, and need Triton
+if not (find_spec("torch") and find_spec("skorch")):
+    collect_ignore_glob.append("scarless/torch/*")

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.engines.base import Rows, Sums, open_rows
+from scarless.engines.base import Engine, Rows, Sums, open_rows
 from scarless.engines.blocks import add_up
+from scarless.engines.fused import quicker
+from scarless.engines.memory import InMemoryEngine
 from scarless.engines.units import Reading, Units
 from scarless.numerics.namespace import in_numpy, namespace_of
 
 _BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory
+_FEW_NUMBERS = 1 << 17  # a part of the rows that small is taken home: here a call takes longer than a pass
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class DeviceEngine:
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
-        return add_up(block_function(X, rows, *parameters) for X, rows in self._blocks())
+        function = quicker(block_function, self.X) or block_function
+        return add_up(function(X, rows, *parameters) for X, rows in self._blocks())
 
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
@@ -94,11 +98,17 @@ class DeviceEngine:
         np.concatenate(values, out=into)
         return into
 
-    def every(self, step: int, first: int = 0) -> "DeviceEngine":
-        """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
+    def every(self, step: int, first: int = 0) -> Engine:
+        """Return an engine over every `step`-th row from the `first` on, with the values of these rows.
+
+        Few rows of many are taken home: each call on a device takes as long as a pass over them.
+        """
         rows = {name: values[first::step] for name, values in self.rows.items()}
-        start, apart = self.first + first * self.step, self.step * step
-        return replace(self, X=self.X[first::step, :], rows=rows, first=start, step=apart)
+        start, apart, X = self.first + first * self.step, self.step * step, self.X[first::step, :]
+        if step > 1 and X.shape[0] * X.shape[1] <= _FEW_NUMBERS:
+            home = {name: in_numpy(values) for name, values in rows.items()}
+            return InMemoryEngine(in_numpy(X), home, reading=self.reading, first=start, step=apart)
+        return replace(self, X=X, rows=rows, first=start, step=apart)
 
     def read_as(self, reading: Reading) -> "DeviceEngine":
         """Return an engine over the same rows in some precision, that knows the columns' units."""

@@ -35,6 +35,8 @@ class InMemoryEngine:
         By default as many as BLAS may use at this moment, so limits set by the caller are kept.
     reading : Reading, optional
         In which precision the blocks are read, and the columns' units; by default as they are.
+    first, step : int
+        Which rows of a larger table these are.
 
     Examples
     --------
@@ -54,12 +56,14 @@ class InMemoryEngine:
         block_rows: int | None = None,
         n_threads: int | None = None,
         reading: Reading | None = None,
+        first: int = 0,
+        step: int = 1,
     ) -> None:
         self.X, self.rows = X, rows
         self.block_rows = block_rows or _default_block_rows(X)
         self.n_threads = n_threads or BLAS.threads()
         self.preparation = Preparation(reading or Reading(np.dtype(X.dtype), None))
-        self._first, self._step = 0, 1  # of the table's rows
+        self._first, self._step = first, step
         self._sparse_blocks: dict[int, Any] = {}  # by their first row
 
     @property

@@ -5,6 +5,7 @@ may keep its rows on another device. Parameters come as numpy vectors and are br
 stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -24,8 +25,13 @@ def namespace_of(X: Any) -> Any:
     if hasattr(X, "__array_namespace__"):
         return X.__array_namespace__()
     if type(X).__module__.partition(".")[0] == "torch":  # has no namespace of its own; scikit-learn brings one
-        return import_module("sklearn.externals.array_api_compat.torch")
+        return _of_torch()
     return np
+
+
+@cache
+def _of_torch() -> Any:
+    return import_module("sklearn.externals.array_api_compat.torch")
 
 
 def like(X: Any, values: Any) -> Any:

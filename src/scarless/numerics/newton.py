@@ -7,7 +7,6 @@ about rows, penalties or models.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -229,23 +228,29 @@ class _Search:
         self.observed_below = options.observed_below
         self.damping = 0.0
         self.n_parameters = n_parameters
+        # Computed where they are first needed. Python 3.11's cached_property would have searches in other threads wait.
+        self._information: Vector | None = None
+        self._grams: tuple[tuple[Matrix, ...] | None] | None = None
 
-    @cached_property
+    @property
     def information(self) -> Vector:
         """How much each parameter tells where nothing is saturated."""
-        return self.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
+        if self._information is None:
+            self._information = self.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
+        return self._information
 
-    @cached_property
+    @property
     def units(self) -> Vector:
         """Root mean square, over rows, of what a parameter adds to logits, up to a factor."""
         return np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
 
-    @cached_property
+    @property
     def grams(self) -> tuple[Matrix, ...] | None:
         """Matrices that measure steps, where a pass for them pays."""
-        found = self.problem.grams()
-        self.n_passes += found is not None
-        return found
+        if self._grams is None:
+            self._grams = (self.problem.grams(),)
+            self.n_passes += self._grams[0] is not None
+        return self._grams[0]
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
         self.n_passes += 1

@@ -1,0 +1,175 @@
+"""Sums over the same rows for several problems at once: other weights, other parameters, one walk.
+
+A device is quick with much at once. Logits of all problems are one product with the rows, and so are gradients; the
+matrices of second derivatives of all problems are one product with *pairs of columns*, which the problems share.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scarless.numerics import likelihood
+from scarless.numerics.arrays import Matrix
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import concat, in_float64, in_numpy, namespace_of
+from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
+from scarless.numerics.sigmoid import sigmoid_pair
+
+
+class Terms(NamedTuple):
+    """What rows tell of each problem: values summed up, derivatives by logits and information a line for each problem.
+
+    Those of one logistic model have no `by_v`, `uv` and `vv`.
+    """
+
+    values: Any
+    by_u: Any
+    by_v: Any
+    uu: Any
+    uv: Any
+    vv: Any
+
+
+RowTerms = Callable[[Any, Any, Any, Any, Curvature], Terms]  # of logits u and v, labels, weights
+
+
+def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
+    """Return the terms of several problems, a line of logits each; `v` is None for one logistic model with targets."""
+    xp = namespace_of(u)
+    if v is None:
+        p, not_p = sigmoid_pair(u)
+        value = xp.log1p(xp.exp(-xp.abs(u))) + xp.where(u > 0, (1.0 - s) * u, -s * u)
+        residual = xp.where(u > 0, (1.0 - s) - not_p, p - s)
+        return Terms(xp.sum(w * value, axis=1), w * residual, None, w * p * not_p, None, None)
+    terms = likelihood.pair_terms(u, v)
+    value = xp.sum(-w * likelihood.log_likelihood(u, v, s, terms), axis=1)
+    du, dv = likelihood.score(s, terms)
+    if curvature is Curvature.OBSERVED:
+        uu, uv, vv = likelihood.observed_information(s, terms)
+    else:
+        a, b = likelihood.fisher_roots(terms)
+        uu, uv, vv = a * a, a * b, b * b
+    return Terms(value, -w * du, -w * dv, w * uu, w * uv, w * vv)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Products of two columns each, those of ``[left, 1]`` with those of ``[right, 1]``, every product once."""
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    place: tuple[int, ...]  # of each entry of the matrix among the products
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, left: tuple[int, ...], right: tuple[int, ...]) -> "Pairs":
+        """Build them for two lists of columns; the matrix has a line for each of the former.
+
+        Examples
+        --------
+        >>> Pairs.of((0, 1), (0, 1))
+        Pairs(first=(0, 0, 1), second=(0, 1, 1), place=(0, 1, 1, 2), shape=(2, 2))
+        """
+        number: dict[tuple[int, int], int] = {}
+        place = tuple(number.setdefault((min(i, j), max(i, j)), len(number)) for i in left for j in right)
+        first, second = zip(*number, strict=True)
+        return cls(first, second, place, (len(left), len(right)))
+
+    def columns(self, X: Any) -> Any:
+        """Return the products for some rows."""
+        return _taken(X, self.first) * _taken(X, self.second)
+
+    def matrices(self, sums: Matrix) -> Matrix:
+        """Return a matrix for each problem from its sums of products."""
+        return sums[:, self.place].reshape(-1, *self.shape)
+
+
+@cache
+def needed_pairs(f: tuple[int, ...], e: tuple[int, ...] | None) -> tuple[Pairs, ...]:
+    """Return the pairs for the blocks ``ff``, ``fe`` and ``ee`` of a matrix of second derivatives."""
+    return (Pairs.of(f, f),) if e is None else (Pairs.of(f, f), Pairs.of(f, e), Pairs.of(e, e))
+
+
+@dataclass(frozen=True)
+class Together:
+    """One objective for several problems on rows ``[X, 1]``, whose last column is 1."""
+
+    f: NDArray[np.intp]
+    e: NDArray[np.intp] | None  # None: one logistic model
+
+    @classmethod
+    def of(cls, objective: LogisticPair | TargetLogistic, n_columns: int) -> "Together":
+        """Build it for the objective that the problems share."""
+        if isinstance(objective, TargetLogistic):
+            return cls(_with_one(objective.design, n_columns), None)
+        return cls(_with_one(objective.f, n_columns), _with_one(objective.e, n_columns))
+
+    @property
+    def pairs(self) -> tuple[Pairs, ...]:
+        """Products of columns that second derivatives need."""
+        return needed_pairs(tuple(self.f.tolist()), None if self.e is None else tuple(self.e.tolist()))
+
+    def sums(
+        self,
+        X: Any,
+        products: tuple[Any, ...],
+        rows: tuple[Any, Any],
+        betas: Matrix,
+        curvature: Curvature,
+        terms_of: RowTerms = row_terms,
+    ) -> tuple[Any, ...]:
+        """Return value, gradients, and sums of each of the `products`, for some rows: a line for each problem.
+
+        `rows` are labels or targets, and weights, a line for each problem.
+        """
+        xp = namespace_of(X)
+        f, e = _taken(X, self.f), None if self.e is None else _taken(X, self.e)
+        of_f, of_e = (xp.asarray(each, device=X.device) for each in np.split(betas, [self.f.size], axis=1))
+        v = None if e is None else of_e @ e.T
+        terms = terms_of(of_f @ f.T, v, *rows, curvature)
+        gradients = terms.by_u @ f
+        if e is not None:
+            gradients = concat([gradients, terms.by_v @ e], axis=1)
+        if curvature is Curvature.NONE:
+            return terms.values, gradients
+        if curvature is Curvature.DIAGONAL:
+            squares = [terms.uu @ (f * f)] + ([] if e is None else [terms.vv @ (e * e)])
+            return terms.values, gradients, concat(squares, axis=1)
+        weights = (terms.uu,) if e is None else (terms.uu, terms.uv, terms.vv)
+        return terms.values, gradients, *(w @ each for w, each in zip(weights, products, strict=True))
+
+    def apart(self, totals: tuple[Any, ...], curvature: Curvature) -> list[Sums]:
+        """Return the sums of each problem by itself, in numpy's memory."""
+        values, gradients, *rest = (np.asarray(in_numpy(each), dtype=np.float64) for each in totals)
+        if curvature is Curvature.NONE:
+            matrices = np.zeros((len(values), 0))
+        elif curvature is Curvature.DIAGONAL:
+            (matrices,) = rest
+        else:
+            blocks = [pairs.matrices(sums) for pairs, sums in zip(self.pairs, rest, strict=True)]
+            matrices = blocks[0]
+            if self.e is not None:
+                ff, fe, ee = blocks
+                matrices = np.block([[ff, fe], [fe.transpose(0, 2, 1), ee]])
+        return [Sums(*each) for each in zip(values, gradients, matrices, strict=True)]
+
+
+def with_ones(X: Any) -> Any:
+    """Return ``[X, 1]`` in float64."""
+    xp, wide = namespace_of(X), in_float64(X)
+    return concat([wide, xp.ones((X.shape[0], 1), dtype=wide.dtype, device=X.device)], axis=1)
+
+
+def _with_one(design: Design, n_columns: int) -> NDArray[np.intp]:
+    return np.append(design.indices, n_columns)
+
+
+def _taken(X: Any, columns: Any) -> Any:
+    if len(columns) == X.shape[1] and list(columns) == list(range(X.shape[1])):
+        return X
+    xp = namespace_of(X)
+    return xp.take(X, xp.asarray(np.asarray(columns), device=X.device), axis=1)

@@ -1,0 +1,179 @@
+"""Fits in lockstep end where each would end alone."""
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn import config_context, get_config
+
+from scarless.engines import lockstep, open_rows
+from scarless.engines.device import DeviceRows
+from scarless.engines.lockstep import in_lockstep
+from scarless.engines.problem import PenalisedProblem
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import in_numpy
+from scarless.numerics.newton import Status
+from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
+from scarless.numerics.several import Pairs
+
+strict = pytest.importorskip("array_api_strict")
+
+
+def same_sums(got, want, rtol=1e-11):
+    """Compare sums; entries far below the largest ones have the rounding of these."""
+    pairs = ([np.asarray(in_numpy(each)) for each in pair] for pair in zip(got, want, strict=True))
+    for name, (one, other) in zip(want._fields, pairs, strict=True):
+        size = np.abs(other).max(initial=1e-300)
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-13 * size, err_msg=name)
+
+
+@pytest.fixture
+def engines():
+    """Six engines on the same rows: other weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    s = (rng.random(200) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
+    base = open_rows(DeviceRows(strict.asarray(X))).derive(lambda X, rows: {"s": s, "t": s})
+    return [
+        base.derive(lambda X, rows, i=i: {"w": np.random.default_rng(i).poisson(1.0, 200).astype(float)})
+        for i in range(6)
+    ]
+
+
+OBJECTIVES = [
+    LogisticPair(Design.of(np.arange(4)), Design.of(np.arange(1, 3))),
+    LogisticPair(Design.of(np.array([3, 0])), Design.of(np.arange(4))),
+    LogisticPair(Design.of(np.arange(4)), Design.of(np.arange(0))),
+    TargetLogistic(Design.of(np.arange(4))),
+    TargetLogistic(Design.of(np.array([2, 1]))),
+]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("curvature", list(Curvature))
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monkeypatch):
+    if not kept:
+        monkeypatch.setattr(lockstep, "_KEPT_NUMBERS", 0)
+        monkeypatch.setattr(lockstep, "_WALKED_NUMBERS", 6 * 64)
+    betas = np.random.default_rng(1).normal(size=(6, objective.n_parameters))
+    walked = []
+    monkeypatch.setattr(lockstep._Walks, "_together", _noted(lockstep._Walks._together, walked))
+    got = in_lockstep(engines, lambda i, engine: engine.total(objective.sums, betas[i], curvature))
+    assert walked == [6]  # in one walk
+    for i, engine in enumerate(engines):
+        same_sums(got[i], engine.total(objective.sums, betas[i], curvature))
+
+
+def _noted(function, walked):
+    def noting(self, questions):
+        walked.append(len(questions))
+        return function(self, questions)
+
+    return noting
+
+
+def test_fits_end_where_each_would_end_alone(engines):
+    pair = OBJECTIVES[0]
+    ridges = [np.full(pair.n_parameters, 10.0**-i) for i in range(6)]
+
+    def fit(i, engine):
+        problem = PenalisedProblem(engine, pair, ridges[i])
+        return problem.solve(np.zeros(pair.n_parameters), total_weight=200.0, tol=1e-12, max_iter=100)
+
+    for got, want in zip(in_lockstep(engines, fit), [fit(i, engine) for i, engine in enumerate(engines)], strict=True):
+        assert got.status is want.status is Status.CONVERGED
+        assert got.n_iter == want.n_iter
+        np.testing.assert_allclose(got.parameters, want.parameters, rtol=1e-8, atol=1e-10)
+
+
+def test_tasks_of_different_lengths_and_kinds(engines):
+    """Whoever has ended is not waited for, and what no walk shares is answered one by one."""
+
+    def weight(i, engine):
+        total = 0.0
+        for _ in range(i):
+            (total,) = engine.total(lambda X, rows: (strict.sum(rows["w"]),))
+        return float(total)
+
+    want = [0.0] + [float(np.random.default_rng(i).poisson(1.0, 200).sum()) for i in range(1, 6)]
+    assert in_lockstep(engines, weight) == want
+
+
+def test_more_fits_than_run_at_once(engines, monkeypatch):
+    monkeypatch.setattr(lockstep, "_AT_ONCE", 4)
+    at_once = []
+
+    def task(i, engine):
+        at_once.append(threading.active_count())
+        return i
+
+    assert in_lockstep(engines, task) == list(range(6))
+
+
+def test_an_error_is_that_of_the_first_task_and_no_thread_is_left(engines):
+    before = threading.active_count()
+
+    def task(i, engine):
+        engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE)
+        if i in (2, 4):
+            raise ValueError(f"task {i}")
+        return engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE)
+
+    with pytest.raises(ValueError, match="task 2"):
+        in_lockstep(engines, task)
+    assert threading.active_count() == before
+
+
+def test_an_error_of_a_block_function_goes_to_who_asked(engines):
+    def wrong(X, rows):
+        raise RuntimeError("no such sums")
+
+    def task(i, engine):
+        if i == 3:
+            try:
+                engine.total(wrong)
+            except RuntimeError as error:
+                return str(error)
+        return "fine"
+
+    assert in_lockstep(engines, task) == ["fine"] * 3 + ["no such sums"] + ["fine"] * 2
+
+
+def test_a_walk_that_breaks_sends_everyone_home(engines, monkeypatch):
+    before = threading.active_count()
+    monkeypatch.setattr(lockstep._Walks, "answers", lambda self, asked: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        in_lockstep(engines, lambda i, engine: engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE))
+    assert threading.active_count() == before
+
+
+def test_settings_of_scikit_learn_reach_the_tasks(engines):
+    with config_context(assume_finite=True):
+        assert all(in_lockstep(engines, lambda i, engine: get_config()["assume_finite"]))
+
+
+def test_engines_in_memory_take_their_turns():
+    engines = [open_rows(np.eye(2)), open_rows(np.eye(3))]
+    assert in_lockstep(engines, lambda i, engine: (i, engine.n_rows)) == [(0, 2), (1, 3)]
+
+
+def test_parts_and_units_are_walked_in_lockstep_too(engines):
+    def task(i, engine):
+        part = engine.every(2, 1)
+        return part.n_rows, part.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE).value
+
+    alone = [task(i, engine) for i, engine in enumerate(engines)]
+    got = in_lockstep(engines, task)
+    assert [rows for rows, _ in got] == [100] * 6
+    np.testing.assert_allclose([value for _, value in got], [value for _, value in alone])
+
+
+def test_pairs_of_columns_are_the_entries_of_a_matrix():
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    pairs = Pairs.of((0, 3, 4), (3, 1, 4, 0))
+    w = np.random.default_rng(1).random((2, 20))
+    got = pairs.matrices(w @ pairs.columns(X))
+    for i in range(2):
+        np.testing.assert_allclose(got[i], X[:, [0, 3, 4]].T @ (X[:, [3, 1, 4, 0]] * w[i][:, None]), rtol=1e-12)
+    assert len(pairs.first) == 9  # 12 entries, three of them twice

@@ -1,0 +1,113 @@
+"""Kernels for CUDA devices say what the block functions say; here they run in Triton's interpreter, on the CPU."""
+
+import numpy as np
+import pytest
+from tests.engines.test_lockstep import same_sums
+
+from scarless.engines import fused
+from scarless.engines.base import Rows
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
+from scarless.numerics.relaxed import RelaxedPair
+from scarless.numerics.several import row_terms
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    """Let tables in the CPU's memory pass for those of a device."""
+    import scarless.engines.kernels
+
+    if not hasattr(scarless.engines.kernels.walk_rows, "fn") or "Interpreted" not in str(
+        type(scarless.engines.kernels.walk_rows)
+    ):
+        pytest.skip("TRITON_INTERPRET=1 is needed before Triton is imported")
+    monkeypatch.setattr(fused, "has_kernels", lambda X: X.shape[1] <= 255 and X.stride(1) == 1)
+
+
+def table(n=130, d=5, seed=0, scale=1.0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = torch.asarray((scale * rng.normal(size=(n, d))).astype(dtype))
+    s = torch.asarray((rng.random(n) < 0.4).astype(float))
+    rows = {"s": s, "t": s * 1.7, "w": torch.asarray(rng.integers(0, 3, n).astype(float))}
+    return X, Rows(
+        {**rows, "u": torch.asarray(rng.normal(size=n)), "v": torch.asarray(rng.normal(size=n))}, slice(0, n)
+    )
+
+
+def objectives(d):
+    yield LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(1, 3)))
+    yield LogisticPair(Design.of(np.array([0, d - 1])), Design.of(np.arange(d)))
+    yield LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(0)))
+    yield TargetLogistic(Design.of(np.arange(d)))
+    yield TargetLogistic(Design.of(np.array([d - 1, 0])))
+    for hold in (False, True):
+        yield RelaxedPair(Design.of(np.arange(1, 4)), 0.3, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 0.5]), hold)
+
+
+@pytest.mark.parametrize("curvature", list(Curvature))
+@pytest.mark.parametrize("number", range(7))
+def test_sums_of_one_problem(number, curvature):
+    X, rows = table()
+    objective = list(objectives(5))[number]
+    beta = np.random.default_rng(1).normal(size=objective.n_parameters)
+    quick = fused.quicker(objective.sums, X)
+    same_sums(quick(X, rows, beta, curvature), objective.sums(X, rows, beta, curvature))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 30.0, 400.0])
+def test_far_logits(scale):
+    X, rows = table(scale=scale)
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(5)))
+    beta = np.random.default_rng(2).normal(size=12)
+    quick = fused.quicker(pair.sums, X)
+    for curvature in Curvature:
+        same_sums(quick(X, rows, beta, curvature), pair.sums(X, rows, beta, curvature))
+
+
+def test_rows_that_are_some_of_a_table_and_pieces(monkeypatch):
+    X, rows = table(n=400)
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
+    beta = np.random.default_rng(3).normal(size=9)
+    some = Rows({name: values[::3] for name, values in rows.items()}, slice(0, 400, 3))
+    monkeypatch.setattr(fused, "_FEW_ROWS", 32)
+    monkeypatch.setattr(fused, "_MANY_ROWS", 64)
+    monkeypatch.setattr(fused, "_PIECE_NUMBERS", 64 * 5)
+    contiguous = Rows({name: values.contiguous() for name, values in some.items()}, some.where)
+    quick = fused.quicker(pair.sums, X)(X[::3], some, beta, Curvature.OBSERVED)
+    same_sums(quick, pair.sums(X[::3].contiguous(), contiguous, beta, Curvature.OBSERVED))
+
+
+def test_float32_rows_have_exact_gradients():
+    X, rows = table(dtype=np.float32)
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
+    beta = np.random.default_rng(4).normal(size=9)
+    exact = pair.sums(X.to(torch.float64), rows, beta, Curvature.OBSERVED)
+    got = fused.quicker(pair.sums, X)(X, rows, beta, Curvature.OBSERVED)
+    np.testing.assert_allclose(got.gradient, exact.gradient.numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(got.curvature, exact.curvature.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("curvature", list(Curvature))
+@pytest.mark.parametrize("alone", [False, True])
+def test_terms_of_several_problems(curvature, alone):
+    rng = np.random.default_rng(5)
+    u, v = (torch.asarray(10 * rng.normal(size=(3, 50))) for _ in range(2))
+    s, w = torch.asarray((rng.random(50) < 0.5).astype(float)), torch.asarray(rng.random((3, 80)))[:, 7:57]
+    want = row_terms(u, None if alone else v, s, w, curvature)
+    got = fused.terms_for(torch.zeros(1, 1))(u.clone(), None if alone else v.clone(), s, w, curvature)
+    for name, one, other in zip(want._fields, got, want, strict=True):
+        if one is not None and other is not None:
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-11, atol=1e-13, err_msg=name)
+
+
+def test_what_kernels_do_not_take(monkeypatch):
+    monkeypatch.undo()
+    X, _ = table()
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
+    assert fused.quicker(pair.sums, X) is None  # not on a device
+    monkeypatch.setattr(fused, "has_kernels", lambda X: True)
+    assert fused.quicker(pair.grams, X) is None
+    assert fused.quicker(np.sum, X) is None
