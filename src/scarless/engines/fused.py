@@ -1,34 +1,34 @@
-"""Sums over rows on a CUDA device in few launches, each row read once; for anything else there is the block function.
+"""Sums over rows on a CUDA device in few launches; for anything else there is the block function.
 
-Where Triton is installed, as it is with torch for CUDA, the two-model likelihood and its relatives take this way. What
-a kernel leaves to be multiplied is multiplied in pieces: cuBLAS leaves most of a device idle where few columns meet
-many rows (10.7 ms in one piece, 4.4 in pieces, for 20,000,000 x 54 on an H200).
+Where Triton is installed, as it is with torch for CUDA, the two-model likelihood and its relatives take this way: one
+kernel for all terms of a row, and one for the products of few columns with many rows, where cuBLAS leaves most of a
+device idle (10.7 ms for one of 20,000,000 x 54 on an H200; here all products of a pass take 8).
 """
 
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import concat
+from scarless.numerics.namespace import concat, in_float64, in_numpy, like
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import RowTerms, Terms, row_terms
+from scarless.numerics.uncertainty import PairSums, pair_sums
 
-_WIDEST = 255  # columns: a tile of rows must fit a program's registers
-_TILE_NUMBERS = 4096
-_PIECE_NUMBERS = 1 << 27  # of X, whose products are kept for a while
-_MANY_ROWS, _FEW_ROWS = 2_000_000, 32_768  # from so many rows on products are taken in pieces of so many
-_TERM_ROWS = 1024  # a program's, of several problems
+_WIDEST, _WIDEST_BESIDE = 63, 64  # columns of one product, and of those beside it: sums must fit a program's registers
+_TILE, _TERM_ROWS = 64, 256  # rows that a program takes at a time
+_FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
 
-def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Sums] | None:
+def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | None:
     """Return a function with the arguments and answers of a block function that is quicker with `X`; None if none is.
 
     Examples
@@ -37,17 +37,17 @@ def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Sums] |
     True
     """
     objective = getattr(block_function, "__self__", None)
-    found = _QUICKER.get(type(objective))
-    if found is None or getattr(block_function, "__name__", "") != "sums" or not has_kernels(X):
+    found = _QUICKER.get(type(objective)) if getattr(block_function, "__name__", "") == "sums" else None
+    if not (found or block_function is pair_sums) or not has_kernels(X):
         return None
-    return partial(found, objective)
+    return _answers if found is None else partial(found, objective)
 
 
 def has_kernels(X: Any) -> bool:
-    """Whether kernels take a table: one of torch's on a CUDA device, not too wide, with Triton installed."""
+    """Whether kernels take a table: one of torch's on a CUDA device, with Triton installed."""
     if isinstance(X, np.ndarray) or not getattr(X, "is_cuda", False):
         return False
-    return X.shape[0] > 0 and X.shape[1] <= _WIDEST and X.stride(1) == 1 and _has_triton()
+    return X.shape[0] > 0 and _has_triton()
 
 
 def terms_for(X: Any) -> RowTerms:
@@ -57,44 +57,33 @@ def terms_for(X: Any) -> RowTerms:
 
 def _pair_sums(pair: LogisticPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
     beta_f, beta_e = pair.split(beta)
-    betas = _spread(X, (pair.f, beta_f), (pair.e, beta_e))
-    sums, products = _walk(X, rows["s"], rows["w"], betas, pair.e.indices, curvature)
-    return _assembled(sums, products, X.shape[1], pair.f.indices, pair.e.indices, curvature)
+    u, v = linear.logits(pair.f.take(X), beta_f), linear.logits(pair.e.take(X), beta_e)
+    return _sums(_Seen(X, pair.f, pair.e), (u, v), rows["s"], rows["w"], curvature)
 
 
 def _target_sums(target: TargetLogistic, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    betas = _spread(X, (target.design, beta))
-    sums, products = _walk(X, rows["t"], rows["w"], betas, np.empty(0, dtype=np.intp), curvature)
-    return _assembled(sums, products, X.shape[1], target.design.indices, None, curvature)
+    u = linear.logits(target.design.take(X), beta)
+    return _sums(_Seen(X, target.design, None), (u, None), rows["t"], rows["w"], curvature)
 
 
 def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    r"""Return the sums of the relaxed pair from those of an ordinary one on ``[stretched u, z, v]``.
+    r"""Return the sums of the relaxed pair from those of an ordinary one on ``[stretched u, z]``.
 
     Its classifier's logit is linear but for the slope :math:`e^g`, whose derivative is the stretched logit itself; so
     is the second one, which bends the matrix by the gradient.
     """
-    if curvature is Curvature.DIAGONAL:
-        return pair.sums(X, rows, beta, curvature)
-    stretched, Z, _, _ = pair.logits(X, rows, beta)
-    n_known = int("v" in rows)
-    table = concat([stretched, Z] + ([rows["v"][:, None]] if n_known else []), axis=1)
-    e = np.arange(1, 1 + pair.e.n_columns)
-    betas = np.zeros((2, table.shape[1] + 1))
-    betas[0, 0], betas[0, -1] = 1.0, pair.centre + float(beta[1])
-    betas[1, e], betas[1, -1] = beta[2:-1], beta[-1]
-    betas[1, 1 + e.size : 1 + e.size + n_known] = 1.0
-    sums, products = _walk(table, rows["s"], rows["w"], betas, e, curvature)
-    found = _assembled(sums, products, table.shape[1], np.zeros(1, dtype=np.intp), e, curvature)
-    gradient, matrix = found.gradient.copy(), found.curvature.copy()
+    stretched, Z, u, v = pair.logits(X, rows, beta)
+    of_e = np.arange(1, 1 + pair.e.n_columns)
+    seen = _Seen(concat([stretched, Z], axis=1), Design.of(np.arange(1)), Design.of(of_e))
+    value, gradient, matrix = _sums(seen, (u, v), rows["s"], rows["w"], curvature)
     if curvature is Curvature.OBSERVED:
         matrix[0, 0] += gradient[0]
     if pair.hold_level:
         gradient[1] = 0.0
         if matrix.size:
-            matrix[1], matrix[:, 1] = 0.0, 0.0
-            matrix[1, 1] = 1.0
-    return Sums(found.value, gradient, matrix)
+            matrix[1, ...] = matrix[..., 1] = 0.0
+            matrix[(1,) * matrix.ndim] = 1.0
+    return Sums(value, gradient, matrix)
 
 
 _QUICKER: dict[type, Callable[..., Sums]] = {
@@ -109,115 +98,98 @@ def _has_triton() -> bool:
     return find_spec("triton") is not None
 
 
-def _kernels() -> Any:
-    return import_module("scarless.engines.kernels")
+class _Seen(NamedTuple):
+    """A table, and which of its columns each model sees."""
+
+    X: Any
+    f: Design
+    e: Design | None
+
+    @property
+    def narrow(self) -> bool:
+        """Whether all products of a pass fit into one kernel."""
+        beside = 0 if self.e is None else 2 * self.e.n_parameters
+        return self.X.shape[1] <= _WIDEST and beside + 2 <= _WIDEST_BESIDE and self.X.stride(1) == 1
+
+    def with_one(self, design: Design) -> NDArray[np.intp]:
+        """Return a model's columns, and that of the 1 after the last."""
+        return np.append(design.indices, self.X.shape[1])
 
 
-def _spread(X: Any, *models: tuple[Design, Vector]) -> Matrix:
-    """Return each model's parameters at the places of its columns, the intercept after all columns."""
-    betas = np.zeros((len(models), X.shape[1] + 1))
-    for line, (design, beta) in zip(betas, models, strict=True):
-        line[design.indices], line[-1] = beta[:-1], beta[-1]
-    return betas
+def _sums(seen: _Seen, logits: tuple[Any, Any], s: Any, w: Any, curvature: Curvature) -> Sums:
+    """Return value, gradient and curvature, given the logits; they are overwritten."""
+    u, v = logits
+    terms = _terms_by_kernel(u[None], None if v is None else v[None], s, w[None], curvature)
+    line: list[Any] = [None if each is None else each[0] for each in terms]
+    if curvature in (Curvature.EXPECTED, Curvature.OBSERVED) and seen.narrow:
+        return _by_kernel(seen, line)
+    models = [(seen.f, line[1], line[3])] + ([] if seen.e is None else [(seen.e, line[2], line[5])])
+    columns = [design.take(seen.X) for design, _, _ in models]
+    gradients = [linear.transposed_product(X, by) for X, (_, by, _) in zip(columns, models, strict=True)]
+    matrices = []
+    if curvature is Curvature.DIAGONAL:
+        matrices = [linear.squared_sums(X, weight) for X, (_, _, weight) in zip(columns, models, strict=True)]
+    elif curvature is not Curvature.NONE:
+        matrices = [_crossed(columns[0], line[3], columns[0])]
+        if seen.e is not None:
+            matrices += [_crossed(columns[0], line[4], columns[1]), _crossed(columns[1], line[5], columns[1])]
+    value, gradient, *parts = _home(line[0].reshape(1), concat(gradients), *matrices)
+    if curvature in (Curvature.EXPECTED, Curvature.OBSERVED):
+        return Sums(value[0], gradient, parts[0] if seen.e is None else _put_together(*parts))
+    return Sums(value[0], gradient, np.concatenate(parts) if parts else np.zeros(0))
 
 
-def _walk(
-    X: Any, s: Any, w: Any, betas: Matrix, also: NDArray[np.intp], curvature: Curvature
-) -> tuple[Matrix, Matrix | None]:
-    """Return the sums of terms with ``[x, 1]``, and the products of ``x`` with rows times their information."""
-    torch, kernels, n_columns = import_module("torch"), _kernels(), X.shape[1]
-    width = max(16, 1 << n_columns.bit_length())  # a power of 2 above the number of columns, for the 1
-    tile = max(16, _TILE_NUMBERS // width)
-    seen = torch.zeros(max(16, 1 << max(0, also.size - 1).bit_length()), dtype=torch.int64)
-    seen[: also.size] = torch.asarray(also)
-    wide = torch.zeros((2, width), dtype=torch.float64)
-    wide[: len(betas), : n_columns + 1] = torch.asarray(betas)
-    seen, wide = seen.to(X.device), wide.to(X.device)
-    s, w = s.contiguous(), w.contiguous()
-    with_products = curvature in (Curvature.EXPECTED, Curvature.OBSERVED)
-    size = max(_FEW_ROWS, _PIECE_NUMBERS // max(1, n_columns) // _FEW_ROWS * _FEW_ROWS)
-    most, sums, products = _programs(X), 0.0, None
-    for start in range(0, X.shape[0], size):
-        part = X[start : start + size]
-        n_rows = part.shape[0]
-        n_programs = min(most, -(-n_rows // tile))
-        long = n_columns + 2 * also.size if with_products else 0
-        scaled = torch.empty((n_rows if long else 0, long), dtype=X.dtype, device=X.device)
-        found = torch.empty((n_programs, width, 16), dtype=torch.float64, device=X.device)
-        kernels.walk_rows[(n_programs,)](
-            part, s[start : start + size], w[start : start + size], wide, seen, scaled, found,
-            n_rows, part.stride(0), -(-n_rows // (tile * n_programs)),
-            pair=len(betas) == 2, kind=kernels.KINDS[curvature.value],
-            n_columns=n_columns, width=width, n_also=also.size, width_also=len(seen), tile=tile,
-            num_warps=4, num_stages=1,
-        )  # fmt: skip
-        sums = sums + found.sum(dim=0)
-        if with_products:
-            product = _product(part, scaled)
-            products = product if products is None else products + product
-    return _home(sums, products)
+def _by_kernel(seen: _Seen, line: list[Any]) -> Sums:
+    """Return sums whose products are all taken in one kernel."""
+    torch, kernels, (X, f, e) = import_module("torch"), _kernels(), seen
+    n_rows, n_columns = X.shape
+    of_e = np.empty(0, dtype=np.intp) if e is None else np.append(e.indices, -1)
+    column = np.concatenate([of_e, of_e, [-1, -1]]).astype(np.int64)
+    term = np.repeat([0, 1, 2, 3], [of_e.size, of_e.size, 1, 1])
+    lines = [line[1] if each is None else each for each in (line[4], line[5], line[1], line[2])]
+    width, beside = _power(n_columns + 1), _power(column.size)
+    wide = np.full((2, beside), -1, dtype=np.int64)
+    wide[0, : column.size], wide[1, : term.size] = column, term
+    right = torch.asarray(wide, device=X.device)
+    n_programs = min(_programs(X), -(-n_rows // _TILE))
+    square = torch.empty((n_programs, width, width), dtype=torch.float64, device=X.device)
+    others = torch.empty((n_programs, width, beside), dtype=torch.float64, device=X.device)
+    kernels.weighted_products[(n_programs,)](
+        X, line[3], torch.stack(lines), right[0], right[1], square, others,
+        n_rows, X.stride(0), -(-n_rows // (_TILE * n_programs)),
+        n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=4, num_stages=1,
+    )  # fmt: skip
+    value, uu, rest = _home(line[0].reshape(1), square.sum(dim=0), others.sum(dim=0))
+    of_f, k = seen.with_one(f), of_e.size
+    ff = uu[np.ix_(of_f, of_f)]
+    if e is None:
+        return Sums(value[0], rest[of_f, 2 * k], ff)
+    at_e = seen.with_one(e)
+    gradient = np.concatenate([rest[of_f, 2 * k], rest[at_e, 2 * k + 1]])
+    return Sums(value[0], gradient, _put_together(ff, rest[of_f, :k], rest[at_e, k : 2 * k]))
 
 
-def _home(sums: Any, products: Any) -> tuple[Matrix, Matrix | None]:
-    """Bring both home in one go: the way takes longer than the numbers."""
-    if products is None:
-        return sums.cpu().numpy(), None
-    both = concat([sums.reshape(-1), products.reshape(-1)]).cpu().numpy()
-    return both[: sums.numel()].reshape(sums.shape), both[sums.numel() :].reshape(products.shape)
+def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
+    return np.block([[ff, fe], [fe.T, ee]])
 
 
-def _product(X: Any, scaled: Any) -> Any:
-    """Return ``X' scaled`` in float64; of many rows in pieces, which keep all of a device busy."""
+def _crossed(left: Any, weight: Any, right: Any) -> Any:
+    """Return ``[left, 1]' diag(weight) [right, 1]``; of many rows in pieces, which keep all of a device busy."""
+    scaled = like(left, weight)[:, None]
+    A = concat([right * scaled, scaled], axis=1)
+    below = in_float64(A).sum(dim=0, keepdim=True)
+    return concat([_product(left, A), below])
+
+
+def _product(X: Any, A: Any) -> Any:
     torch, n_rows = import_module("torch"), X.shape[0]
     n_pieces = n_rows // _FEW_ROWS if n_rows >= _MANY_ROWS else 0
     end = n_pieces * _FEW_ROWS
-    product = (X[end:].T @ scaled[end:]).to(torch.float64)
+    product = (X[end:].T @ A[end:]).to(torch.float64)
     if n_pieces:
         pieces = X[:end].unflatten(0, (n_pieces, _FEW_ROWS)).transpose(1, 2)
-        product = product + torch.bmm(pieces, scaled[:end].unflatten(0, (n_pieces, _FEW_ROWS))).to(torch.float64).sum(0)
+        product = product + torch.bmm(pieces, A[:end].unflatten(0, (n_pieces, _FEW_ROWS))).to(torch.float64).sum(0)
     return product
-
-
-def _assembled(
-    sums: Matrix,
-    products: Matrix | None,
-    one: int,
-    f: NDArray[np.intp],
-    e: NDArray[np.intp] | None,
-    curvature: Curvature,
-) -> Sums:
-    """Put value, gradient and matrix together.
-
-    The sums have a line for each column, and at `one` for the intercept; theirs are value, both derivatives, and the
-    information.
-    """
-    f1 = np.append(f, one)
-    value, e1 = np.asarray(sums[one, 0]), None if e is None else np.append(e, one)
-    gradient = sums[f1, 1] if e1 is None else np.concatenate([sums[f1, 1], sums[e1, 2]])
-    if curvature is Curvature.NONE:
-        return Sums(value, gradient, np.zeros(0))
-    if curvature is Curvature.DIAGONAL:
-        return Sums(value, gradient, sums[f1, 3] if e1 is None else np.concatenate([sums[f1, 3], sums[e1, 4]]))
-    assert products is not None
-    ff = _bordered(products[np.ix_(f, f)], sums[f, 3], sums[f, 3], sums[one, 3])
-    if e is None:
-        return Sums(value, gradient, ff)
-    uv, vv = products[:, one : one + e.size], products[:, one + e.size :]
-    fe = _bordered(uv[f], sums[f, 4], sums[e, 4], sums[one, 4])
-    ee = _bordered(vv[e], sums[e, 5], sums[e, 5], sums[one, 5])
-    return Sums(value, gradient, np.block([[ff, fe], [fe.T, ee]]))
-
-
-def _bordered(inner: Matrix, beside: Vector, below: Vector, corner: Any) -> Matrix:
-    """Return a matrix with the intercept's column and line."""
-    return np.block([[inner, beside[:, None]], [below[None, :], np.full((1, 1), corner)]])
-
-
-def _programs(X: Any) -> int:
-    """Return how many programs a device has room for."""
-    if not X.is_cuda:
-        return 4
-    return 4 * int(import_module("torch").cuda.get_device_properties(X.device).multi_processor_count)
 
 
 def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
@@ -230,7 +202,53 @@ def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Te
     more = [torch.empty_like(u) for _ in range(n_more)] + [None] * (3 - n_more)
     given = [u if each is None else each for each in (v, *more)]
     kernels.many_problems[(n_blocks, n_problems)](
-        u, given[0], s.contiguous(), w, *given[1:], values, n_rows, w.stride(0),
-        pair=not alone, kind=kernels.KINDS[curvature.value], tile=_TERM_ROWS, num_warps=4,
+        u, given[0], s.contiguous(), w if w.stride(1) == 1 else w.contiguous(), *given[1:], values, n_rows,
+        w.stride(0) if w.stride(1) == 1 else n_rows,
+        pair=not alone, kind=kernels.KINDS[curvature.value], tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
     return Terms(values.sum(dim=1), u, v, *more)
+
+
+def _answers(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:
+    """Return what `pair_sums` does."""
+    torch, kernels, n_rows = import_module("torch"), _kernels(), X.shape[0]
+    X_f, X_e, w = f.take(X), e.take(X), rows["w"].contiguous()
+    n_blocks = -(-n_rows // _TERM_ROWS)
+    by, found = (torch.empty(shape, dtype=torch.float64, device=X.device) for shape in ((3, n_rows), (n_blocks, 16)))
+    kernels.pair_answers[(n_blocks,)](
+        linear.logits(X_f, beta_f), linear.logits(X_e, beta_e), rows["s"].contiguous(), w, by, found, n_rows,
+        tile=_TERM_ROWS, num_warps=8,
+    )  # fmt: skip
+    of_f = [linear.transposed_product(X_f, each) for each in (by[0], by[1], w)]
+    of_e = [linear.transposed_product(X_e, each) for each in (by[2], w)]
+    total, positives, labelled, columns, also, beside = _home(found.sum(dim=0), *of_f, *of_e)
+    return PairSums(
+        *total[:6],
+        squares=total[6:9],
+        positives_gradient=np.concatenate([positives, np.zeros(e.n_parameters)]),
+        labelled_positives_gradient=np.concatenate([labelled, also]),
+        columns=np.concatenate([columns, beside]),
+    )  # type: ignore[misc]
+
+
+def _home(*parts: Any) -> list[Any]:
+    """Bring arrays home in one go: the way takes longer than the numbers."""
+    whole = in_numpy(concat([each.reshape(-1) for each in parts]))
+    ends = np.cumsum([each.numel() for each in parts])[:-1]
+    return [piece.reshape(tuple(each.shape)) for piece, each in zip(np.split(whole, ends), parts, strict=True)]
+
+
+def _power(number: int) -> int:
+    """Return the next power of 2 that is enough for a tile."""
+    return max(16, 1 << (number - 1).bit_length())
+
+
+def _programs(X: Any) -> int:
+    """Return how many programs a device has room for."""
+    if not X.is_cuda:
+        return 4
+    return 4 * int(import_module("torch").cuda.get_device_properties(X.device).multi_processor_count)
+
+
+def _kernels() -> Any:
+    return import_module("scarless.engines.kernels")

@@ -1,4 +1,4 @@
-"""Terms of the likelihood on a CUDA device, by kernels of Triton's: a row is read once, and nothing in between is kept.
+"""Terms of the likelihood on a CUDA device, by kernels of Triton's: nothing in between is kept.
 
 The formulas are those of `scarless.numerics.likelihood` and `scarless.numerics.objectives`, where they are explained;
 `tests/torch/test_kernels.py` compares both. Only `scarless.engines.fused` imports this module, where Triton is.
@@ -73,60 +73,63 @@ def target_terms(z, t, w):
 
 
 @triton.jit
-def walk_rows(
-    X, S, W, BETA, ALSO, SCALED, SUMS,
+def weighted_products(
+    X, UU, TERMS, COLUMN, TERM, SQUARE, BESIDE,
     n_rows, stride, n_steps,
-    pair: tl.constexpr, kind: tl.constexpr,
-    n_columns: tl.constexpr, width: tl.constexpr, n_also: tl.constexpr, width_also: tl.constexpr, tile: tl.constexpr,
+    n_columns: tl.constexpr, width: tl.constexpr, beside: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Walk rows for one problem: sums of ``[x, 1]`` times each term, and rows times their information.
+    """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
 
-    ``SUMS`` gets, for each program, columns of value, both derivatives and the information; ``SCALED`` the rows
-    ``[x uu, z uv, z vv]``, with ``z`` the columns that the propensity sees: the one matrix that is left to multiply.
+    ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the lines of
+    ``TERMS``, -1 for none. Each program writes the sums of its own rows.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
-    columns, also, term = tl.arange(0, width), tl.arange(0, width_also), tl.arange(0, 16)
-    beta = tl.load(BETA + columns)
-    beta_also = tl.load(BETA + width + columns) if pair else beta
-    seen = tl.load(ALSO + also)
-    sums = tl.zeros((width, 16), dtype=tl.float64)
-    long = n_columns + 2 * n_also
+    columns, right = tl.arange(0, width), tl.arange(0, beside)
+    column, term = tl.load(COLUMN + right), tl.load(TERM + right)
+    square = tl.zeros((width, width), dtype=tl.float64)
+    others = tl.zeros((width, beside), dtype=tl.float64)
     for step in range(n_steps):
         rows = (program + step * n_programs) * tile + tl.arange(0, tile)
         there = rows < n_rows
-        begin = rows.to(tl.int64) * stride
-        inside = there[:, None] & (columns < n_columns)[None, :]
-        x = tl.load(X + begin[:, None] + columns[None, :], mask=inside, other=0.0)
+        begin = rows.to(tl.int64)[:, None] * stride
+        x = tl.load(X + begin + columns[None, :], mask=there[:, None] & (columns < n_columns)[None, :], other=0.0)
         x = tl.where((columns == n_columns)[None, :], 1.0, x.to(tl.float64))
-        s = tl.load(S + rows, mask=there, other=0.0)
-        w = tl.load(W + rows, mask=there, other=0.0)
-        u = tl.sum(x * beta[None, :], axis=1)
-        if pair:
-            v = tl.sum(x * beta_also[None, :], axis=1)
-            value, by_u, by_v, uu, uv, vv = pair_terms(u, v, s, w, kind)
-        else:
-            value, by_u, uu = target_terms(u, s, w)
-            by_v, uv, vv = by_u, uu, uu
-        terms = tl.where((term == 0)[None, :], value[:, None], 0.0)
-        terms = tl.where((term == 1)[None, :], by_u[:, None], terms)
-        terms = tl.where((term == 2)[None, :], by_v[:, None], terms)
-        if kind == 3:
-            square = tl.where((term == 3)[None, :], uu[:, None], tl.where((term == 4)[None, :], vv[:, None], 0.0))
-            sums = tl.dot(tl.trans(x * x), square, acc=sums, out_dtype=tl.float64)
-        elif kind != 2:
-            terms = tl.where((term == 3)[None, :], uu[:, None], terms)
-            terms = tl.where((term == 4)[None, :], uv[:, None], terms)
-            terms = tl.where((term == 5)[None, :], vv[:, None], terms)
-            out = SCALED + rows.to(tl.int64)[:, None] * long
-            tl.store(out + columns[None, :], x * uu[:, None], mask=inside)
-            if pair:
-                within = there[:, None] & (also < n_also)[None, :]
-                z = tl.load(X + begin[:, None] + seen[None, :], mask=within, other=0.0).to(tl.float64)
-                tl.store(out + n_columns + also[None, :], z * uv[:, None], mask=within)
-                tl.store(out + n_columns + n_also + also[None, :], z * vv[:, None], mask=within)
-        sums = tl.dot(tl.trans(x), terms, acc=sums, out_dtype=tl.float64)
-    place = columns[:, None] * 16 + term[None, :]
-    tl.store(SUMS + program * width * 16 + place, sums)
+        uu = tl.load(UU + rows, mask=there, other=0.0)
+        left = tl.trans(x)
+        square = tl.dot(left, x * uu[:, None], acc=square, out_dtype=tl.float64)
+        z = tl.load(X + begin + column[None, :], mask=there[:, None] & (column >= 0)[None, :], other=1.0)
+        place = term.to(tl.int64)[None, :] * n_rows + rows[:, None]
+        weight = tl.load(TERMS + place, mask=there[:, None] & (term >= 0)[None, :], other=0.0)
+        others = tl.dot(left, z.to(tl.float64) * weight, acc=others, out_dtype=tl.float64)
+    tl.store(SQUARE + program * width * width + columns[:, None] * width + columns[None, :], square)
+    tl.store(BESIDE + program * width * beside + columns[:, None] * beside + right[None, :], others)
+
+
+@triton.jit
+def pair_answers(U, V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
+    """Sum up what a fitted pair says of rows, and write what the gradients of these sums need."""
+    block = tl.program_id(0)
+    rows = block * tile + tl.arange(0, tile)
+    there = rows < n_rows
+    s, w = tl.load(S + rows, mask=there, other=0.0), tl.load(W + rows, mask=there, other=0.0)
+    u, v = tl.load(U + rows, mask=there, other=0.0), tl.load(V + rows, mask=there, other=0.0)
+    value, _, _, _, _, _ = pair_terms(u, v, s, w, 2)
+    f, not_f, _ = _sigmoid_pair(u)
+    e, not_e, _ = _sigmoid_pair(v)
+    labelled = f * e
+    tl.store(GRADIENTS + rows, w * f * not_f, mask=there)
+    tl.store(GRADIENTS + n_rows + rows, w * labelled * not_f, mask=there)
+    tl.store(GRADIENTS + 2 * n_rows + rows, w * labelled * not_e, mask=there)
+    out = SUMS + block * 16
+    tl.store(out, -tl.sum(value, axis=0))
+    tl.store(out + 1, tl.sum(w, axis=0))
+    tl.store(out + 2, tl.sum(w * s, axis=0))
+    tl.store(out + 3, tl.sum(w * f, axis=0))
+    tl.store(out + 4, tl.sum(w * labelled, axis=0))
+    tl.store(out + 5, tl.sum(w * e, axis=0))
+    tl.store(out + 6, tl.sum(w * f * f, axis=0))
+    tl.store(out + 7, tl.sum(w * f * labelled, axis=0))
+    tl.store(out + 8, tl.sum(w * labelled * labelled, axis=0))
 
 
 @triton.jit
