@@ -3,6 +3,8 @@
 Array-api-strict is always here; torch where it is installed (``make test-torch``).
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -15,6 +17,8 @@ from scarless import (
     SARStackingClassifier,
     SCARClassifier,
 )
+from scarless.diagnostics import bootstrap_intervals
+from scarless.engines import lockstep
 from scarless.numerics.namespace import in_numpy, namespace_of
 
 strict = pytest.importorskip("array_api_strict")
@@ -150,12 +154,63 @@ def test_a_table_on_a_device_of_its_own(data):
 def test_what_is_not_computed_there_yet_says_so(data, there):
     X, s, _ = data
     A, b = there(X), there(s)
-    with pytest.raises(ValueError, match="Searches are not computed on arrays of"):
-        SAREMClassifierCV().fit(A, b)
-    with pytest.raises(ValueError, match="Several looks, audits, false positives and known facts are not computed"):
-        SAREMClassifier().fit(A, there(np.column_stack([s, s])))
+    for model in (SAREMClassifier(), SAREMClassifierCV()):
+        with pytest.raises(ValueError, match="Several looks, audits, false positives and known facts are not computed"):
+            model.fit(A, there(np.column_stack([s, s])))
     with pytest.raises(ValueError, match="needs all rows in memory"):
         SARStackingClassifier().fit(A, b)
+
+
+SEARCHES = {
+    "penalties": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, random_state=0),
+    "both": SAREMClassifierCV(propensity_attributes=[2, 3], Cs=[1.0], propensity_Cs=[0.3, 1.0], cv=2, random_state=0),
+    "penalised": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=2, relax=False, random_state=0),
+    "exchangeable": SAREMClassifierCV(attribute_sets={"all": None}, Cs=[0.1, 1.0], cv=2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_choose_what_they_choose_from_numpys_arrays(data, there, name):
+    X, s, _ = data
+    weight = np.arange(len(s)) % 3 + 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that labels cannot tell is told here as there
+        want = sklearn.clone(SEARCHES[name]).fit(X, s, sample_weight=weight)
+        got = sklearn.clone(SEARCHES[name]).fit(there(X), there(s), sample_weight=there(weight))
+    assert got.selection_.members == want.selection_.members
+    for key in ("mean_test_score", "standard_error", "class_prior", "label_frequency"):
+        np.testing.assert_allclose(got.cv_results_[key], want.cv_results_[key], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-5, atol=1e-7)
+    assert got.class_prior_ == pytest.approx(want.class_prior_, rel=1e-5)
+    assert got.class_prior_interval() == pytest.approx(want.class_prior_interval(), rel=1e-4)
+    A = there(X)
+    assert namespace_of(got.predict_proba(A)) is namespace_of(A)
+    np.testing.assert_allclose(in_numpy(got.predict_proba(A)), want.predict_proba(X), rtol=1e-5)
+
+
+def test_folds_of_fits_are_walked_together(data, there, monkeypatch):
+    """The folds of a generation of penalties share their walks over the rows."""
+    X, s, _ = data
+    walked, before = [], lockstep._Walks._together
+
+    def noting(self, questions):
+        walked.append(len(questions))
+        return before(self, questions)
+
+    monkeypatch.setattr(lockstep._Walks, "_together", noting)
+    sklearn.clone(SEARCHES["penalties"]).fit(there(X), there(s))
+    assert max(walked) == 3
+
+
+def test_resamples_are_those_of_numpys_arrays(data, there):
+    X, s, _ = data
+    options = {"n_resamples": 20, "random_state": 0}
+    want = bootstrap_intervals(sklearn.clone(MODELS["pair"]).fit(X, s), X, s, rows=X[:3], **options)
+    A, b = there(X), there(s)
+    got = bootstrap_intervals(sklearn.clone(MODELS["pair"]).fit(A, b), A, b, rows=there(X[:3]), **options)
+    assert got.n_failed == got.n_not_converged == 0
+    for name, values in want.samples.items():
+        np.testing.assert_allclose(in_numpy(got.samples[name]), values, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
 def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):

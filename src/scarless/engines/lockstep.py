@@ -35,7 +35,7 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
 
     An error in a task is raised once all have ended, that of the first task that had one.
     """
-    if len(engines) < 2 or not all(isinstance(engine, DeviceEngine) for engine in engines):
+    if len(engines) < 2 or not go_in_lockstep(engines):
         return [task(number, engine) for number, engine in enumerate(engines)]
     answers: list[Answer] = []
     walks = _Walks()
@@ -45,6 +45,11 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
             [(start + i, engine) for i, engine in enumerate(engines[start : start + _AT_ONCE])], task
         )
     return answers
+
+
+def go_in_lockstep(engines: Sequence[Engine]) -> bool:
+    """Whether fits on these rows would run in lockstep."""
+    return all(isinstance(engine, DeviceEngine) for engine in engines)
 
 
 class _Question(NamedTuple):
@@ -80,6 +85,7 @@ class _Meeting:
     questions: dict[int, _Question] = field(default_factory=dict)
     answers: dict[int, Any] = field(default_factory=dict)
     broken: bool = False
+    over: bool = False  # whoever asks later, what a task left behind, is answered alone
 
     def hold(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Answer]) -> list[Answer]:
         """Run all tasks to their end, and return their answers in order."""
@@ -112,6 +118,7 @@ class _Meeting:
         finally:
             for thread in threads:
                 thread.join()
+            self.over = True
         for number, _ in engines:
             if not results[number][0]:
                 raise results[number][1]
@@ -119,6 +126,8 @@ class _Meeting:
 
     def ask(self, number: int, question: _Question) -> Any:
         """Wait for the sums that a question is for."""
+        if self.over:
+            return question.engine.total(question.block_function, *question.parameters)
         with self.change:
             self.questions[number] = question
             self.working -= 1

@@ -10,6 +10,7 @@ from scarless.checks.options import check_at_least_zero, check_flag, check_jobs,
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
+from scarless.engines.lockstep import go_in_lockstep
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
 from scarless.models._looks_search import LooksSearch
@@ -236,11 +237,11 @@ class SAREMClassifierCV(LooksSearch):
         -------
         self
         """
-        refuse_device(X, "Searches")
         grid = self._check_parameters()
         if has_own_engine(X):
             refuse_folds_in_memory(self.cv, "cv")
         if self._wants_looks(X, y, audit):
+            refuse_device(X, "Several looks, audits, false positives and known facts")
             self._search_looks(X, y, sample_weight, audit, grid)
             return self
         self._looks = None
@@ -302,13 +303,14 @@ class SAREMClassifierCV(LooksSearch):
     def _fold_fits(self, paths: list[Path], grid: Grid, folded: FoldedRows) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
         n_candidates, n_folds = len(paths) * len(grid.pairs()), folded.n_folds
-        jobs = (
-            delayed(fits_without)(paths, grid, folded.to_fit(fold), tol=_PATH_TOL, max_iter=self.max_iter)
-            for fold in range(n_folds)
-        )
+        engines, options = [folded.to_fit(fold) for fold in range(n_folds)], {"tol": _PATH_TOL}
+        if go_in_lockstep(engines):
+            self._tell(f"{n_folds} folds in lockstep, {n_candidates} candidates")
+            return fits_without(paths, grid, engines, max_iter=self.max_iter, **options)
+        jobs = (delayed(fits_without)(paths, grid, [each], max_iter=self.max_iter, **options) for each in engines)
         with progress_bar("cross-validation", n_folds, False if self.verbose else None) as advance:
             fits = []
-            for i, fit in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
+            for i, (fit,) in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
                 self._tell(f"fold {i + 1} of {n_folds}, {n_candidates} candidates")
                 fits.append(fit)
                 advance()

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 
 def namespace_of(X: Any) -> Any:
@@ -49,7 +50,7 @@ def in_float64(values: Any) -> Any:
 def in_numpy(values: Any) -> Any:
     """Return an array as numpy's, from whatever device it is on."""
     if namespace_of(values) is np:
-        return np.asarray(values)
+        return values if isinstance(values, np.ndarray) or issparse(values) else np.asarray(values)
     if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
         return values.detach().cpu().numpy()
     try:

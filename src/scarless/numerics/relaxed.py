@@ -158,9 +158,10 @@ def centre_sums(X: Any, rows: Rows) -> CentreSums:
     0.0
     """
     u, w = rows["u"], rows["w"]
-    half = np.exp(-0.5 * np.abs(u))
+    xp = namespace_of(u)
+    half = xp.exp(-0.5 * xp.abs(u))
     weight = w * (half / (1.0 + half**2)) ** 2
-    return CentreSums(weight @ u, weight.sum(), w @ u, w.sum())
+    return CentreSums(weight @ u, xp.sum(weight), w @ u, xp.sum(w))
 
 
 def _isolated(derivatives: Any, i: int, own: float) -> Any:

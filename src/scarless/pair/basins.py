@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scarless.engines.lockstep import in_lockstep
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
@@ -130,7 +131,9 @@ def climb_all(
     `progress` is called after each iteration.
     """
     rules = _Rules(tol, max_iter, progress)
-    climbs = [_climb(problem, start, rules) for start in starts]
+    climbs = in_lockstep(
+        [problem.engine] * len(starts), lambda i, engine: _climb(problem._replace(engine=engine), starts[i], rules)
+    )
     if problem.exchangeable:
         climbs = _one_way_round(problem, climbs, rules)
     return sorted(_distinct(climbs), key=lambda climb: climb.basin.objective)

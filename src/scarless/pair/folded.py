@@ -12,6 +12,8 @@ from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
 from scarless.pair.folds import Fold, check_pairs, deal_groups, deal_kinds, refuse_odd_cv
 
 # From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
@@ -127,13 +129,13 @@ def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator) -> 
     return engine.derive(_hashed_but, seed, n_folds, known, fold[first].astype(np.int16), keep=True)
 
 
-def times_scored(rows: Rows, fold: int) -> NDArray[Any]:
+def times_scored(rows: Rows, fold: int) -> Any:
     """Return how often each row of a block is scored in a fold."""
-    return np.asarray(rows["scores"][:, fold] if "scores" in rows else rows["fold"] == fold)
+    return in_float64(rows["scores"][:, fold] if "scores" in rows else rows["fold"] == fold)
 
 
-def _times_fitted(rows: Rows, fold: int) -> NDArray[Any]:
-    return np.asarray(rows["fits"][:, fold] if "fits" in rows else rows["fold"] != fold)
+def _times_fitted(rows: Rows, fold: int) -> Any:
+    return in_float64(rows["fits"][:, fold] if "fits" in rows else rows["fold"] != fold)
 
 
 def _fitted(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
@@ -148,6 +150,12 @@ def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
     """Return the logit ``u`` of each row of a block by models that have not seen it, and the weight of those that any
     model may judge.
     """
+    if (xp := namespace_of(X)) is not np:  # all rows by every model: none are picked out
+        scores = [in_float64(times_scored(rows, fold) > 0) for fold in range(len(models))]
+        lines = [block_products(X, beta[:, None])[:, 0] * each for beta, each in zip(models, scores, strict=True)]
+        told = sum(scores[1:], scores[0])
+        u = sum(lines[1:], lines[0]) / at_least(told, 1.0)
+        return {"u": u, "w": xp.where(told > 0, rows["w"], 0.0)}
     u, times = np.zeros(rows.size), np.zeros(rows.size)
     for fold, beta in enumerate(models):
         scored = times_scored(rows, fold) > 0
@@ -159,17 +167,18 @@ def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
 def block_products(X: Any, models: Matrix) -> Matrix:
     """Return the logits of some rows by several models, one column each, intercepts last."""
     used = np.flatnonzero(models[:-1].any(axis=1))
-    seen = X if used.size == X.shape[1] else X[:, used]
-    return np.asarray(seen @ models[used].astype(X.dtype), dtype=np.float64) + models[-1]
+    seen = X if used.size == X.shape[1] else Design.of(used).take(X)
+    products = in_float64(seen @ like(X, models[used]))
+    return products + like(products, models[-1])
 
 
 def _block_tested(X: Any, rows: Rows, n_folds: int) -> tuple[Any]:
-    tested = np.any([times_scored(rows, fold) > 0 for fold in range(n_folds)], axis=0)
-    return (rows["w"] @ tested,)
+    times = sum(times_scored(rows, fold) for fold in range(1, n_folds)) + times_scored(rows, 0)
+    return (rows["w"] @ in_float64(times > 0),)
 
 
 def _hashed(X: Any, rows: Rows, salt: int, n_folds: int) -> dict[str, Any]:
-    return {"fold": fold_of_keys(row_keys(X), salt, n_folds).astype(np.int16)}
+    return {"fold": fold_of_keys(row_keys(in_numpy(X)), salt, n_folds).astype(np.int16)}
 
 
 def _hashed_but(
@@ -196,12 +205,12 @@ def _audits(X: Any, rows: Rows) -> NDArray[np.int8]:
 
 
 def _keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
-    return row_keys(X)
+    return row_keys(in_numpy(X))
 
 
 def _labels(X: Any, rows: Rows) -> Vector:
-    return np.asarray(rows["s"])
+    return np.asarray(in_numpy(rows["s"]))
 
 
 def _weights(X: Any, rows: Rows) -> Vector:
-    return np.asarray(rows["w"])
+    return np.asarray(in_numpy(rows["w"]))

@@ -105,7 +105,7 @@ def logistic_member(
     problem = PairProblem.of(engine, Design.of(f_columns), Design.of(e_columns))._replace(audits=audits)
     path = Path(0, problem)
     settings: dict[str, Any] = {"tol": _PATH_TOL, "max_iter": options.max_iter}
-    fits = [fits_without([path], grid, folded.to_fit(fold), **settings) for fold in range(folded.n_folds)]
+    fits = fits_without([path], grid, [folded.to_fit(fold) for fold in range(folded.n_folds)], **settings)
     sums = held_out_sums(relax_candidates(fits, folded, problem, options.audits), folded)
     results = results_of([path], grid, sums, [attributes], tested=problem.weight, n_standard_errors=2.0)
     chosen = select(results, combine=True).index

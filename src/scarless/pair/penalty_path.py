@@ -1,6 +1,7 @@
 """Fits along a grid of penalties, each from its neighbour's optimum, and how they foretell labels of other rows."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -8,14 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines import Engine, Rows
+from scarless.engines.lockstep import in_lockstep
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.namespace import concat, namespace_of
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import Start, the_papers_start
 
 _MANY_ROWS = 10_000  # from so many on, a neighbour's Hessian is worth knowing
+_AT_ONCE = 1 << 25  # rows times candidates that a device judges in one go
+
+
+Penalties = tuple[float, float]  # inverse, of both models
+_Task = tuple[int, Penalties, Penalties | None]  # the number of a problem, penalties, and those to begin at
 
 
 class Grid(NamedTuple):
@@ -60,25 +68,52 @@ class FoldFits(NamedTuple):
     converged: NDArray[np.bool_]
 
 
-def walk(path: Path, grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, PairFit]]:
+def walk(problems: list[PairProblem], grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, int, PairFit]]:
     """Fit every pair of penalties: first the one closest to 1 from the paper's start, then outwards from neighbours.
 
-    Yields each fit with its place among ``grid.pairs()``.
+    Those that are as far from the first are fitted together, of all problems: on a device in lockstep. Yields each fit
+    with the number of its problem and its place among ``grid.pairs()``.
     """
     place = {pair: number for number, pair in enumerate(grid.pairs())}
+    options, fits = FitOptions(tol, max_iter, damp_indefinite=True), dict[tuple[int, Penalties], PairFit]()
+
+    def fit(tasks: list[_Task], i: int, engine: Engine) -> PairFit:
+        number, pair, beside = tasks[i]
+        problem = problems[number]._replace(engine=engine, C=pair[0], propensity_C=pair[1])
+        start = the_papers_start(problem) if beside is None else _near(problem, fits[number, beside])
+        return _fit_from(problem, start, options)
+
+    for generation in generations(grid):
+        tasks = [(number, pair, beside) for number in range(len(problems)) for pair, beside in generation]
+        engines = [problems[number].engine for number, *_ in tasks]
+        found = in_lockstep(engines, partial(fit, tasks))
+        for (number, pair, _), each in zip(tasks, found, strict=True):
+            fits[number, pair] = each
+            yield number, place[pair], each
+
+
+def generations(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | None]]]:
+    """Yield pairs of penalties, each with the neighbour that it begins at, by their distance from the middle.
+
+    Examples
+    --------
+    >>> [len(each) for each in generations(Grid(np.array([0.1, 1.0, 10.0]), np.array([1.0, 10.0])))]
+    [1, 3, 2]
+    """
     middle, middle_e = grid.middle
-    at_middle = the_papers_start(path.problem._replace(C=middle, propensity_C=middle_e))
-    options = FitOptions(tol, max_iter, damp_indefinite=True)
-    first: dict[float, PairFit] = {}
-    for propensity_C, neighbour_e in outwards(grid.propensity_Cs):
-        column: dict[float, PairFit] = {}
-        for C, neighbour in outwards(grid.Cs):
-            problem = path.problem._replace(C=C, propensity_C=propensity_C)
-            beside = column[neighbour] if neighbour is not None else first.get(neighbour_e or 0.0)
-            fit = _fit_from(problem, at_middle if beside is None else _near(problem, beside), options)
-            column[C] = fit
-            yield place[C, propensity_C], fit
-        first[propensity_C] = column[middle]
+    beside = dict(outwards(grid.Cs)), dict(outwards(grid.propensity_Cs))
+
+    def before(pair: Penalties) -> Penalties | None:
+        C, propensity_C = pair
+        if (neighbour := beside[0][C]) is not None:
+            return neighbour, propensity_C
+        return None if (neighbour := beside[1][propensity_C]) is None else (C, neighbour)
+
+    waiting, done = [(middle, middle_e)], set[Penalties]()
+    while waiting:
+        yield [(pair, before(pair)) for pair in waiting]
+        done |= set(waiting)
+        waiting = [pair for pair in grid.pairs() if pair not in done and before(pair) in done]
 
 
 def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int) -> PairFit:
@@ -112,19 +147,20 @@ def _near(problem: PairProblem, fit: PairFit) -> Start:
     return Start("neighbour", at, known + problem.penalised.bend(at))
 
 
-def fits_without(paths: list[Path], grid: Grid, engine: Engine, *, tol: float, max_iter: int) -> FoldFits:
-    """Walk every path on some rows, from the paper's start there: nothing of the other rows is known."""
-    n_columns, size = engine.n_columns, len(grid.pairs())
-    f, e = (np.zeros((n_columns + 1, size * len(paths))) for _ in range(2))
-    converged = np.zeros(size * len(paths), dtype=bool)
+def fits_without(paths: list[Path], grid: Grid, engines: list[Engine], *, tol: float, max_iter: int) -> list[FoldFits]:
+    """Walk every path on the rows of each fold, from the paper's start there: nothing of the other rows is known."""
+    n_columns, size, n_paths = engines[0].n_columns, len(grid.pairs()), len(paths)
+    shape = (n_columns + 1, size * n_paths)
+    found = [FoldFits(np.zeros(shape), np.zeros(shape), np.zeros(shape[1], dtype=bool)) for _ in engines]
+    # Path after path: products of columns that one path's models need are then forgotten.
     for number, path in enumerate(paths):
-        inside = path._replace(problem=path.problem.on(engine))
-        for place, fit in walk(inside, grid, tol=tol, max_iter=max_iter):
+        problems = [path.problem.on(engine) for engine in engines]
+        seen_f, seen_e = (np.append(each.indices, n_columns) for each in (path.problem.f, path.problem.e))
+        for fold, place, fit in walk(problems, grid, tol=tol, max_iter=max_iter):
             column = number * size + place
-            f[np.append(path.problem.f.indices, n_columns), column] = fit.f
-            e[np.append(path.problem.e.indices, n_columns), column] = fit.e
-            converged[column] = fit.converged
-    return FoldFits(f, e, converged)
+            found[fold].f[seen_f, column], found[fold].e[seen_e, column] = fit.f, fit.e
+            found[fold].converged[column] = fit.converged
+    return found
 
 
 def held_out_sums(fits: list[FoldFits], folded: FoldedRows) -> list[HeldOut]:
@@ -140,9 +176,32 @@ def _block_held_out(X: Any, rows: Rows, models: list[tuple[Matrix, Matrix]]) -> 
     found: list[Vector] = []
     for fold, (f, e) in enumerate(models):
         times = times_scored(rows, fold)
-        mine = np.flatnonzero(times)
-        found += _scored_rows(X[mine], rows["s"][mine], (rows["w"] * times)[mine], f, e)
+        if (xp := namespace_of(X)) is np:
+            mine = np.flatnonzero(times)
+            found += _scored_rows(X[mine], rows["s"][mine], (rows["w"] * times)[mine], f, e)
+        else:
+            (mine,) = xp.nonzero(times > 0)
+            s, w = (xp.take(each, mine, axis=0) for each in (rows["s"], rows["w"] * times))
+            found += _scored_at_once(xp.take(X, mine, axis=0), s, w, f, e)
     return tuple(found)
+
+
+def _scored_at_once(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOut:
+    """Return the sums of all candidates, several in one go: for devices."""
+    xp, size = namespace_of(X), max(1, _AT_ONCE // max(1, X.shape[0]))
+    parts = []
+    for start in range(0, f.shape[1], size):
+        u, v = (block_products(X, models[:, start : start + size]) for models in (f, e))
+        terms = likelihood.pair_terms(u, v)
+        value = likelihood.log_likelihood(u, v, s[:, None], terms)
+        parts.append((value, w @ terms.f, w @ (terms.f * terms.e)))
+    values, positives, labelled = (
+        concat(list(each), axis=axis) for each, axis in zip(zip(*parts, strict=True), (1, 0, 0), strict=True)
+    )
+    more = values - values[:, :1]
+    first = xp.reshape(w @ values[:, 0], (1,))
+    weight = xp.reshape(xp.sum(w), (1,))
+    return HeldOut(weight, first, w @ more, (more.T * w) @ more, positives, labelled)
 
 
 def _scored_rows(X: Any, s: Vector, w: Vector, f: Matrix, e: Matrix) -> HeldOut:

@@ -22,6 +22,7 @@ from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
+from scarless.numerics.namespace import at_least, at_most, namespace_of
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
 from scarless.numerics.sigmoid import softplus
@@ -370,9 +371,10 @@ def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple
     _, _, u, v = pair.logits(X, rows, theta)
     terms = likelihood.pair_terms(u, v)
     value = likelihood.log_likelihood(u, v, rows["s"], terms)
-    u, v = np.clip(u, -_FAR, _FAR), np.clip(v, -_FAR, _FAR)
+    xp = namespace_of(w)
+    u, v = (at_most(at_least(each, -_FAR), _FAR) for each in (u, v))
     fields = (value, terms.f, terms.f * terms.e, terms.f * terms.not_f, u, u * u, v, v * v)
-    return tuple(np.asarray(w @ field) for field in fields)
+    return tuple(xp.asarray(w @ field) for field in fields)
 
 
 def _variance(total: Any, squares: Any, weight: float) -> float:

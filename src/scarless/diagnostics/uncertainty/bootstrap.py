@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -25,9 +26,11 @@ from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
+from scarless.engines.lockstep import go_in_lockstep, in_lockstep
 from scarless.models.fitting import fit_again
 from scarless.models.uncertainty import attribute_names, refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.numerics.namespace import in_numpy
 from scarless.numerics.resampling import poisson_counts
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
@@ -36,6 +39,7 @@ from scarless.outside.progress import progress_bar
 _NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
 _FEWEST = 20  # resamples; below, tails are guesses
 _SHOWN_ROWS = 20
+_AT_ONCE = 256  # resamples that a device fits in lockstep
 _LOWEST_MEAN_WEIGHT = 0.1  # of rows that count; below, weights are shares rather than counts
 
 
@@ -242,9 +246,8 @@ def bootstrap_intervals(
     estimates = _answers(estimator, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
-        fits = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_refit)(job, rows, int(seed)) for seed in seeds)
         outcomes = []
-        for outcome in fits:
+        for outcome in _refitted(job, rows, seeds, n_jobs):
             outcomes.append(outcome)
             advance()
     _check_enough(outcomes)
@@ -297,7 +300,7 @@ class _InMemory(NamedTuple):
 
 
 def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
-    return {"w": poisson_counts(rows.number, rows["w"], seed)}
+    return {"w": poisson_counts(rows.number, in_numpy(rows["w"]), seed)}
 
 
 def _job(
@@ -347,6 +350,22 @@ class _Outcome(NamedTuple):
     answers: dict[str, Any] | None
     converged: bool
     error: str
+
+
+def _refitted(job: "_InEngine | _InMemory", rows: Any, seeds: Any, n_jobs: int | None) -> Iterator[_Outcome]:
+    """Yield the outcomes in order: on a device many in lockstep, elsewhere one by one, or in processes."""
+    if not (isinstance(job, _InEngine) and go_in_lockstep([job.rows.engine])):
+        yield from Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_refit)(job, rows, int(seed)) for seed in seeds
+        )
+        return
+    for start in range(0, len(seeds), _AT_ONCE):
+        some = [int(seed) for seed in seeds[start : start + _AT_ONCE]]
+        yield from in_lockstep([job.rows.engine] * len(some), partial(_refit_on, job, rows, some))
+
+
+def _refit_on(job: "_InEngine", rows: Any, seeds: list[int], number: int, engine: Any) -> _Outcome:
+    return _refit(job._replace(rows=job.rows._replace(engine=engine)), rows, seeds[number])
 
 
 def _refit(job: "_InEngine | _InMemory", rows: Any, seed: int) -> _Outcome:
