@@ -1,7 +1,7 @@
 """Fits on a GPU: tables that are torch tensors, by scikit-learn's array API dispatch, against the same machine's cores.
 
-``SCIPY_ARRAY_API=1 python -m benchmarks.device [cuda]`` prints a line of JSON for each measurement; on a machine
-without a GPU, ``cpu`` tries the same code.
+``SCIPY_ARRAY_API=1 python -m benchmarks.device [cuda] [fit float32 pass search bootstrap]`` prints a line of JSON for
+each measurement; on a machine without a GPU, ``cpu`` tries the same code on less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from scarless import SAREMClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless.diagnostics import bootstrap_intervals
 from scarless.engines.base import known_rows, open_rows
 from scarless.engines.memory import InMemoryEngine
 from scarless.numerics.linear import Design
@@ -78,18 +79,79 @@ def one_pass(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
     return row
 
 
-def main(device: str) -> None:
-    """Print all measurements."""
+def search(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
+    """Time a search through 60 candidates in 5 folds."""
+    X, s = draw(n, d)
+    A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
+    options = {"propensity_attributes": list(range(10, 14)), "Cs": 10, "propensity_Cs": (0.1, 1.0, 10.0)}
+    with sklearn.config_context(array_api_dispatch=True):
+        seconds = best(lambda: SAREMClassifierCV(**options, random_state=0).fit(A, b), torch, device, 2)
+        model = SAREMClassifierCV(**options, random_state=0).fit(A, b)
+    return {
+        "part": "search", "rows": n, "columns": d, "candidates": len(model.cv_results_["params"]),
+        "device_seconds": seconds, "class_prior": model.class_prior_,
+    }  # fmt: skip
+
+
+def bootstrap(torch: Any, device: str, n: int, d: int, n_resamples: int) -> dict[str, Any]:
+    """Time resampled fits on the device, and a few on the cores."""
+    X, s = draw(n, d)
+    A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
+    options = {"propensity_attributes": list(range(10, 14))}
+    with sklearn.config_context(array_api_dispatch=True):
+        model = SAREMClassifier(**options).fit(A, b)
+        bootstrap_intervals(model, A, b, n_resamples=20, random_state=1)
+        since = time.perf_counter()
+        there = bootstrap_intervals(model, A, b, n_resamples=n_resamples, random_state=0)
+        seconds = time.perf_counter() - since
+    here = SAREMClassifier(**options).fit(X, s)
+    since = time.perf_counter()
+    few = bootstrap_intervals(here, X, s, n_resamples=20, random_state=0)
+    cores = time.perf_counter() - since
+    apart = np.abs(there.samples["class_prior_"][:20] - few.samples["class_prior_"]).max()
+    return {
+        "part": "bootstrap", "rows": n, "columns": d, "resamples": n_resamples, "device_seconds": seconds,
+        "cores_seconds_each": cores / 20, "ratio": cores / 20 / (seconds / n_resamples), "priors_apart": float(apart),
+    }  # fmt: skip
+
+
+def single(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
+    """Compare a table of float32 with the same numbers in float64: time, and coefficients in standard errors."""
+    X, s = draw(n, d)
+    A, b = torch.asarray(X.astype(np.float32), device=device), torch.asarray(s, device=device)
+    options = {"propensity_attributes": list(range(10, 14))}
+    with sklearn.config_context(array_api_dispatch=True):
+        seconds = best(lambda: SAREMClassifier(**options).fit(A, b), torch, device)
+        there = SAREMClassifier(**options).fit(A, b)
+    here = SAREMClassifier(**options).fit(X.astype(np.float32).astype(np.float64), s)
+    apart = np.abs(there.coef_ - here.coef_) / here.standard_errors().coef
+    return {"part": "float32", "rows": n, "columns": d, "device_seconds": seconds, "errors_apart": float(apart.max())}
+
+
+SIZES = {
+    "cuda": {
+        "fit": [(464_809, 58)], "float32": [(464_809, 58)], "pass": [(464_809, 58), (20_000_000, 54)],
+        "search": [(464_809, 58)], "bootstrap": [(48_842, 111, 1000)],
+    },
+    "cpu": {
+        "fit": [(20_000, 58)], "float32": [(20_000, 58)], "pass": [(20_000, 58)], "search": [(5_000, 20)],
+        "bootstrap": [(2_000, 20, 100)],
+    },
+}  # fmt: skip
+PARTS = {"fit": one_fit, "float32": single, "pass": one_pass, "search": search, "bootstrap": bootstrap}
+
+
+def main(device: str, parts: list[str]) -> None:
+    """Print the measurements."""
     import torch
 
     warnings.simplefilter("ignore")
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     print(json.dumps({"device": name, "torch": torch.__version__, "sklearn": sklearn.__version__}), flush=True)
-    small = device != "cuda"
-    print(json.dumps(one_fit(torch, device, 20_000 if small else 464_809, 58)), flush=True)
-    for n, d in ((20_000, 58),) if small else ((464_809, 58), (20_000_000, 54)):
-        print(json.dumps(one_pass(torch, device, n, d)), flush=True)
+    for part in parts or PARTS:
+        for size in SIZES[device][part]:
+            print(json.dumps(PARTS[part](torch, device, *size)), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "cuda")
+    main(sys.argv[1] if len(sys.argv) > 1 else "cuda", sys.argv[2:])

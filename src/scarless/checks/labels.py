@@ -159,6 +159,10 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
 
 def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values that there are, in their order; where they have none, say so."""
+    if values.dtype.kind in "biuf" and values.size:  # two values, as a rule: nothing to be sorted
+        ends = np.array([values.min(), values.max()])
+        if ((values == ends[0]) | (values == ends[1])).all():
+            return ends[: 1 + int(ends[0] != ends[1])]
     try:
         return np.unique(values)
     except TypeError:

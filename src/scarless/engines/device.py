@@ -129,10 +129,10 @@ class DeviceEngine:
         size = max(1, _BLOCK_NUMBERS // max(1, self.n_columns))
         for start in range(0, max(1, self.n_rows), size):
             stop = min(start + size, self.n_rows)
-            part = slice(start, stop)
-            rows = {name: values[part] for name, values in self.rows.items()}
+            part, whole = slice(start, stop), stop - start == self.n_rows
+            rows = self.rows if whole else {name: values[part] for name, values in self.rows.items()}
             where = slice(self.first + start * self.step, self.first + stop * self.step, self.step)
-            yield (self.X if stop - start == self.n_rows else self.X[part, :]), Rows(rows, where)
+            yield (self.X if whole else self.X[part, :]), Rows(rows, where)
 
     def _joined(self, parts: list[Any]) -> Any:
         """Return values of all rows, on the device; text and other things that are no numbers stay with numpy."""

@@ -117,12 +117,12 @@ class _Seen(NamedTuple):
 
 
 def _sums(seen: _Seen, logits: tuple[Any, Any], s: Any, w: Any, curvature: Curvature) -> Sums:
-    """Return value, gradient and curvature, given the logits; they are overwritten."""
+    """Return value, gradient and curvature, given the logits."""
     u, v = logits
-    terms = _terms_by_kernel(u[None], None if v is None else v[None], s, w[None], curvature)
-    line: list[Any] = [None if each is None else each[0] for each in terms]
+    values, planes = _planes(u[None], None if v is None else v[None], s, w[None], curvature)
     if curvature in (Curvature.EXPECTED, Curvature.OBSERVED) and seen.narrow:
-        return _by_kernel(seen, line)
+        return _by_kernel(seen, values, planes)
+    line = [values[0], *planes[:, 0], None, None, None]
     models = [(seen.f, line[1], line[3])] + ([] if seen.e is None else [(seen.e, line[2], line[5])])
     columns = [design.take(seen.X) for design, _, _ in models]
     gradients = [linear.transposed_product(X, by) for X, (_, by, _) in zip(columns, models, strict=True)]
@@ -133,40 +133,44 @@ def _sums(seen: _Seen, logits: tuple[Any, Any], s: Any, w: Any, curvature: Curva
         matrices = [_crossed(columns[0], line[3], columns[0])]
         if seen.e is not None:
             matrices += [_crossed(columns[0], line[4], columns[1]), _crossed(columns[1], line[5], columns[1])]
-    value, gradient, *parts = _home(line[0].reshape(1), concat(gradients), *matrices)
+    value, gradient, *parts = _home(values, concat(gradients), *matrices)
     if curvature in (Curvature.EXPECTED, Curvature.OBSERVED):
         return Sums(value[0], gradient, parts[0] if seen.e is None else _put_together(*parts))
     return Sums(value[0], gradient, np.concatenate(parts) if parts else np.zeros(0))
 
 
-def _by_kernel(seen: _Seen, line: list[Any]) -> Sums:
+def _by_kernel(seen: _Seen, values: Any, planes: Any) -> Sums:
     """Return sums whose products are all taken in one kernel."""
     torch, kernels, (X, f, e) = import_module("torch"), _kernels(), seen
     n_rows, n_columns = X.shape
-    of_e = np.empty(0, dtype=np.intp) if e is None else np.append(e.indices, -1)
-    column = np.concatenate([of_e, of_e, [-1, -1]]).astype(np.int64)
-    term = np.repeat([0, 1, 2, 3], [of_e.size, of_e.size, 1, 1])
-    lines = [line[1] if each is None else each for each in (line[4], line[5], line[1], line[2])]
-    width, beside = _power(n_columns + 1), _power(column.size)
-    wide = np.full((2, beside), -1, dtype=np.int64)
-    wide[0, : column.size], wide[1, : term.size] = column, term
-    right = torch.asarray(wide, device=X.device)
+    width, right = _power(n_columns + 1), _right_side(None if e is None else tuple(e.indices.tolist()), X.device)
+    beside = right.shape[1]
     n_programs = min(_programs(X), -(-n_rows // _TILE))
     square = torch.empty((n_programs, width, width), dtype=torch.float64, device=X.device)
     others = torch.empty((n_programs, width, beside), dtype=torch.float64, device=X.device)
     kernels.weighted_products[(n_programs,)](
-        X, line[3], torch.stack(lines), right[0], right[1], square, others,
-        n_rows, X.stride(0), -(-n_rows // (_TILE * n_programs)),
+        X, planes, right[0], right[1], square, others,
+        n_rows, X.stride(0), n_rows, -(-n_rows // (_TILE * n_programs)),
         n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=4, num_stages=1,
     )  # fmt: skip
-    value, uu, rest = _home(line[0].reshape(1), square.sum(dim=0), others.sum(dim=0))
-    of_f, k = seen.with_one(f), of_e.size
+    value, uu, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
+    of_f, k = seen.with_one(f), 0 if e is None else e.n_parameters
     ff = uu[np.ix_(of_f, of_f)]
     if e is None:
         return Sums(value[0], rest[of_f, 2 * k], ff)
     at_e = seen.with_one(e)
     gradient = np.concatenate([rest[of_f, 2 * k], rest[at_e, 2 * k + 1]])
     return Sums(value[0], gradient, _put_together(ff, rest[of_f, :k], rest[at_e, k : 2 * k]))
+
+
+@cache
+def _right_side(e: tuple[int, ...] | None, device: Any) -> Any:
+    """Return, on the device, which column of `X` meets which term beside the square: for ``fe``, ``ee``, gradients."""
+    ones = [] if e is None else [*e, -1]
+    columns, terms = [*ones, *ones, -1, -1], [3] * len(ones) + [4] * len(ones) + [0, 0 if e is None else 1]
+    wide = np.full((2, _power(len(columns))), -1, dtype=np.int64)
+    wide[:, : len(columns)] = columns, terms
+    return import_module("torch").asarray(wide, device=device)
 
 
 def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
@@ -193,20 +197,29 @@ def _product(X: Any, A: Any) -> Any:
 
 
 def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
-    """Return the terms of several problems; logits become derivatives in place."""
+    """Return the terms of several problems, a line each."""
+    values, planes = _planes(u, v, s, w, curvature)
+    by_u, by_v, *information = (*planes, None, None, None)[:5]
+    return Terms(values, by_u, by_v, *information)
+
+
+def _planes(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> tuple[Any, Any]:
+    """Return the values of several problems, and planes of ``by_u, by_v, uu, uv, vv``, as far as they are asked for.
+
+    Those of one logistic model, without `v`, have nothing in ``by_v`` and stop at ``uu``.
+    """
     torch, kernels = import_module("torch"), _kernels()
     n_problems, n_rows = u.shape
     n_blocks, alone = -(-n_rows // _TERM_ROWS), v is None
     values = torch.empty((n_problems, n_blocks), dtype=torch.float64, device=u.device)
-    n_more = 0 if curvature is Curvature.NONE else 1 if alone else 3
-    more = [torch.empty_like(u) for _ in range(n_more)] + [None] * (3 - n_more)
-    given = [u if each is None else each for each in (v, *more)]
+    n_planes = 2 if curvature is Curvature.NONE else 3 if alone else 5
+    planes = torch.empty((n_planes, n_problems, n_rows), dtype=torch.float64, device=u.device)
+    w = w if w.stride(1) == 1 else w.contiguous()
     kernels.many_problems[(n_blocks, n_problems)](
-        u, given[0], s.contiguous(), w if w.stride(1) == 1 else w.contiguous(), *given[1:], values, n_rows,
-        w.stride(0) if w.stride(1) == 1 else n_rows,
+        u, u if alone else v, s.contiguous(), w, planes, values, n_rows, w.stride(0), n_problems * n_rows,
         pair=not alone, kind=kernels.KINDS[curvature.value], tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
-    return Terms(values.sum(dim=1), u, v, *more)
+    return values.sum(dim=1), planes
 
 
 def _answers(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:

@@ -74,14 +74,14 @@ def target_terms(z, t, w):
 
 @triton.jit
 def weighted_products(
-    X, UU, TERMS, COLUMN, TERM, SQUARE, BESIDE,
-    n_rows, stride, n_steps,
+    X, TERMS, COLUMN, TERM, SQUARE, BESIDE,
+    n_rows, stride, plane, n_steps,
     n_columns: tl.constexpr, width: tl.constexpr, beside: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
     """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
 
-    ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the lines of
-    ``TERMS``, -1 for none. Each program writes the sums of its own rows.
+    ``TERMS`` are those of `many_problems`. ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and
+    ``TERM`` times which of the terms, -1 for none. Each program writes the sums of its own rows.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     columns, right = tl.arange(0, width), tl.arange(0, beside)
@@ -94,11 +94,11 @@ def weighted_products(
         begin = rows.to(tl.int64)[:, None] * stride
         x = tl.load(X + begin + columns[None, :], mask=there[:, None] & (columns < n_columns)[None, :], other=0.0)
         x = tl.where((columns == n_columns)[None, :], 1.0, x.to(tl.float64))
-        uu = tl.load(UU + rows, mask=there, other=0.0)
+        uu = tl.load(TERMS + 2 * plane + rows, mask=there, other=0.0)
         left = tl.trans(x)
         square = tl.dot(left, x * uu[:, None], acc=square, out_dtype=tl.float64)
         z = tl.load(X + begin + column[None, :], mask=there[:, None] & (column >= 0)[None, :], other=1.0)
-        place = term.to(tl.int64)[None, :] * n_rows + rows[:, None]
+        place = term.to(tl.int64)[None, :] * plane + rows[:, None]
         weight = tl.load(TERMS + place, mask=there[:, None] & (term >= 0)[None, :], other=0.0)
         others = tl.dot(left, z.to(tl.float64) * weight, acc=others, out_dtype=tl.float64)
     tl.store(SQUARE + program * width * width + columns[:, None] * width + columns[None, :], square)
@@ -134,10 +134,10 @@ def pair_answers(U, V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
 
 @triton.jit
 def many_problems(
-    U, V, S, W, UU, UV, VV, VALUE,
-    n_rows, stride, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
+    U, V, S, W, TERMS, VALUE,
+    n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Turn logits of several problems, a line each, into derivatives in place, and write their information."""
+    """Turn logits of several problems, a line each, into their terms: planes of derivatives and of information."""
     block, problem = tl.program_id(0), tl.program_id(1)
     rows = block * tile + tl.arange(0, tile)
     there = rows < n_rows
@@ -148,13 +148,13 @@ def many_problems(
     if pair:
         v = tl.load(V + place, mask=there, other=0.0)
         value, by_u, by_v, uu, uv, vv = pair_terms(u, v, s, w, kind)
-        tl.store(V + place, by_v, mask=there)
+        tl.store(TERMS + plane + place, by_v, mask=there)
         if kind != 2:
-            tl.store(UV + place, uv, mask=there)
-            tl.store(VV + place, vv, mask=there)
+            tl.store(TERMS + 3 * plane + place, uv, mask=there)
+            tl.store(TERMS + 4 * plane + place, vv, mask=there)
     else:
         value, by_u, uu = target_terms(u, s, w)
-    tl.store(U + place, by_u, mask=there)
+    tl.store(TERMS + place, by_u, mask=there)
     if kind != 2:
-        tl.store(UU + place, uu, mask=there)
+        tl.store(TERMS + 2 * plane + place, uu, mask=there)
     tl.store(VALUE + problem * tl.num_programs(0) + block, tl.sum(value, axis=0))

@@ -8,14 +8,16 @@ run in lockstep: folds, penalties, starts, resamples. Nearly all work on the dev
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from threading import Condition, Thread
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn import config_context, get_config
 
 from scarless.engines.base import Engine
+from scarless.engines.blas import BLAS
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
 from scarless.engines.units import Reading, Units
@@ -75,17 +77,19 @@ class _Ended(Exception):
     """The meeting was broken off: whoever waits goes home."""
 
 
-@dataclass
 class _Meeting:
-    """Who still works, who waits for an answer, and who has ended."""
+    """Who still works, what those ask who wait, and a mailbox for each.
 
-    walks: "_Walks"
-    change: Condition = field(default_factory=Condition)
-    working: int = 0
-    questions: dict[int, _Question] = field(default_factory=dict)
-    answers: dict[int, Any] = field(default_factory=dict)
-    broken: bool = False
-    over: bool = False  # whoever asks later, what a task left behind, is answered alone
+    Each waits for its own mail, so that nobody is woken for another's.
+    """
+
+    def __init__(self, walks: "_Walks") -> None:
+        self.walks = walks
+        self.lock, self.all_wait = Lock(), Event()
+        self.working = 0
+        self.questions: dict[int, _Question] = {}
+        self.mail: dict[int, SimpleQueue[Any]] = {}
+        self.over = False  # whoever asks later, what a task left behind, is answered alone
 
     def hold(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Answer]) -> list[Answer]:
         """Run all tasks to their end, and return their answers in order."""
@@ -99,26 +103,24 @@ class _Meeting:
             except BaseException as error:  # raised again below
                 results[number] = (False, error)
             finally:
-                with self.change:
-                    self.working -= 1
-                    self.change.notify_all()
+                self._one_less()
 
-        self.working = len(engines)
+        self.working, self.mail = len(engines), {number: SimpleQueue() for number, _ in engines}
         threads = [Thread(target=copy_context().run, args=(attend, *each), daemon=True) for each in engines]
-        try:
-            for thread in threads:
-                thread.start()
-            while self._answer_all():
-                pass
-        except BaseException:
-            with self.change:
-                self.broken = True
-                self.change.notify_all()
-            raise
-        finally:
-            for thread in threads:
-                thread.join()
-            self.over = True
+        with BLAS.on_one_thread():  # of each task
+            try:
+                for thread in threads:
+                    thread.start()
+                while self._answer_all():
+                    pass
+            except BaseException:
+                for box in self.mail.values():
+                    box.put(_Ended())
+                raise
+            finally:
+                for thread in threads:
+                    thread.join()
+                self.over = True
         for number, _ in engines:
             if not results[number][0]:
                 raise results[number][1]
@@ -128,25 +130,24 @@ class _Meeting:
         """Wait for the sums that a question is for."""
         if self.over:
             return question.engine.total(question.block_function, *question.parameters)
-        with self.change:
-            self.questions[number] = question
+        self.questions[number] = question
+        self._one_less()
+        return _given(self.mail[number].get())
+
+    def _one_less(self) -> None:
+        with self.lock:
             self.working -= 1
-            self.change.notify_all()
-            self.change.wait_for(lambda: self.broken or number in self.answers)
-            if self.broken:
-                raise _Ended
-            return _given(self.answers.pop(number))
+            if self.working == 0:
+                self.all_wait.set()
 
     def _answer_all(self) -> bool:
         """Wait until nobody works, and answer those who wait; False where nobody is left."""
-        with self.change:
-            self.change.wait_for(lambda: self.working == 0)
-            asked, self.questions = dict(sorted(self.questions.items())), {}
-        answers = self.walks.answers(asked)
-        with self.change:
-            self.answers = answers
-            self.working = len(asked)
-            self.change.notify_all()
+        self.all_wait.wait()
+        self.all_wait.clear()
+        asked, self.questions = dict(sorted(self.questions.items())), {}
+        self.working = len(asked)
+        for number, answer in self.walks.answers(asked).items():
+            self.mail[number].put(answer)
         return bool(asked)
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import eigh, lapack
 
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import unit_diagonal
@@ -171,7 +171,7 @@ class QuasiNewton:
         """Begin at a guess of the Hessian; None where it is not positive definite."""
         scaled, scale = unit_diagonal(curvature)
         factor = _cholesky(scaled, 0.0) if np.isfinite(scaled).all() else None
-        return None if factor is None else cls(scale[:, None] * cho_solve(factor, np.diag(scale), check_finite=False))
+        return None if factor is None else cls(scale[:, None] * _divided(factor, np.diag(scale)))
 
     def step(self, gradient: Vector) -> Vector:
         """Return the step to where the gradient should be 0."""
@@ -197,7 +197,7 @@ def solve_positive(matrix: Matrix, right: Vector) -> Vector:
     for ridge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
         factor = _cholesky(scaled, ridge)
         if factor is not None:
-            return scale * cho_solve(factor, scale * right, check_finite=False)
+            return scale * _divided(factor, scale * right)
     return right * scale**2
 
 
@@ -414,12 +414,15 @@ def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
     return float(np.clip(share * gain / rise, 0.1, 0.5))
 
 
-def _cholesky(scaled: Matrix, ridge: float) -> tuple[Matrix, bool] | None:
-    try:
-        factor, lower = cho_factor(scaled + ridge * np.eye(len(scaled)), check_finite=False)
-    except LinAlgError:
-        return None
+def _cholesky(scaled: Matrix, ridge: float) -> Matrix | None:
+    """Return the upper factor, or None. LAPACK itself: around it, SciPy takes longer than a small matrix does."""
+    factor, info = lapack.dpotrf(scaled if ridge == 0.0 else scaled + ridge * np.eye(len(scaled)), clean=0)
     # A pivot at rounding level means a direction without information: not to be divided by.
-    if not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
+    if info != 0 or not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
         return None
-    return factor, lower
+    return np.asarray(factor)
+
+
+def _divided(factor: Matrix, right: Matrix) -> Matrix:
+    """Return what a factorised matrix has to be multiplied with to give the right side."""
+    return np.asarray(lapack.dpotrs(factor, right)[0])
