@@ -79,8 +79,10 @@ class DeviceEngine:
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
-        function = quicker(block_function, self.X) or block_function
-        return add_up(function(X, rows, *parameters) for X, rows in self._blocks())
+        function = quicker(block_function, self.X)
+        if function is not None:  # keeps little of each row
+            return function(self.X, self._whole(), *parameters)
+        return add_up(block_function(X, rows, *parameters) for X, rows in self._blocks())
 
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
@@ -124,6 +126,9 @@ class DeviceEngine:
             return self
         X = (self.X - self._there(units.shift)) * self._there(units.scale)
         return replace(self, X=X, reading=Reading(self.dtype, None))
+
+    def _whole(self) -> Rows:
+        return Rows(self.rows, slice(self.first, self.first + self.n_rows * self.step, self.step))
 
     def _blocks(self) -> Iterator[tuple[Any, Rows]]:
         size = max(1, _BLOCK_NUMBERS // max(1, self.n_columns))

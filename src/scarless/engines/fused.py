@@ -25,6 +25,7 @@ from scarless.numerics.uncertainty import PairSums, pair_sums
 
 _WIDEST, _WIDEST_BESIDE = 63, 64  # columns of one product, and of those beside it: sums must fit a program's registers
 _TILE, _TERM_ROWS = 64, 256  # rows that a program takes at a time
+_PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
 _FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
 
@@ -56,14 +57,13 @@ def terms_for(X: Any) -> RowTerms:
 
 
 def _pair_sums(pair: LogisticPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    beta_f, beta_e = pair.split(beta)
-    u, v = linear.logits(pair.f.take(X), beta_f), linear.logits(pair.e.take(X), beta_e)
-    return _sums(_Seen(X, pair.f, pair.e), (u, v), rows["s"], rows["w"], curvature)
+    logits = _Logits.of(X, (pair.f, pair.e), beta)
+    return _sums(_Seen(X, pair.f, pair.e), logits, rows["s"], rows["w"], curvature)
 
 
 def _target_sums(target: TargetLogistic, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    u = linear.logits(target.design.take(X), beta)
-    return _sums(_Seen(X, target.design, None), (u, None), rows["t"], rows["w"], curvature)
+    logits = _Logits.of(X, (target.design,), beta)
+    return _sums(_Seen(X, target.design, None), logits, rows["t"], rows["w"], curvature)
 
 
 def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
@@ -75,7 +75,7 @@ def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature:
     stretched, Z, u, v = pair.logits(X, rows, beta)
     of_e = np.arange(1, 1 + pair.e.n_columns)
     seen = _Seen(concat([stretched, Z], axis=1), Design.of(np.arange(1)), Design.of(of_e))
-    value, gradient, matrix = _sums(seen, (u, v), rows["s"], rows["w"], curvature)
+    value, gradient, matrix = _sums(seen, _Logits.given(u, v), rows["s"], rows["w"], curvature)
     if curvature is Curvature.OBSERVED:
         matrix[0, 0] += gradient[0]
     if pair.hold_level:
@@ -116,10 +116,43 @@ class _Seen(NamedTuple):
         return np.append(design.indices, self.X.shape[1])
 
 
-def _sums(seen: _Seen, logits: tuple[Any, Any], s: Any, w: Any, curvature: Curvature) -> Sums:
+class _Logits(NamedTuple):
+    """Logits of one problem, a line each; `v` is None for one logistic model. What is `more` is added to all."""
+
+    u: Any
+    v: Any
+    more_u: Any
+    more_v: Any
+
+    @classmethod
+    def of(cls, X: Any, designs: tuple[Design, ...], beta: Vector) -> "_Logits":
+        """Build them from parameters, which are brought to the device in one go."""
+        torch = import_module("torch")
+        there = torch.from_numpy(np.ascontiguousarray(beta)).to(X.device)
+        ends = np.cumsum([0] + [design.n_parameters for design in designs])
+        lines, more = [], []
+        for design, start, end in zip(designs, ends[:-1], ends[1:], strict=True):
+            product = torch.mv(design.take(X), there[start : end - 1].to(X.dtype))
+            lines.append(product.to(torch.float64)[None])
+            more.append(there[end - 1 : end])
+        return cls(lines[0], lines[1] if len(lines) > 1 else None, more[0], more[-1])
+
+    @classmethod
+    def given(cls, u: Any, v: Any) -> "_Logits":
+        """Build them from logits with nothing to be added."""
+        nothing = _nothing(u.device)
+        return cls(u[None], v[None], nothing, nothing)
+
+
+@cache
+def _nothing(device: Any) -> Any:
+    torch = import_module("torch")
+    return torch.zeros(1, dtype=torch.float64, device=device)
+
+
+def _sums(seen: _Seen, logits: _Logits, s: Any, w: Any, curvature: Curvature) -> Sums:
     """Return value, gradient and curvature, given the logits."""
-    u, v = logits
-    values, planes = _planes(u[None], None if v is None else v[None], s, w[None], curvature)
+    values, planes = _planes(logits, s, w[None], curvature)
     if curvature in (Curvature.EXPECTED, Curvature.OBSERVED) and seen.narrow:
         return _by_kernel(seen, values, planes)
     line = [values[0], *planes[:, 0], None, None, None]
@@ -143,17 +176,21 @@ def _by_kernel(seen: _Seen, values: Any, planes: Any) -> Sums:
     """Return sums whose products are all taken in one kernel."""
     torch, kernels, (X, f, e) = import_module("torch"), _kernels(), seen
     n_rows, n_columns = X.shape
-    width, right = _power(n_columns + 1), _right_side(None if e is None else tuple(e.indices.tolist()), X.device)
+    width, right = (
+        max(32, _power(n_columns + 1)),
+        _right_side(None if e is None else tuple(e.indices.tolist()), X.device),
+    )
     beside = right.shape[1]
     n_programs = min(_programs(X), -(-n_rows // _TILE))
-    square = torch.empty((n_programs, width, width), dtype=torch.float64, device=X.device)
+    square = torch.empty((n_programs, 3, width // 2, width // 2), dtype=torch.float64, device=X.device)
     others = torch.empty((n_programs, width, beside), dtype=torch.float64, device=X.device)
     kernels.weighted_products[(n_programs,)](
         X, planes, right[0], right[1], square, others,
         n_rows, X.stride(0), n_rows, -(-n_rows // (_TILE * n_programs)),
         n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=4, num_stages=1,
     )  # fmt: skip
-    value, uu, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
+    value, quarters, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
+    uu = np.block([[quarters[0], quarters[1]], [quarters[1].T, quarters[2]]])
     of_f, k = seen.with_one(f), 0 if e is None else e.n_parameters
     ff = uu[np.ix_(of_f, of_f)]
     if e is None:
@@ -179,10 +216,13 @@ def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
 
 def _crossed(left: Any, weight: Any, right: Any) -> Any:
     """Return ``[left, 1]' diag(weight) [right, 1]``; of many rows in pieces, which keep all of a device busy."""
-    scaled = like(left, weight)[:, None]
-    A = concat([right * scaled, scaled], axis=1)
-    below = in_float64(A).sum(dim=0, keepdim=True)
-    return concat([_product(left, A), below])
+    size, total = max(_FEW_ROWS, _PIECE_NUMBERS // max(1, right.shape[1]) // _FEW_ROWS * _FEW_ROWS), 0.0
+    for start in range(0, left.shape[0], size):
+        part = slice(start, start + size)
+        scaled = like(left, weight[part])[:, None]
+        A = concat([right[part] * scaled, scaled], axis=1)
+        total = total + concat([_product(left[part], A), in_float64(A).sum(dim=0, keepdim=True)])
+    return total
 
 
 def _product(X: Any, A: Any) -> Any:
@@ -198,17 +238,18 @@ def _product(X: Any, A: Any) -> Any:
 
 def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
     """Return the terms of several problems, a line each."""
-    values, planes = _planes(u, v, s, w, curvature)
+    nothing = _nothing(u.device)
+    values, planes = _planes(_Logits(u, v, nothing, nothing), s, w, curvature)
     by_u, by_v, *information = (*planes, None, None, None)[:5]
     return Terms(values, by_u, by_v, *information)
 
 
-def _planes(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> tuple[Any, Any]:
+def _planes(logits: _Logits, s: Any, w: Any, curvature: Curvature) -> tuple[Any, Any]:
     """Return the values of several problems, and planes of ``by_u, by_v, uu, uv, vv``, as far as they are asked for.
 
     Those of one logistic model, without `v`, have nothing in ``by_v`` and stop at ``uu``.
     """
-    torch, kernels = import_module("torch"), _kernels()
+    torch, kernels, (u, v, more_u, more_v) = import_module("torch"), _kernels(), logits
     n_problems, n_rows = u.shape
     n_blocks, alone = -(-n_rows // _TERM_ROWS), v is None
     values = torch.empty((n_problems, n_blocks), dtype=torch.float64, device=u.device)
@@ -216,7 +257,8 @@ def _planes(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> tuple[Any, 
     planes = torch.empty((n_planes, n_problems, n_rows), dtype=torch.float64, device=u.device)
     w = w if w.stride(1) == 1 else w.contiguous()
     kernels.many_problems[(n_blocks, n_problems)](
-        u, u if alone else v, s.contiguous(), w, planes, values, n_rows, w.stride(0), n_problems * n_rows,
+        u, u if alone else v, more_u, more_v, s.contiguous(), w, planes, values,
+        n_rows, w.stride(0), n_problems * n_rows,
         pair=not alone, kind=kernels.KINDS[curvature.value], tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
     return values.sum(dim=1), planes
@@ -229,7 +271,7 @@ def _answers(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Ve
     n_blocks = -(-n_rows // _TERM_ROWS)
     by, found = (torch.empty(shape, dtype=torch.float64, device=X.device) for shape in ((3, n_rows), (n_blocks, 16)))
     kernels.pair_answers[(n_blocks,)](
-        linear.logits(X_f, beta_f), linear.logits(X_e, beta_e), rows["s"].contiguous(), w, by, found, n_rows,
+        *_Logits.of(X, (f, e), np.concatenate([beta_f, beta_e])), rows["s"].contiguous(), w, by, found, n_rows,
         tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
     of_f = [linear.transposed_product(X_f, each) for each in (by[0], by[1], w)]

@@ -80,39 +80,58 @@ def weighted_products(
 ):  # fmt: skip
     """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
 
-    ``TERMS`` are those of `many_problems`. ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and
-    ``TERM`` times which of the terms, -1 for none. Each program writes the sums of its own rows.
+    The square is symmetric, so that three of its quarters are enough. ``TERMS`` are those of `many_problems`. ``COLUMN``
+    says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the terms, -1 for none.
+    Each program writes the sums of its own rows.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
-    columns, right = tl.arange(0, width), tl.arange(0, beside)
+    half: tl.constexpr = width // 2
+    low, right = tl.arange(0, half), tl.arange(0, beside)
+    high = low + half
     column, term = tl.load(COLUMN + right), tl.load(TERM + right)
-    square = tl.zeros((width, width), dtype=tl.float64)
-    others = tl.zeros((width, beside), dtype=tl.float64)
+    low_low = tl.zeros((half, half), dtype=tl.float64)
+    low_high = tl.zeros((half, half), dtype=tl.float64)
+    high_high = tl.zeros((half, half), dtype=tl.float64)
+    low_others = tl.zeros((half, beside), dtype=tl.float64)
+    high_others = tl.zeros((half, beside), dtype=tl.float64)
     for step in range(n_steps):
         rows = (program + step * n_programs) * tile + tl.arange(0, tile)
         there = rows < n_rows
         begin = rows.to(tl.int64)[:, None] * stride
-        x = tl.load(X + begin + columns[None, :], mask=there[:, None] & (columns < n_columns)[None, :], other=0.0)
-        x = tl.where((columns == n_columns)[None, :], 1.0, x.to(tl.float64))
+        x = tl.load(X + begin + low[None, :], mask=there[:, None] & (low < n_columns)[None, :], other=0.0)
+        y = tl.load(X + begin + high[None, :], mask=there[:, None] & (high < n_columns)[None, :], other=0.0)
+        x = tl.where((low == n_columns)[None, :], 1.0, x.to(tl.float64))
+        y = tl.where((high == n_columns)[None, :], 1.0, y.to(tl.float64))
         uu = tl.load(TERMS + 2 * plane + rows, mask=there, other=0.0)
-        left = tl.trans(x)
-        square = tl.dot(left, x * uu[:, None], acc=square, out_dtype=tl.float64)
+        x_left, y_left, y_right = tl.trans(x), tl.trans(y), y * uu[:, None]
+        low_low = tl.dot(x_left, x * uu[:, None], acc=low_low, out_dtype=tl.float64)
+        low_high = tl.dot(x_left, y_right, acc=low_high, out_dtype=tl.float64)
+        high_high = tl.dot(y_left, y_right, acc=high_high, out_dtype=tl.float64)
         z = tl.load(X + begin + column[None, :], mask=there[:, None] & (column >= 0)[None, :], other=1.0)
         place = term.to(tl.int64)[None, :] * plane + rows[:, None]
         weight = tl.load(TERMS + place, mask=there[:, None] & (term >= 0)[None, :], other=0.0)
-        others = tl.dot(left, z.to(tl.float64) * weight, acc=others, out_dtype=tl.float64)
-    tl.store(SQUARE + program * width * width + columns[:, None] * width + columns[None, :], square)
-    tl.store(BESIDE + program * width * beside + columns[:, None] * beside + right[None, :], others)
+        weighted = z.to(tl.float64) * weight
+        low_others = tl.dot(x_left, weighted, acc=low_others, out_dtype=tl.float64)
+        high_others = tl.dot(y_left, weighted, acc=high_others, out_dtype=tl.float64)
+    within = low[:, None] * half + low[None, :]
+    out = SQUARE + program * 3 * half * half
+    tl.store(out + within, low_low)
+    tl.store(out + half * half + within, low_high)
+    tl.store(out + 2 * half * half + within, high_high)
+    out = BESIDE + program * width * beside
+    tl.store(out + low[:, None] * beside + right[None, :], low_others)
+    tl.store(out + high[:, None] * beside + right[None, :], high_others)
 
 
 @triton.jit
-def pair_answers(U, V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
+def pair_answers(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
     """Sum up what a fitted pair says of rows, and write what the gradients of these sums need."""
     block = tl.program_id(0)
     rows = block * tile + tl.arange(0, tile)
     there = rows < n_rows
     s, w = tl.load(S + rows, mask=there, other=0.0), tl.load(W + rows, mask=there, other=0.0)
-    u, v = tl.load(U + rows, mask=there, other=0.0), tl.load(V + rows, mask=there, other=0.0)
+    u = tl.load(U + rows, mask=there, other=0.0) + tl.load(MORE_U)
+    v = tl.load(V + rows, mask=there, other=0.0) + tl.load(MORE_V)
     value, _, _, _, _, _ = pair_terms(u, v, s, w, 2)
     f, not_f, _ = _sigmoid_pair(u)
     e, not_e, _ = _sigmoid_pair(v)
@@ -134,19 +153,22 @@ def pair_answers(U, V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
 
 @triton.jit
 def many_problems(
-    U, V, S, W, TERMS, VALUE,
+    U, V, MORE_U, MORE_V, S, W, TERMS, VALUE,
     n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Turn logits of several problems, a line each, into their terms: planes of derivatives and of information."""
+    """Turn logits of several problems, a line each, into their terms: planes of derivatives and of information.
+
+    ``MORE_U`` and ``MORE_V`` are numbers to be added to all logits: an intercept.
+    """
     block, problem = tl.program_id(0), tl.program_id(1)
     rows = block * tile + tl.arange(0, tile)
     there = rows < n_rows
     place = problem.to(tl.int64) * n_rows + rows
     s = tl.load(S + rows, mask=there, other=0.0)
     w = tl.load(W + problem.to(tl.int64) * stride + rows, mask=there, other=0.0)
-    u = tl.load(U + place, mask=there, other=0.0)
+    u = tl.load(U + place, mask=there, other=0.0) + tl.load(MORE_U)
     if pair:
-        v = tl.load(V + place, mask=there, other=0.0)
+        v = tl.load(V + place, mask=there, other=0.0) + tl.load(MORE_V)
         value, by_u, by_v, uu, uv, vv = pair_terms(u, v, s, w, kind)
         tl.store(TERMS + plane + place, by_v, mask=there)
         if kind != 2:

@@ -207,7 +207,7 @@ class _Walks:
         """Return pairs of columns with their products; without, where these are too many to be kept."""
         if len(pairs.first) * X.shape[0] > _KEPT_NUMBERS:
             return pairs, None
-        return pairs, self._once(("products", id(table), pairs), table, pairs.columns, X)
+        return pairs, self._once(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
 
     def _once(self, key: Any, of: Any, function: Callable[..., Any], *parameters: Any) -> Any:
         """Return a function's value, computed once; `of` is kept too, so that its address stays its own."""

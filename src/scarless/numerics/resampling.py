@@ -4,6 +4,7 @@ Drawing a fixed number of rows needs all rows at once. With independent Poisson 
 whatever blocks there are, and a resample is a weight per row.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,23 @@ def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
     >>> bool((poisson_counts(np.arange(5, 9), np.ones(4), 7) == counts[5:9]).all())
     True
     """
-    u, means = uniforms(number, seed), np.unique(mean)
+    u = uniforms(number, seed)
+    if mean.size and mean[0] > 0 and (mean == mean[0]).all():  # as a rule
+        return np.searchsorted(_chances(float(mean[0])), u, side="right").astype(np.float64)
+    means = np.unique(mean)
     if means.size > _FEW:
         return np.asarray(poisson.ppf(u, mean))
     counts = np.zeros(mean.size)
     for each in means[means > 0]:
         here = mean == each
-        most = int(poisson.isf(1e-16, each)) + 1
-        counts[here] = np.searchsorted(poisson.cdf(np.arange(most), each), u[here], side="right")
+        counts[here] = np.searchsorted(_chances(float(each)), u[here], side="right")
     return counts
+
+
+@lru_cache(_FEW)
+def _chances(mean: float) -> Vector:
+    """Return the probabilities of at most 0, 1, 2 and so on, up to where rounding makes them 1."""
+    return np.asarray(poisson.cdf(np.arange(int(poisson.isf(1e-16, mean)) + 1), mean))
 
 
 def uniforms(number: NDArray[Any], seed: int) -> Vector:

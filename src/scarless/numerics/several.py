@@ -56,13 +56,13 @@ def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
     return Terms(value, -w * du, -w * dv, w * uu, w * uv, w * vv)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Products of two columns each, those of ``[left, 1]`` with those of ``[right, 1]``, every product once."""
 
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-    place: tuple[int, ...]  # of each entry of the matrix among the products
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    place: NDArray[np.intp]  # of each entry of the matrix among the products
     shape: tuple[int, int]
 
     @classmethod
@@ -71,13 +71,13 @@ class Pairs:
 
         Examples
         --------
-        >>> Pairs.of((0, 1), (0, 1))
-        Pairs(first=(0, 0, 1), second=(0, 1, 1), place=(0, 1, 1, 2), shape=(2, 2))
+        >>> Pairs.of((0, 1), (0, 1)).place
+        array([0, 1, 1, 2])
         """
         number: dict[tuple[int, int], int] = {}
-        place = tuple(number.setdefault((min(i, j), max(i, j)), len(number)) for i in left for j in right)
-        first, second = zip(*number, strict=True)
-        return cls(first, second, place, (len(left), len(right)))
+        place = [number.setdefault((min(i, j), max(i, j)), len(number)) for i in left for j in right]
+        first, second = np.array(list(number), dtype=np.intp).T
+        return cls(first, second, np.array(place, dtype=np.intp), (len(left), len(right)))
 
     def columns(self, X: Any) -> Any:
         """Return the products for some rows."""
@@ -85,7 +85,7 @@ class Pairs:
 
     def matrices(self, sums: Matrix) -> Matrix:
         """Return a matrix for each problem from its sums of products."""
-        return sums[:, self.place].reshape(-1, *self.shape)
+        return np.take(sums, self.place, axis=1).reshape(-1, *self.shape)
 
 
 @cache
@@ -151,11 +151,16 @@ class Together:
             (matrices,) = rest
         else:
             blocks = [pairs.matrices(sums) for pairs, sums in zip(self.pairs, rest, strict=True)]
-            matrices = blocks[0]
-            if self.e is not None:
-                ff, fe, ee = blocks
-                matrices = np.block([[ff, fe], [fe.transpose(0, 2, 1), ee]])
+            matrices = blocks[0] if self.e is None else _put_together(*blocks)
         return [Sums(*each) for each in zip(values, gradients, matrices, strict=True)]
+
+
+def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
+    n_f, n_e = fe.shape[1:]
+    whole = np.empty((len(ff), n_f + n_e, n_f + n_e))
+    whole[:, :n_f, :n_f], whole[:, n_f:, n_f:] = ff, ee
+    whole[:, :n_f, n_f:], whole[:, n_f:, :n_f] = fe, fe.transpose(0, 2, 1)
+    return whole
 
 
 def with_ones(X: Any) -> Any:
