@@ -80,9 +80,9 @@ def weighted_products(
 ):  # fmt: skip
     """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
 
-    The square is symmetric, so that three of its quarters are enough. ``TERMS`` are those of `many_problems`. ``COLUMN``
-    says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the terms, -1 for none.
-    Each program writes the sums of its own rows.
+    The square is symmetric, so that three of its quarters are enough. ``TERMS`` are those of `many_problems`.
+    ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the terms, -1
+    for none. Each program writes the sums of its own rows.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     half: tl.constexpr = width // 2
