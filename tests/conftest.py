@@ -70,10 +70,30 @@ def simulate(n=400, seed=0, low=0.3, high=0.9):
 
 
 # What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
+# Of scikit-learn's checks `make test` has one set of options for each cheap class; of what is dear to run as a whole,
+# the commonest case, with its parts tested where they lie.
 SLOW = (
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SARStackingClassifier",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifierCV",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(cross_fit",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(solver",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier()",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SCARClassifier()",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SCARClassifier(label_frequency=0.9,",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[PropensityWeightedClassifier(estimator",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[PropensityWeightedClassifier(method",
+    "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[NaiveClassifier(estimator",
+    "tests/models/test_scar.py::test_it_passes_scikit_learns_checks[SCARClassifier(estimator",
+    "tests/models/test_scar.py::test_it_passes_scikit_learns_checks[SCARClassifier(label_frequency=RootShare(root=10),",
+    "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
+    "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),method",
+    "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
+    "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),propensity_attributes=None",
+    "tests/label_frequency/test_best_bin.py::test_scikit_learns_checks[BestBinEstimator(n_folds",
+    "tests/label_frequency/test_dedpul.py::test_scikit_learns_checks[DEDPUL(n_folds",
+    "tests/label_frequency/test_elkan_noto.py::test_scikit_learns_checks[ElkanNoto(n_folds",
+    "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
+    "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/scale/test_dask",
     "tests/scale/test_s3",
     "tests/experiments/test_run.py::test_killed",
@@ -94,6 +114,58 @@ SLOW = (
     "tests/models/test_looks_crossed.py",
     "tests/cli/test_information.py::test_three_visits",
     "tests/cli/test_information.py::test_what_a_study",
+    "tests/cli/test_information.py::test_rates_of_looks",
+    "tests/cli/test_information.py::test_a_folder_of_files_says",
+    "tests/cli/test_information.py::test_one_way_to_name",
+    "tests/cli/test_information.py::test_propensities_keep",
+    "tests/test_cli_compare.py::test_a_method_that_fails",
+    "tests/experiments/test_run.py::test_any_record_that_is_missing",
+    "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[published",
+    "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[sar-em-refit",
+    "tests/experiments/test_own.py::test_no_estimator_looks_at_the_truth[StratifiedSCARClassifier",
+    "tests/scale/test_looks.py::test_any_table_gives_what_one_in_memory_gives[Dataset",
+    "tests/scale/test_looks.py::test_any_table_gives_what_one_in_memory_gives[DuckDB",
+    "tests/scale/test_models.py::test_a_fit_is_the_fit_in_memory[search]",
+    "tests/scale/test_models.py::test_a_fit_is_the_fit_in_memory[estimated frequency by",
+    "tests/models/test_sar_em.py::test_newton_reaches_what_em_crawls_to[None",
+    "tests/models/test_sar_em.py::test_newton_reaches_what_em_crawls_to[attributes2",
+    "tests/models/test_sar_em.py::test_newton_is_no_worse_than_em_on_few_rows[11-options1",
+    "tests/models/test_sar_stacking.py::test_none_is_the_word_all",
+    "tests/models/test_weights.py::test_rows_of_weight_zero_are_not_there[SAREMClassifier(estimator",
+    "tests/pair/test_basins.py::test_the_optimum_taken",
+    "tests/pair/test_em.py::test_logistic_regressions",
+    "tests/pair/test_relaxed.py::test_scale_and_level_are_found_again[2.0",
+    "tests/pair/test_relaxed.py::test_scale_and_level_are_found_again[1.0",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[wald",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[like",
+    "tests/metrics/test_intervals.py::test_coverage_in_a_moderate_setting[squared",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[accuracy",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[precision",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[recall",
+    "tests/metrics/test_scores.py::test_the_mean_over_many_labelings_is_the_supervised_score[accuracy",
+    "tests/metrics/test_scores.py::test_the_mean_over_many_labelings_is_the_supervised_score[precision",
+    "tests/metrics/test_scores.py::test_the_mean_over_many_labelings_is_the_supervised_score[recall",
+    "tests/report/fit/test_build.py::test_every_kind_of_model_has_a_report_of_plain_data[StratifiedSCARClassifier",
+    "tests/report/fit/test_build.py::test_every_kind_of_model_has_a_report_of_plain_data[SARStackingClassifier",
+    "tests/models/test_table_classifier.py::test_other_classifiers_of_the_package[inner1",
+    "docs/believe.md",
+    "docs/propensity-attributes.md",
+    "src/scarless/models/sar_stacking.py::",
+    "src/scarless/diagnostics/scar/tests.py::",
+    "src/scarless/diagnostics/scar/attribute_tests.py::",
+    "tests/test_cli_tables.py::test_another_model",
+    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.csv.gz",
+    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.feather",
+    "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets0",
+    "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets1",
+    "tests/analysis/test_files.py::test_an_index_of_pandas",
+    "tests/analysis/test_files.py::test_penalties_are_chosen",
+    "tests/analysis/test_information.py::test_penalties_are_chosen",
+    "tests/datasets/test_datasets.py::test_the_whole_archive",
+    "tests/diagnostics/uncertainty/test_bootstrap.py::test_any_classifier_of_the_package[tree",
+    "tests/engines/test_shards.py::test_other_kinds_of_pieces[search",
+    "tests/models/test_sar_stacking.py::test_members_that_can_read",
+    "tests/models/test_persistence.py::test_a_pipeline_from_the_raw_table_comes_back[model1",
     "tests/scale/test_looks.py::test_labels_and_audits_do_not_travel",
     "tests/models/test_looks_guards.py::test_bootstraps",
     "tests/scale/test_models.py::test_a_label_frequency_of_few_rows",
@@ -101,6 +173,8 @@ SLOW = (
     "tests/scale/test_sources.py::test_label_frequencies_are_estimated",
     "tests/scale/test_ray.py::test_a_walker",
     "tests/test_fuzz.py::test_hostile_calls_end_clearly[1",
+    "tests/test_fuzz.py::test_hostile_calls_end_clearly[2",
+    "tests/test_fuzz.py::test_hostile_calls_end_clearly[75",
 )
 
 
@@ -113,6 +187,11 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Let the garbage collector pass over modules and tests, which stay: it would look at all of them again."""
     gc.freeze()
+
+
+def pytest_sessionfinish():
+    """Give it all back: what is left at the end is told of by libraries that count their objects."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

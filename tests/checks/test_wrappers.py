@@ -64,10 +64,14 @@ def test_scores_against_labels_are_told_of(model, scoring):
     with pytest.warns(UserWarning, match=r"takes y for classes, but SAREMClassifier is .*make_pu_scorer") as told:
         cross_val_score(model, X, S, cv=2, scoring=scoring)
     assert {one.filename for one in told} == {__file__}
+
+
+def test_several_scores_and_searches_are_told_of(model):
     with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score takes y for classes"):
         cross_validate(model, X, S, cv=2, scoring=["roc_auc", "accuracy"])
-    with pytest.warns(UserWarning, match="takes y for classes"):
-        GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
+    for scoring in ("roc_auc", make_scorer(roc_auc_score)):
+        with pytest.warns(UserWarning, match="takes y for classes"):
+            GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
 
 
 def test_a_threshold_tuned_to_labels_is_told_of(model):
