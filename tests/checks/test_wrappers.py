@@ -118,7 +118,7 @@ def test_the_naive_model_is_one_of_labels():
 
 
 def test_a_search_of_ours_inside_of_a_tool_is_told_of():
-    search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], random_state=0)
+    search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         CalibratedClassifierCV(search, cv=2).fit(X, S)
