@@ -331,7 +331,7 @@ def test_the_results_do_not_depend_on_the_callers_threads(tmp_path, monkeypatch)
 
 
 class Murderer(Told):
-    """Kills every worker of a run as soon as there is a result; what other tests left (joblib's processes) is spared."""
+    """Kills every worker of a run as soon as there is a result; what other tests left (of joblib) is spared."""
 
     def __init__(self):
         super().__init__()
