@@ -57,7 +57,7 @@ def test_three_lines_run(here, capsys):
     assert main(["compare", "three.toml", "--quick", "--jobs", "1"]) == 1
     told = "the class 'diagnosis' has the values 'benign', 'malignant'; say which is the positive one, with `positive`."
     assert f"scarless: The dataset 'tumours': {told}\n" in capsys.readouterr().err
-    table = pd.read_csv("tumours.csv").assign(diagnosis=lambda each: each["diagnosis"] == "malignant")
+    table = pd.read_csv("tumours.csv")[::3].assign(diagnosis=lambda each: each["diagnosis"] == "malignant")
     table.to_parquet("tumours.parquet")
     (here / "three.toml").write_text('[datasets.tumours]\nfile = "tumours.parquet"\nclass = "diagnosis"\n')
     assert main(["compare", "three.toml", "--quick", "--jobs", "1"]) == 0

@@ -62,13 +62,13 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
 
 
-def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, capsys):
-    assert main([*FIT, "--out", "run", "--quiet"]) == 0
-    assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
-    assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
-    assert (folder / "run" / "run.toml").read_bytes() == (folder / "again" / "run.toml").read_bytes()
+def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, fitted, capsys):
+    run = fitted / "run"
+    assert main(["fit", "--config", str(run / "run.toml"), "--out", "again", "--quiet"]) == 0
+    assert (run / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
+    assert (run / "run.toml").read_bytes() == (folder / "again" / "run.toml").read_bytes()
     assert capsys.readouterr().err == ""
-    assert main(["fit", "--config", "run/run.toml", "--out", "scar", "--scar", "--quiet"]) == 0
+    assert main(["fit", "--config", str(run / "run.toml"), "--out", "scar", "--scar", "--quiet"]) == 0
     facts = json.loads((folder / "scar" / "summary.json").read_text())
     assert facts["model"] == "SCARClassifier"
     assert "propensity" not in facts["settings"]

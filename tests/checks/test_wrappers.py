@@ -64,10 +64,14 @@ def test_scores_against_labels_are_told_of(model, scoring):
     with pytest.warns(UserWarning, match=r"takes y for classes, but SAREMClassifier is .*make_pu_scorer") as told:
         cross_val_score(model, X, S, cv=2, scoring=scoring)
     assert {one.filename for one in told} == {__file__}
+
+
+def test_several_scores_and_searches_are_told_of(model):
     with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score takes y for classes"):
         cross_validate(model, X, S, cv=2, scoring=["roc_auc", "accuracy"])
-    with pytest.warns(UserWarning, match="takes y for classes"):
-        GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
+    for scoring in ("roc_auc", make_scorer(roc_auc_score)):
+        with pytest.warns(UserWarning, match="takes y for classes"):
+            GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
 
 
 def test_a_threshold_tuned_to_labels_is_told_of(model):
@@ -114,7 +118,7 @@ def test_the_naive_model_is_one_of_labels():
 
 
 def test_a_search_of_ours_inside_of_a_tool_is_told_of():
-    search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], random_state=0)
+    search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         CalibratedClassifierCV(search, cv=2).fit(X, S)

@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def patients(folder):
-    table, ill = make_hospital()
+    table, ill = make_hospital(1500)
     table.to_csv("patients.csv", index=False)
     return table, ill
 

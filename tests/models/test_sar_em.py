@@ -281,7 +281,7 @@ def test_pickles_clones_and_parameters(pu, model):
     assert str(twin) == str(clone(model)) == str(model)
 
 
-@pytest.mark.parametrize("cross_fit", [5, None])
+@pytest.mark.parametrize("cross_fit", [2, None])
 def test_a_second_fit_forgets_the_first(pu, cross_fit):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     options = {"propensity_attributes": [2], "cross_fit": cross_fit, "random_state": 0}

@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
+from tests.conftest import simulate
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
@@ -17,24 +18,30 @@ from scarless.pair.rows import engine_of
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"relax": False, "imaginary_audits": 0, **SMALL}
+FEW = {"Cs": [0.1, 1.0], "propensity_Cs": [0.5], "random_state": 0}  # where what is said holds for each candidate
 
 
 def table_of(model, *names):
     return [model.cv_results_[name] for name in names]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def pu():
+    return simulate()
+
+
+@pytest.fixture(scope="module")
 def folds(pu):
     return list(StratifiedKFold(4, shuffle=True, random_state=3).split(pu.X, pu.s))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fitted(pu, folds):
     """The search without relaxing: its candidates are plain fits."""
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **PLAIN).fit(pu.X, pu.s)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def relaxed(pu, folds):
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **SMALL).fit(pu.X, pu.s)
 
@@ -200,14 +207,14 @@ def test_the_final_fit_is_that_of_the_chosen_parameters(pu, fitted):
 
 def test_the_order_of_rows_changes_nothing(pu):
     order = np.random.default_rng(0).permutation(pu.s.size)
-    model = SAREMClassifierCV(propensity_attributes=[2], **SMALL)
+    model = SAREMClassifierCV(propensity_attributes=[2], **FEW)
     there = model.fit(pu.X, pu.s).cv_results_["mean_test_score"]
     back = clone(model).fit(pu.X[order], pu.s[order]).cv_results_["mean_test_score"]
     np.testing.assert_allclose(there, back, atol=1e-6)
 
 
 def test_repeated_rows_are_weights_and_rows_of_no_weight_are_not_there(pu):
-    model = SAREMClassifierCV(propensity_attributes=[2], **SMALL)
+    model = SAREMClassifierCV(propensity_attributes=[2], **FEW)
     weight = np.random.default_rng(0).integers(0, 3, pu.s.size)
     weighted = model.fit(pu.X, pu.s, sample_weight=weight).cv_results_
     repeated = clone(model).fit(np.repeat(pu.X, weight, axis=0), np.repeat(pu.s, weight)).cv_results_
@@ -304,7 +311,7 @@ def test_too_few_labels_for_folds_are_refused(pu):
 
 
 def test_rows_that_several_folds_hold_out_are_still_one_row(pu):
-    options = {"propensity_attributes": [2], **SMALL}
+    options = {"propensity_attributes": [2], **FEW}
     once = SAREMClassifierCV(cv=StratifiedKFold(3), **options).fit(pu.X, pu.s)
     again = SAREMClassifierCV(cv=list(StratifiedKFold(3).split(pu.X, pu.s)) * 4, **options).fit(pu.X, pu.s)
     np.testing.assert_allclose(*table_of(once, "standard_error"), again.cv_results_["standard_error"], rtol=1e-9)
@@ -313,7 +320,7 @@ def test_rows_that_several_folds_hold_out_are_still_one_row(pu):
 def test_folds_may_be_lists_or_masks(pu, folds):
     every = np.arange(pu.s.size)
     pairs = [(list(train), np.isin(every, test)) for train, test in folds]
-    models = [SAREMClassifierCV(propensity_attributes=[2], cv=cv, **SMALL).fit(pu.X, pu.s) for cv in (folds, pairs)]
+    models = [SAREMClassifierCV(propensity_attributes=[2], cv=cv, **FEW).fit(pu.X, pu.s) for cv in (folds, pairs)]
     one, other = (model.cv_results_["mean_test_score"] for model in models)
     np.testing.assert_array_equal(one, other)
 
@@ -324,7 +331,7 @@ def test_rows_without_weight_are_in_no_fold(pu, folds):
     kept = np.flatnonzero(weight)
     number = np.cumsum(weight).astype(int) - 1
     fewer = [tuple(number[rows[weight[rows] > 0]] for rows in fold) for fold in folds]
-    options = {"propensity_attributes": [2], **SMALL}
+    options = {"propensity_attributes": [2], **FEW}
     weighted = SAREMClassifierCV(cv=folds, **options).fit(pu.X, pu.s, sample_weight=weight)
     alone = SAREMClassifierCV(cv=fewer, **options).fit(pu.X[kept], pu.s[kept])
     np.testing.assert_allclose(*(m.cv_results_["mean_test_score"] for m in (weighted, alone)), rtol=1e-12)

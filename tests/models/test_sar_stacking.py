@@ -264,11 +264,11 @@ def test_weights_are_copies_and_order_is_nothing(simulated):
 
 
 def test_folds_of_the_users_and_rows_of_none(pu):
-    folds = list(StratifiedKFold(3).split(pu.X, pu.s))
+    folds, options = list(StratifiedKFold(3).split(pu.X, pu.s)), {"attribute_sets": [[0, 1]]}
     boosting = [("boosting", BOOSTING)]
-    listed, split = (stack(boosting, cv=cv).fit(pu.X, pu.s) for cv in (folds, StratifiedKFold(3)))
+    listed, split = (stack(boosting, cv=cv, **options).fit(pu.X, pu.s) for cv in (folds, StratifiedKFold(3)))
     np.testing.assert_array_equal(listed.predict_proba(pu.X), split.predict_proba(pu.X))
-    some = stack(boosting, cv=folds[:2]).fit(pu.X, pu.s)
+    some = stack(boosting, cv=folds[:2], **options).fit(pu.X, pu.s)
     judged = np.concatenate([test for _, test in folds[:2]])
     f = expit(some.relaxation_(logit(np.mean([member.f for member in some.members_], axis=0))))
     assert some.class_prior_ == pytest.approx(f[judged].mean())
@@ -280,7 +280,7 @@ def test_verbose_tells_what_is_fitted(pu, capsys):
     out = capsys.readouterr().out
     for part in ("logistic, set 1", "boosting, set 1", "stage 1, held-out log-likelihood per row"):
         assert f"SARStackingClassifier: {part}" in out
-    stack([("boosting", BOOSTING)]).fit(pu.X, pu.s)
+    stack([("logistic", None)], attribute_sets=[[0, 1]]).fit(pu.X, pu.s)
     assert capsys.readouterr().out == ""
 
 

@@ -554,7 +554,7 @@ def test_text_in_place_of_numbers_is_refused(sar):
 
 
 def test_the_default_is_the_estimator_for_few_rows(sar):
-    X, s = sar[0][:400], sar[2][:400]
+    X, s = sar[0][:200], sar[2][:200]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rough estimates are not the point
         default = StratifiedSCARClassifier([1]).fit(X, s)

@@ -8,6 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
+from tests.conftest import simulate
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 
@@ -43,6 +44,11 @@ MODELS = [
     PropensityWeightedClassifier(TREE, method="likelihood", random_state=0),
     PropensityWeightedClassifier(make_pipeline(FunctionTransformer(), LOGISTIC), method="likelihood", random_state=0),
 ]
+
+
+@pytest.fixture(scope="module")
+def pu():
+    return simulate(240, seed=2)
 
 
 def fit(model, data, rows, weight=None):

@@ -16,7 +16,8 @@ SOURCE = Path(scarless.__file__).parent
 
 def _defined():
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "class Interval" in text or "Interval =" in text else ():
             named = [node.name] if isinstance(node, ast.ClassDef) else []
             named += [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
             if "Interval" in named:

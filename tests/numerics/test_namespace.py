@@ -22,7 +22,7 @@ from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # the latter refuses to mix with the former
 EPS = {np.float64: 1e-12, np.float32: 1e-5}
-FEW = settings(max_examples=10)  # each is many comparisons
+FEW = settings(max_examples=5)  # each is many comparisons
 # A slice and a view; a choice of columns; all columns, which is the block itself.
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
 OBJECTIVES = {

@@ -230,8 +230,9 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
     np.testing.assert_allclose(weighted.standard_error, repeated.standard_error, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("C", "propensity_C"), [(1.0, 1.0), (1.0, 10.0), (30.0, 0.3)])
-@pytest.mark.parametrize("start", ["auto", "class_prior", "random"])
+@pytest.mark.parametrize(
+    ("C", "propensity_C", "start"), [(1.0, 1.0, "random"), (1.0, 10.0, "auto"), (30.0, 0.3, "class_prior")]
+)
 def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, start):
     # Every optimum has a mirror image, of the same height if both penalties are the same.
     options = {
@@ -310,7 +311,7 @@ def test_five_starts_find_what_twenty_from_anywhere_find():
     assert missed_by_one  # there was something to find
 
 
-@pytest.mark.parametrize(("n_starts", "seeds"), [(1, range(4)), (3, range(4, 8))])
+@pytest.mark.parametrize(("n_starts", "seeds"), [(1, range(3)), (3, range(4, 6))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_swapping_the_penalties_of_exchangeable_models_finds_the_same_best_optimum(n_starts, seeds):
     for seed in seeds:

@@ -194,7 +194,7 @@ def test_categories_of_a_data_frame_are_split_as_categories():
     s = (y & (rng.random(900) < 0.6)).astype(int)
     X = pandas.DataFrame({"age": rng.normal(size=900), "place": pandas.Categorical(place)})
     classifier = small("sklearn", categorical_features="from_dtype")
-    model = SAREMClassifier(classifier, propensity_attributes=["age"], cross_fit=3, random_state=0).fit(X, s)
+    model = SAREMClassifier(classifier, propensity_attributes=["age"], cross_fit=2, random_state=0).fit(X, s)
     f = model.predict_proba(X)[:, 1]
     assert f[np.isin(place, ["a", "c", "e"])].min() > f[~np.isin(place, ["a", "c", "e"])].max()
     assert list(model.feature_names_in_) == ["age", "place"]

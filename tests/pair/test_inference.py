@@ -436,7 +436,7 @@ def small_tables(draw):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     table=small_tables(),
     attributes=st.sampled_from([None, [0]]),

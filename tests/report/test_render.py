@@ -132,11 +132,14 @@ def test_figures_are_files_of_valid_svg(folder):
         assert float(root.get("width")) == 2 * 24 + 2 * 358 + 36
 
 
-def test_rendering_again_gives_the_same_bytes(folder, full, tmp_path):
+def test_rendering_again_gives_the_same_bytes(make, tmp_path):
+    made = make(datasets=("adult", "splice"))
+    folder = made.write(tmp_path / "one")
+    render_report(folder)
     before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     render_report(folder)
     assert {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    elsewhere = full.write(tmp_path / "other")
+    elsewhere = made.write(tmp_path / "other")
     lines = (elsewhere / "records.jsonl").read_text().splitlines(keepends=True)
     (elsewhere / "records.jsonl").write_text("".join(lines[::-1]))  # the order in which runs ended does not matter
     render_report(elsewhere)

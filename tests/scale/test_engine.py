@@ -116,7 +116,7 @@ def test_values_are_collected_into_an_array():
 
 
 def test_bits_depend_on_the_plan_alone(tmp_path):
-    sizes = [1000] * (2 * FEWEST_LANES + 5)
+    sizes = [100] * (2 * FEWEST_LANES + 5)
     plain = partitioned(sizes).total(sums, 0.1)
     for executor in (Threads(1), Threads(3)):
         for cache in (MUCH, Cache(0, ""), Cache(0, str(tmp_path)), Cache(10**6, str(tmp_path))):

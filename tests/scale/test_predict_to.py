@@ -149,7 +149,7 @@ def test_every_logistic_classifier_writes_what_it_knows(tmp_path, claims, rows, 
 def test_models_of_other_kinds_are_asked_frame_by_frame(tmp_path, claims, rows):
     X, s = rows
     own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cross_fit=2, max_iter=3, random_state=0)
-    strata = StratifiedSCARClassifier([0])
+    strata = StratifiedSCARClassifier([0], label_frequency="tice")
     for number, model in enumerate((own.fit(X, s), strata.fit(np.c_[X[:, 0] > 0, X[:, 1:]], s))):
         given = write_files(
             tmp_path / f"claims{number}", X if number == 0 else np.c_[X[:, 0] > 0, X[:, 1:]], [700], s=s
@@ -198,7 +198,7 @@ def test_labels_of_other_values(tmp_path, rows):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_all_that_a_worker_needs_can_be_sent(tmp_path, claims, rows, model, monkeypatch):
-    own = StratifiedSCARClassifier([0]).fit(np.c_[rows[0][:, 0] > 0, rows[0][:, 1:]], rows[1])
+    own = StratifiedSCARClassifier([0], label_frequency="tice").fit(np.c_[rows[0][:, 0] > 0, rows[0][:, 1:]], rows[1])
     for number, each in enumerate((model, own)):
         table = ParquetRows(claims, columns=NAMES)
         here = each.predict_to(table, tmp_path / f"here{number}", keep=["id"])

@@ -1,6 +1,7 @@
 """From data to files: one HTML page, figures as SVG, results as CSV."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,15 @@ def render_figure(figure: Figure) -> str:
 
 
 def _template(name: str) -> Any:
-    jinja2 = need("jinja2", "The report", REPRODUCE)
+    return _environment(need("jinja2", "The report", REPRODUCE)).get_template(name)
+
+
+@cache
+def _environment(jinja2: Any) -> Any:
+    """Return what knows the templates; it keeps those that it has compiled."""
     loader = jinja2.PackageLoader("scarless.report")
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
-    return jinja2.Environment(loader=loader, **options).get_template(name)
+    return jinja2.Environment(loader=loader, **options)
 
 
 def _sheet(figure: Figure) -> Sheet:

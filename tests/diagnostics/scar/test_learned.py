@@ -7,11 +7,18 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from scarless.diagnostics.scar import _learned
 from scarless.diagnostics.scar._learned import class_columns, class_scores, expected_attributes, standardised
 from scarless.diagnostics.scar._roles import Roles
 
 N, FOLDS = 240, 3
 BOOSTING, FOREST, LOGISTIC = range(3)  # columns of the scores by default
+
+
+@pytest.fixture(autouse=True)
+def small_forests(monkeypatch):
+    """What is said here holds for forests of any size."""
+    monkeypatch.setattr(_learned, "TREES", 25)
 
 
 def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):

@@ -50,7 +50,8 @@ def test_effects_of_weighted_rows_are_those_of_copies(per):
     [(None, METHODS[0]), (LogisticRegression(), METHODS[0]), *(("logistic", method) for method in METHODS)],
     ids=str,
 )
-def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method):
+def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
     options = OPTIONS | {"estimator": estimator, "method": method, "n_simulations": 19, "n_folds": 2}
     there = W > 0
     assert scar_test(X, S, sample_weight=there, **options) == scar_test(X[there], S[there], **options)
@@ -59,7 +60,8 @@ def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method):
         assert scar_test(X[few], S[few], sample_weight=np.ones(250), **options) == scar_test(X[few], S[few], **options)
 
 
-def test_learned_scores_take_weights():
+def test_learned_scores_take_weights(monkeypatch):
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
     options = OPTIONS | {"estimator": None, "n_folds": 2}
     weighted, plain = scar_test(X, S, sample_weight=W, **options), scar_test(X, S, **options)
     assert weighted.statistic != pytest.approx(plain.statistic, rel=1e-3)

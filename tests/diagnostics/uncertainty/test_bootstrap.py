@@ -85,9 +85,9 @@ def test_a_row_that_counts_twice_is_drawn_twice_as_often():
     s = np.repeat([1, 0], [10, 40])
     w = np.where(s == 1, 3.0, 0.5)
     model = ShareOfLabels().fit(np.zeros((50, 1)), s, sample_weight=w)
-    found = bootstrap_intervals(model, np.zeros((50, 1)), s, sample_weight=w, n_resamples=2000, random_state=0)
+    found = bootstrap_intervals(model, np.zeros((50, 1)), s, sample_weight=w, n_resamples=1000, random_state=0)
     assert found.class_prior.estimate == pytest.approx(0.6)
-    assert found.samples["class_prior_"].mean() == pytest.approx(0.6, abs=4 * np.sqrt(0.24 / 50 / 2000))
+    assert found.samples["class_prior_"].mean() == pytest.approx(0.6, abs=4 * np.sqrt(0.24 / 50 / 1000))
 
 
 def test_the_spread_is_that_of_the_standard_errors():

@@ -26,6 +26,7 @@ from scarless.pair.rows import engine_of
 
 # Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
 FARTHEST = 8.0
+TREES = 100  # of a forest
 LOGISTIC = "logistic"
 
 
@@ -105,7 +106,7 @@ def _check_folds(n_folds: int, s: Vector) -> None:
 
 def _forest(X: Any, kind: type, fewest: int) -> Any:
     """Return a forest whose trees do not grow without end on many rows."""
-    return kind(100, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
+    return kind(TREES, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
 
 
 def _logistic_scores(X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator) -> Vector:

@@ -1,5 +1,6 @@
 """From the data of a report to one page: templates and numbers in people's form, nothing computed."""
 
+from functools import cache
 from typing import Any
 
 from scarless.outside.extras import need
@@ -33,7 +34,12 @@ def render_fit(report: FitReport) -> str:
 
 
 def _template(name: str) -> Any:
-    jinja2 = need("jinja2", "The report's page", "tool")
+    return _environment(need("jinja2", "The report's page", "tool")).get_template(name)
+
+
+@cache
+def _environment(jinja2: Any) -> Any:
+    """Return what knows the templates; it keeps those that it has compiled."""
     own, shared = (jinja2.PackageLoader("scarless.report", path) for path in ("fit/templates", "templates"))
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
@@ -43,7 +49,7 @@ def _template(name: str) -> Any:
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
         ratio_between=_ratio_between, cells=_cells,
     )  # fmt: skip
-    return environment.get_template(name)
+    return environment
 
 
 def _brief(name: str) -> str:
