@@ -1,7 +1,8 @@
 """Rows that are an array of another library, on its own device: a GPU, as a rule.
 
 Blocks are large, since a device is quick with much at once; values per row are derived once, and stay on the device.
-Sums come home in float64.
+Sums come home in float64. A table in float32 stays so, and takes half the room, but its blocks are walked in float64: a
+device has time for that, and half a million rows ask for more digits than seven.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from scarless.engines.blocks import add_up
 from scarless.engines.fused import quicker
 from scarless.engines.memory import InMemoryEngine
 from scarless.engines.units import Reading, Units
-from scarless.numerics.namespace import in_numpy, namespace_of
+from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 
 _BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory
 _FEW_NUMBERS = 1 << 17  # a part of the rows that small is taken home: here a call takes longer than a pass
@@ -69,8 +70,8 @@ class DeviceEngine:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of X."""
-        return np.dtype(_kind(self.X))
+        """Precision of products: that of X does not matter."""
+        return np.dtype(np.float64)
 
     @property
     def units(self) -> Units | None:
@@ -80,9 +81,9 @@ class DeviceEngine:
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
         function = quicker(block_function, self.X)
-        if function is not None:  # keeps little of each row
+        if function is not None and _kind(self.X) == "float64":  # keeps little of each row
             return function(self.X, self._whole(), *parameters)
-        return add_up(block_function(X, rows, *parameters) for X, rows in self._blocks())
+        return add_up((function or block_function)(X, rows, *parameters) for X, rows in self._blocks())
 
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
@@ -109,35 +110,34 @@ class DeviceEngine:
         start, apart, X = self.first + first * self.step, self.step * step, self.X[first::step, :]
         if step > 1 and X.shape[0] * X.shape[1] <= _FEW_NUMBERS:
             home = {name: in_numpy(values) for name, values in rows.items()}
-            return InMemoryEngine(in_numpy(X), home, reading=self.reading, first=start, step=apart)
+            reading = self.reading or Reading(self.dtype, None)
+            return InMemoryEngine(in_numpy(X), home, reading=reading, first=start, step=apart)
         return replace(self, X=X, rows=rows, first=start, step=apart)
 
     def read_as(self, reading: Reading) -> "DeviceEngine":
-        """Return an engine over the same rows in some precision, that knows the columns' units."""
-        xp, X = namespace_of(self.X), self.X
-        if np.dtype(_kind(X)) != reading.dtype:
-            X = xp.astype(X, getattr(xp, reading.dtype.name))
-        return replace(self, X=X, reading=reading)
+        """Return an engine over the same rows that knows the columns' units; its precision is the same."""
+        return replace(self, reading=reading)
 
     def in_units(self) -> "DeviceEngine":
         """Return an engine over the same rows whose columns are in their units."""
         units = self.units
         if units is None:
             return self
-        X = (self.X - self._there(units.shift)) * self._there(units.scale)
+        X = (in_float64(self.X) - self._there(units.shift)) * self._there(units.scale)
         return replace(self, X=X, reading=Reading(self.dtype, None))
 
     def _whole(self) -> Rows:
         return Rows(self.rows, slice(self.first, self.first + self.n_rows * self.step, self.step))
 
     def _blocks(self) -> Iterator[tuple[Any, Rows]]:
-        size = max(1, _BLOCK_NUMBERS // max(1, self.n_columns))
+        single = _kind(self.X) != "float64"
+        size = max(1, (_BLOCK_NUMBERS // 8 if single else _BLOCK_NUMBERS) // max(1, self.n_columns))
         for start in range(0, max(1, self.n_rows), size):
             stop = min(start + size, self.n_rows)
             part, whole = slice(start, stop), stop - start == self.n_rows
             rows = self.rows if whole else {name: values[part] for name, values in self.rows.items()}
             where = slice(self.first + start * self.step, self.first + stop * self.step, self.step)
-            yield (self.X if whole else self.X[part, :]), Rows(rows, where)
+            yield in_float64(self.X if whole else self.X[part, :]), Rows(rows, where)
 
     def _joined(self, parts: list[Any]) -> Any:
         """Return values of all rows, on the device; text and other things that are no numbers stay with numpy."""
