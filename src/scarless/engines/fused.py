@@ -2,7 +2,7 @@
 
 Where Triton is installed, as it is with torch for CUDA, the two-model likelihood and its relatives take this way: one
 kernel for all terms of a row, and one for the products of few columns with many rows, where cuBLAS leaves most of a
-device idle (10.7 ms for one of 20,000,000 x 54 on an H200; here all products of a pass take 8).
+device idle (10.7 ms for one of 20,000,000 x 54 on an H200; here all products of a pass take 6.5).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from scarless.numerics.several import RowTerms, Terms, row_terms
 from scarless.numerics.uncertainty import PairSums, pair_sums
 
 _WIDEST, _WIDEST_BESIDE = 63, 64  # columns of one product, and of those beside it: sums must fit a program's registers
-_TILE, _TERM_ROWS = 64, 256  # rows that a program takes at a time
+_TILE, _TERM_ROWS = 16, 256  # rows that a program takes at a time
 _PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
 _FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
@@ -45,7 +45,7 @@ def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | 
 
 
 def has_kernels(X: Any) -> bool:
-    """Whether kernels take a table: one of torch's on a CUDA device, with Triton installed."""
+    """Whether kernels take a table: one of torch's on a CUDA device, in float64 as it is walked, with Triton there."""
     if isinstance(X, np.ndarray) or not getattr(X, "is_cuda", False):
         return False
     return X.shape[0] > 0 and _has_triton()
@@ -177,20 +177,19 @@ def _by_kernel(seen: _Seen, values: Any, planes: Any) -> Sums:
     torch, kernels, (X, f, e) = import_module("torch"), _kernels(), seen
     n_rows, n_columns = X.shape
     width, right = (
-        max(32, _power(n_columns + 1)),
+        _power(n_columns + 1),
         _right_side(None if e is None else tuple(e.indices.tolist()), X.device),
     )
     beside = right.shape[1]
     n_programs = min(_programs(X), -(-n_rows // _TILE))
-    square = torch.empty((n_programs, 3, width // 2, width // 2), dtype=torch.float64, device=X.device)
+    square = torch.empty((n_programs, width, width), dtype=torch.float64, device=X.device)
     others = torch.empty((n_programs, width, beside), dtype=torch.float64, device=X.device)
     kernels.weighted_products[(n_programs,)](
         X, planes, right[0], right[1], square, others,
         n_rows, X.stride(0), n_rows, -(-n_rows // (_TILE * n_programs)),
-        n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=4, num_stages=1,
+        n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=2, num_stages=1,
     )  # fmt: skip
-    value, quarters, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
-    uu = np.block([[quarters[0], quarters[1]], [quarters[1].T, quarters[2]]])
+    value, uu, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
     of_f, k = seen.with_one(f), 0 if e is None else e.n_parameters
     ff = uu[np.ix_(of_f, of_f)]
     if e is None:
@@ -302,7 +301,7 @@ def _programs(X: Any) -> int:
     """Return how many programs a device has room for."""
     if not X.is_cuda:
         return 4
-    return 4 * int(import_module("torch").cuda.get_device_properties(X.device).multi_processor_count)
+    return 8 * int(import_module("torch").cuda.get_device_properties(X.device).multi_processor_count)
 
 
 def _kernels() -> Any:

@@ -80,47 +80,30 @@ def weighted_products(
 ):  # fmt: skip
     """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
 
-    The square is symmetric, so that three of its quarters are enough. ``TERMS`` are those of `many_problems`.
-    ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and ``TERM`` times which of the terms, -1
-    for none. Each program writes the sums of its own rows.
+    ``TERMS`` are those of `many_problems`. ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and
+    ``TERM`` times which of the terms, -1 for none. Each program writes the sums of its own rows. (That the square is
+    symmetric is no help: three quarters of it took longer than all.)
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
-    half: tl.constexpr = width // 2
-    low, right = tl.arange(0, half), tl.arange(0, beside)
-    high = low + half
+    columns, right = tl.arange(0, width), tl.arange(0, beside)
     column, term = tl.load(COLUMN + right), tl.load(TERM + right)
-    low_low = tl.zeros((half, half), dtype=tl.float64)
-    low_high = tl.zeros((half, half), dtype=tl.float64)
-    high_high = tl.zeros((half, half), dtype=tl.float64)
-    low_others = tl.zeros((half, beside), dtype=tl.float64)
-    high_others = tl.zeros((half, beside), dtype=tl.float64)
+    square = tl.zeros((width, width), dtype=tl.float64)
+    others = tl.zeros((width, beside), dtype=tl.float64)
     for step in range(n_steps):
         rows = (program + step * n_programs) * tile + tl.arange(0, tile)
         there = rows < n_rows
         begin = rows.to(tl.int64)[:, None] * stride
-        x = tl.load(X + begin + low[None, :], mask=there[:, None] & (low < n_columns)[None, :], other=0.0)
-        y = tl.load(X + begin + high[None, :], mask=there[:, None] & (high < n_columns)[None, :], other=0.0)
-        x = tl.where((low == n_columns)[None, :], 1.0, x.to(tl.float64))
-        y = tl.where((high == n_columns)[None, :], 1.0, y.to(tl.float64))
+        x = tl.load(X + begin + columns[None, :], mask=there[:, None] & (columns < n_columns)[None, :], other=0.0)
+        x = tl.where((columns == n_columns)[None, :], 1.0, x)
         uu = tl.load(TERMS + 2 * plane + rows, mask=there, other=0.0)
-        x_left, y_left, y_right = tl.trans(x), tl.trans(y), y * uu[:, None]
-        low_low = tl.dot(x_left, x * uu[:, None], acc=low_low, out_dtype=tl.float64)
-        low_high = tl.dot(x_left, y_right, acc=low_high, out_dtype=tl.float64)
-        high_high = tl.dot(y_left, y_right, acc=high_high, out_dtype=tl.float64)
+        left = tl.trans(x)
+        square = tl.dot(left, x * uu[:, None], acc=square, out_dtype=tl.float64)
         z = tl.load(X + begin + column[None, :], mask=there[:, None] & (column >= 0)[None, :], other=1.0)
         place = term.to(tl.int64)[None, :] * plane + rows[:, None]
         weight = tl.load(TERMS + place, mask=there[:, None] & (term >= 0)[None, :], other=0.0)
-        weighted = z.to(tl.float64) * weight
-        low_others = tl.dot(x_left, weighted, acc=low_others, out_dtype=tl.float64)
-        high_others = tl.dot(y_left, weighted, acc=high_others, out_dtype=tl.float64)
-    within = low[:, None] * half + low[None, :]
-    out = SQUARE + program * 3 * half * half
-    tl.store(out + within, low_low)
-    tl.store(out + half * half + within, low_high)
-    tl.store(out + 2 * half * half + within, high_high)
-    out = BESIDE + program * width * beside
-    tl.store(out + low[:, None] * beside + right[None, :], low_others)
-    tl.store(out + high[:, None] * beside + right[None, :], high_others)
+        others = tl.dot(left, z * weight, acc=others, out_dtype=tl.float64)
+    tl.store(SQUARE + program * width * width + columns[:, None] * width + columns[None, :], square)
+    tl.store(BESIDE + program * width * beside + columns[:, None] * beside + right[None, :], others)
 
 
 @triton.jit
