@@ -23,7 +23,7 @@ from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import RowTerms, Terms, row_terms
 from scarless.numerics.uncertainty import PairSums, pair_sums
 
-_WIDEST, _WIDEST_BESIDE = 63, 64  # columns of one product, and of those beside it: sums must fit a program's registers
+_WIDEST, _WIDEST_BESIDE = 63, 32  # columns of one product, and of those beside it: sums must fit a program's registers
 _TILE, _TERM_ROWS = 16, 256  # rows that a program takes at a time
 _PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
 _FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
@@ -187,7 +187,7 @@ def _by_kernel(seen: _Seen, values: Any, planes: Any) -> Sums:
     kernels.weighted_products[(n_programs,)](
         X, planes, right[0], right[1], square, others,
         n_rows, X.stride(0), n_rows, -(-n_rows // (_TILE * n_programs)),
-        n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=2, num_stages=1,
+        n_columns=n_columns, width=width, beside=beside, tile=_TILE, num_warps=2 if beside <= 16 else 4, num_stages=1,
     )  # fmt: skip
     value, uu, rest = _home(values, square.sum(dim=0), others.sum(dim=0))
     of_f, k = seen.with_one(f), 0 if e is None else e.n_parameters

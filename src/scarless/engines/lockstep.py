@@ -1,16 +1,16 @@
 """Several fits on the same rows of a device, step by step together: their passes become one.
 
-Each fit runs in a thread of its own and knows nothing of the others. Where it asks for sums over its rows it waits
-until all the others wait too; then the sums that can be taken in one walk are (`scarless.numerics.several`), and the
+Each fit has a thread of its own and knows nothing of the others. Where it asks for sums over its rows it waits until
+all the others have asked too; then the sums that can be taken in one walk are (`scarless.numerics.several`), and the
 others one after the other. So each fit keeps its own damping, line search and end, and whatever runs on an engine can
-run in lockstep: folds, penalties, starts, resamples. Nearly all work on the device is done by the thread that called.
+run in lockstep: folds, penalties, starts, resamples. Only one thread runs at a time, so that nothing depends on chance.
 """
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -78,15 +78,14 @@ class _Ended(Exception):
 
 
 class _Meeting:
-    """Who still works, what those ask who wait, and a mailbox for each.
+    """Tasks that take turns: each runs until it asks or ends, and only then the next one does.
 
-    Each waits for its own mail, so that nobody is woken for another's.
+    Threads that all ran at once would spend most of their time in handing Python's lock to each other.
     """
 
     def __init__(self, walks: "_Walks") -> None:
         self.walks = walks
-        self.lock, self.all_wait = Lock(), Event()
-        self.working = 0
+        self.turn_over: SimpleQueue[None] = SimpleQueue()
         self.questions: dict[int, _Question] = {}
         self.mail: dict[int, SimpleQueue[Any]] = {}
         self.over = False  # whoever asks later, what a task left behind, is answered alone
@@ -103,24 +102,24 @@ class _Meeting:
             except BaseException as error:  # raised again below
                 results[number] = (False, error)
             finally:
-                self._one_less()
+                self.turn_over.put(None)
 
-        self.working, self.mail = len(engines), {number: SimpleQueue() for number, _ in engines}
+        self.mail = {number: SimpleQueue() for number, _ in engines}
         threads = [Thread(target=copy_context().run, args=(attend, *each), daemon=True) for each in engines]
-        with BLAS.on_one_thread():  # of each task
+        with BLAS.on_one_thread():
             try:
                 for thread in threads:
                     thread.start()
-                while self._answer_all():
-                    pass
-            except BaseException:
+                    self.turn_over.get()
+                while self.questions:
+                    self._answer_all()
+            finally:  # nobody waits any more, unless the walk itself broke
+                self.over = True
                 for box in self.mail.values():
                     box.put(_Ended())
-                raise
-            finally:
                 for thread in threads:
-                    thread.join()
-                self.over = True
+                    if thread.ident is not None:
+                        thread.join()
         for number, _ in engines:
             if not results[number][0]:
                 raise results[number][1]
@@ -131,24 +130,15 @@ class _Meeting:
         if self.over:
             return question.engine.total(question.block_function, *question.parameters)
         self.questions[number] = question
-        self._one_less()
+        self.turn_over.put(None)
         return _given(self.mail[number].get())
 
-    def _one_less(self) -> None:
-        with self.lock:
-            self.working -= 1
-            if self.working == 0:
-                self.all_wait.set()
-
-    def _answer_all(self) -> bool:
-        """Wait until nobody works, and answer those who wait; False where nobody is left."""
-        self.all_wait.wait()
-        self.all_wait.clear()
+    def _answer_all(self) -> None:
+        """Answer all questions, and let those who asked take their turns."""
         asked, self.questions = dict(sorted(self.questions.items())), {}
-        self.working = len(asked)
-        for number, answer in self.walks.answers(asked).items():
+        for number, answer in sorted(self.walks.answers(asked).items()):
             self.mail[number].put(answer)
-        return bool(asked)
+            self.turn_over.get()
 
 
 def _given(answer: Any) -> Any:
