@@ -40,6 +40,30 @@ class Pair(Module):  # type: ignore[misc, unused-ignore]
         return one_logit(self.f(x), x, "module"), one_logit(self.e(z), z, "propensity_module")
 
 
+class Mean(Module):  # type: ignore[misc, unused-ignore]
+    """The mean logit of several networks."""
+
+    def __init__(self, members: list[Any]) -> None:
+        super().__init__()
+        self.members = torch.nn.ModuleList(members)
+
+    def forward(self, rows: Any) -> Any:
+        """Return the mean of one logit each."""
+        return torch.stack([one_logit(each(rows), rows, "module") for each in self.members]).mean(dim=0)
+
+
+def mean_of(members: list[Any]) -> Any:
+    """Return one network in the place of several: of logistic models one of their kind, whose logit is the mean."""
+    if len(members) == 1:
+        return members[0]
+    if all(type(each) in (torch.nn.Linear, Constant) for each in members):
+        one = deepcopy(members[0])
+        states = [each.state_dict() for each in members]
+        one.load_state_dict({name: torch.stack([each[name] for each in states]).mean(dim=0) for name in states[0]})
+        return one
+    return Mean(members)
+
+
 def one_logit(logits: Any, rows: Any, parameter: str) -> Any:
     """Return a network's answer as a vector, or say what is wrong with it."""
     n_rows = rows.shape[0]
