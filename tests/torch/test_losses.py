@@ -8,7 +8,7 @@ from scarless.numerics import likelihood, looks
 from scarless.numerics.costs import LOG
 from scarless.numerics.risk import weighted_cost
 from scarless.torch import LooksLikelihoodLoss, NNPULoss, PropensityWeightedLoss, SARLikelihoodLoss, UPULoss
-from scarless.torch.losses import sar_log_likelihood
+from scarless.torch.losses import mean_sar_loss, sar_log_likelihood
 
 FAR = [-80.0, -30.0, -5.0, -1e-3, 0.0, 2.0, 17.0, 80.0]
 
@@ -48,6 +48,31 @@ def test_derivatives_pass_gradcheck_to_second_order():
     s = torch.tensor((rng.random(20) < 0.4).astype(float))
     assert torch.autograd.gradcheck(lambda u, v: SARLikelihoodLoss()(u, v, s), (u, v))
     assert torch.autograd.gradgradcheck(lambda u, v: SARLikelihoodLoss()(u, v, s), (u, v))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_loss_of_training_is_the_weighted_mean_with_its_derivatives(dtype):
+    digits = 200 * torch.finfo(dtype).eps
+    u, v, s = grid(dtype)
+    w = 0.5 + torch.arange(s.numel(), dtype=dtype) % 3
+    loss = mean_sar_loss(u, v, s, w)
+    (3 * loss).backward()
+    value, du, dv = exact(u, v, s)
+    share = (w.double() / w.double().sum()).numpy()
+    assert loss.item() == pytest.approx(share @ value, rel=digits)
+    for found, expected in ((u.grad, du), (v.grad, dv)):
+        np.testing.assert_allclose(found.numpy(), 3 * share * expected, rtol=digits, atol=2 * torch.finfo(dtype).tiny)
+
+
+def test_it_passes_gradcheck_and_has_no_second_derivative():
+    rng = np.random.default_rng(0)
+    u, v = (torch.tensor(3 * rng.normal(size=20), requires_grad=True) for _ in range(2))
+    s, w = torch.tensor((rng.random(20) < 0.4).astype(float)), torch.tensor(rng.random(20))
+    assert torch.autograd.gradcheck(lambda u, v: mean_sar_loss(u, v, s, w), (u, v))
+    assert torch.autograd.gradcheck(lambda u: mean_sar_loss(u, v.detach(), s, w), (u,))
+    (slope,) = torch.autograd.grad(mean_sar_loss(u, v, s, w), u, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        slope.sum().backward()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

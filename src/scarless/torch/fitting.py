@@ -28,8 +28,16 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.rows import all_labelled
 from scarless.torch.checkpoints import Checkpoint, mark_of
 from scarless.torch.folds import check_relax, plan_folds
-from scarless.torch.inputs import Scale, attribute_columns, check_features, plain, read_rows
-from scarless.torch.modules import Pair, default_classifier, default_propensity, make_module, mean_of, renew
+from scarless.torch.inputs import Scale, attribute_columns, check_features, check_integers, plain, read_rows
+from scarless.torch.modules import (
+    Pair,
+    default_classifier,
+    default_propensity,
+    make_module,
+    mean_of,
+    refuse_embedding,
+    renew,
+)
 from scarless.torch.pair_net import PairNet, Rows, tensor_rows
 from scarless.torch.relaxing import HeldOut, Relaxed, as_they_are, relax_networks
 from scarless.torch.training import Progress, Tell, Trained, Trainer, TrainingOptions, make_net
@@ -69,6 +77,7 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     relax: bool | str
     imaginary_audits: float
     standardise: bool
+    integers: bool
     dtype: str
     device: str
     checkpoint: Any
@@ -93,7 +102,8 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
             check_share(self.validation_share, "validation_share (or 0)")
         check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_relax(self.relax)
-        check_flag(self.standardise, "standardise")
+        for name in ("standardise", "integers"):
+            check_flag(getattr(self, name), name)
         check_choice(self.dtype, "dtype", _TYPES)
         if self.propensity_features is not None and not callable(self.propensity_features):
             raise ValueError(
@@ -154,8 +164,9 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
         folds, unseen = plan_folds(s, share=float(self.validation_share), relax=check_relax(self.relax), seed=seeds[0])
         seen_all = np.unique(np.concatenate([fold.train for fold in folds]))
-        self._scale_f, self._scale_e = (Scale.of(each[seen_all], self.standardise) for each in (x, z))
-        rows = tensor_rows(self._scale_f(x), self._scale_e(z), s, w, self._torch_type())
+        self._scale_f = Scale.of(x[seen_all], self.standardise and not self.integers)
+        self._scale_e = Scale.of(z[seen_all], self.standardise)
+        rows = tensor_rows(self._scale_f(x), self._scale_e(z), s, w, self._torch_type(), integers=self.integers)
         self._spread = x.shape[1:], z.shape[1:]
         options = self._training_options(seeds[1], s.size)
         with self._told_of_epochs() as tell:
@@ -185,6 +196,8 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     def _make_pair(self, number: int) -> Any:
         x_shape, z_shape = self._spread
         f = make_module(self.module, x_shape, default_classifier, "module")
+        if not self.integers:
+            refuse_embedding(f)
         if self.propensity_module is None and len(z_shape) > 1:
             raise ValueError(
                 f"propensity_features have rows of shape {z_shape}; the logistic propensity needs columns. Give a "
@@ -226,9 +239,16 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     def _tensor(self, values: Array) -> Any:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self._torch_type())
 
+    def _class_rows(self, rows: Array) -> Any:
+        """Return rows as the classifier takes them."""
+        if self.integers:
+            check_integers(rows)
+            return torch.as_tensor(np.ascontiguousarray(rows), dtype=torch.int64)
+        return self._tensor(self._scale_f(rows))
+
     def _class_probability(self, X: Any) -> Vector:
         rows = read_rows(self, X, self._shape)
-        u = self.net_.class_logits(self._tensor(self._scale_f(rows)))
+        u = self.net_.class_logits(self._class_rows(rows))
         tilted = self._relaxed.tilt is not None
         seen = self._scale_e(self._propensity_rows(X, rows, None)) if tilted else None
         return np.asarray(expit(self._relaxed.classify(u, seen)))

@@ -108,6 +108,16 @@ def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], param
     return made
 
 
+def refuse_embedding(module: Any) -> None:
+    """Refuse a network that begins with an embedding, where rows come as numbers that were scaled."""
+    first = next((part for part in module.modules() if not list(part.children())), module)
+    if isinstance(first, torch.nn.Embedding | torch.nn.EmbeddingBag):
+        raise ValueError(
+            f"module begins with {type(first).__name__}, which takes integers, and X is handed over as numbers with "
+            "mean 0 and variance 1. Use integers=True, which leaves X as it is."
+        )
+
+
 def renew(module: Any) -> None:
     """Draw all weights anew that know how to be drawn: for a second start of a network that came as an instance."""
     for part in module.modules():

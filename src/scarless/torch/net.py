@@ -15,7 +15,7 @@ from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.torch.fitting import NetworkFitting
-from scarless.torch.inputs import plain, read_rows, read_training
+from scarless.torch.inputs import check_integers, plain, read_rows, read_training
 
 
 class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, unused-ignore]
@@ -26,9 +26,10 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
     propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
     not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the logits of rows
-    that were not trained on are estimated anew together with the propensity (`relax`): early stopping, like a penalty, gets directions right and
-    scales too small. Where a logistic propensity sees part of what the classifier sees, the class's logit may follow it
-    further than the network did, which has learned least where positives are hardly ever labelled.
+    that were not trained on are estimated anew together with the propensity (`relax`): early stopping, like a penalty,
+    gets directions right and scales too small. Where a logistic propensity sees part of what the classifier sees, the
+    class's logit may follow it further than the network did, which has learned least where positives are hardly ever
+    labelled. What labels then leave open is said in a warning.
 
     Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
     network can express is much less than what the classifier can: two flexible networks that see the same rows explain
@@ -74,7 +75,11 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     imaginary_audits : float, default=4
         Imaginary positives, half of them labelled, that keep the label frequency off 0 and 1 in that step.
     standardise : bool, default=True
-        Whether networks see columns with mean 0 and variance 1; of images, all pixels together.
+        Whether networks see columns with mean 0 and variance 1; of images, all pixels together. Columns that hardly
+        vary are moved, and not stretched.
+    integers : bool, default=False
+        Whether `X` holds whole numbers that `module` takes as they are, such as the token ids of texts: they are not
+        standardised, and come as ``torch.int64``. `propensity_features` gets them too.
     dtype : {"float32", "float64", "bfloat16"}, default="float32"
         What networks compute in. With "bfloat16" layers run in mixed precision; weights and loss stay in float32.
     device : str, default="auto"
@@ -150,6 +155,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         relax: bool | str = True,
         imaginary_audits: float = 4.0,
         standardise: bool = True,
+        integers: bool = False,
         dtype: str = "float32",
         device: str = "auto",
         checkpoint: Any = None,
@@ -174,6 +180,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         self.relax = relax
         self.imaginary_audits = imaginary_audits
         self.standardise = standardise
+        self.integers = integers
         self.dtype = dtype
         self.device = device
         self.checkpoint = checkpoint
@@ -217,6 +224,8 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         refuse_lost_class(weight @ s, weight @ (1.0 - s))
         self._coding, self.classes_, self._shape = coding, coding.classes, table.shape[1:]
         self._given = propensity_features is not None
+        if self.integers:
+            check_integers(table)
         self._columns = self._check_columns(X, table)
         seen = self._propensity_rows(X, table, propensity_features)
         counted = weight > 0

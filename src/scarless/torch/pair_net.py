@@ -1,14 +1,14 @@
 """Two networks under skorch: rows in batches, and what a batch costs in each phase of training."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
-from scarless.torch.losses import sar_log_likelihood
+from scarless.torch.losses import mean_sar_loss
 from scarless.torch.modules import one_logit
 
 torch: Any = need("torch", "scarless.torch.pair_net", "torch")
@@ -36,9 +36,11 @@ class Rows(NamedTuple):
         return Rows(*(each.to(device) for each in self)) if size <= _ON_DEVICE else self
 
 
-def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any) -> Rows:
-    """Return rows as tensors of one type."""
-    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=dtype) for each in (x, z, s, w)))
+def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any, *, integers: bool = False) -> Rows:
+    """Return rows as tensors of one type; what the classifier sees may be integers."""
+    types = (torch.int64 if integers else dtype, dtype, dtype, dtype)
+    parts = zip((x, z, s, w), types, strict=True)
+    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=kind) for each, kind in parts))
 
 
 class RowData(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
@@ -84,7 +86,7 @@ def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
     if phase == "propensity":
         w = w * torch.where(s == 1, torch.ones_like(u), torch.sigmoid(u.detach()))
         return (w * cross_entropy(v, s, reduction="none")).sum() / w.sum()
-    return -(w * sar_log_likelihood(u, v, s)).sum() / w.sum()
+    return mean_sar_loss(u, v, s, w)
 
 
 class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
@@ -134,8 +136,10 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         return np.asarray(torch.cat(found).numpy())
 
     def _precision(self) -> AbstractContextManager[Any]:
+        if not self.half:
+            return nullcontext()
         kind = torch.device(self.device).type
-        precision: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.bfloat16, enabled=self.half)
+        precision: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.bfloat16)
         return precision
 
 

@@ -77,14 +77,13 @@ class Relaxed(NamedTuple):
         """Say what the labels of held-out rows leave open."""
         if self.relaxation is None:
             return []
-        few = (
-            []
-            if self.added.size == 1 or held.s.sum() >= _LABELS_EACH * self.added.size
-            else [
-                f"The propensity's {self.added.size} coefficients rest on {held.s.sum():.0f} labels that were held out, less "
-                f"than {_LABELS_EACH} each, and the class prior with them. Let the propensity see less, or give more rows."
-            ]
-        )
+        few, labels = [], float(held.s.sum())
+        if self.added.size > 1 and labels < _LABELS_EACH * self.added.size:
+            few.append(
+                f"The propensity's {self.added.size} coefficients rest on {labels:.0f} labels that were held out, less "
+                f"than {_LABELS_EACH} each, and the class prior with them. Let the propensity see less, or give more "
+                "rows."
+            )
         return [*few, *self._level_doubts(self.relaxation), *self._propensity_doubts(held)]
 
     def _level_doubts(self, found: Relaxation) -> list[str]:
