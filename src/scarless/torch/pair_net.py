@@ -8,7 +8,7 @@ import numpy as np
 
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
-from scarless.torch.losses import mean_sar_loss
+from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
 from scarless.torch.modules import one_logit
 
 torch: Any = need("torch", "scarless.torch.pair_net", "torch")
@@ -86,7 +86,7 @@ def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
     if phase == "propensity":
         w = w * torch.where(s == 1, torch.ones_like(u), torch.sigmoid(u.detach()))
         return (w * cross_entropy(v, s, reduction="none")).sum() / w.sum()
-    return mean_sar_loss(u, v, s, w)
+    return -(w * sar_log_likelihood(u, v, s)).sum() / w.sum()
 
 
 class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
@@ -106,6 +106,18 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         """Return what a batch costs in this phase."""
         u, v = (each if each.dtype == torch.float64 else each.float() for each in y_pred)
         return phase_loss(self.phase, u, v, y_true.to(self.device), X["w"].to(self.device), self.share)
+
+    def train_step_single(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
+        """Return the loss of a batch, with gradients in place; those of the likelihood by its logits are known."""
+        if self.phase != "pair":
+            return dict(super().train_step_single(batch, **fit_params))
+        self._set_training(True)
+        x, s = batch
+        u, v = (each if each.dtype == torch.float64 else each.float() for each in self.infer(x, **fit_params))
+        loss, slopes = loss_and_slopes(u, v, s.to(self.device), x["w"].to(self.device))
+        parts = [(logits, slope) for logits, slope in zip((u, v), slopes, strict=True) if logits.requires_grad]
+        torch.autograd.backward(*zip(*parts, strict=True))
+        return {"loss": loss, "y_pred": (u, v)}
 
     def initialize_optimizer(self, triggered_directly: Any = None) -> Any:
         """Make an optimiser, with a step length for each network where it takes groups of parameters."""

@@ -4,7 +4,7 @@ All take logits, never probabilities: ``u`` of :math:`f = \Pr(y=1|x)`, ``v`` of 
 half precision (float16, bfloat16) are read in float32, so that a mixed-precision network needs nothing else.
 """
 
-from scarless.torch.losses.fused import mean_sar_loss
+from scarless.torch.losses.fused import loss_and_slopes
 from scarless.torch.losses.likelihood import LooksLikelihoodLoss, SARLikelihoodLoss, sar_log_likelihood
 from scarless.torch.losses.risks import NNPULoss, PropensityWeightedLoss, UPULoss
 
@@ -14,6 +14,6 @@ __all__ = [
     "PropensityWeightedLoss",
     "SARLikelihoodLoss",
     "UPULoss",
-    "mean_sar_loss",
+    "loss_and_slopes",
     "sar_log_likelihood",
 ]

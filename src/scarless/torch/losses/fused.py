@@ -13,42 +13,22 @@ from typing import Any
 from scarless.outside.extras import need
 
 torch: Any = need("torch", "scarless.torch.losses", "torch")
-Function: Any = torch.autograd.Function
 
 
-class _MeanLoss(Function):  # type: ignore[misc, unused-ignore]
-    """The weighted mean of minus the log-likelihood; its gradient is made at once, and cannot be differentiated."""
-
-    @staticmethod
-    def forward(ctx: Any, u: Any, v: Any, s: Any, w: Any) -> Any:
-        """Return the loss, and keep its gradient."""
-        log_sigmoid = torch.nn.functional.logsigmoid
-        both = torch.stack([u, v])
-        logs = log_sigmoid(both)
-        t = torch.logaddexp(-v, -logs[1] - u).neg_()
-        labelled, share = s == 1, w / w.sum()
-        value = torch.where(labelled, logs[0] + logs[1], log_sigmoid(-t))
-        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            slope = (logs - both).add_(t.masked_fill_(labelled, 0.0)).exp_()
-            ctx.save_for_backward(slope.mul_(torch.where(labelled, -share, share)))
-        return -torch.dot(share, value)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc, unused-ignore]
-    def backward(ctx: Any, outer: Any) -> Any:
-        """Return derivatives by both logits."""
-        (slope,) = ctx.saved_tensors
-        slope = slope * outer
-        return slope[0], slope[1], None, None
-
-
-def mean_sar_loss(u: Any, v: Any, s: Any, w: Any) -> Any:
-    """Return the weighted mean of minus the observed log-likelihood, for training: it has first derivatives only.
+def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
+    """Return the weighted mean of minus the observed log-likelihood, and its derivatives by `u` and by `v`.
 
     Examples
     --------
     >>> import torch
-    >>> mean_sar_loss(torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 0.0]), torch.ones(2))
+    >>> loss_and_slopes(torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 0.0]), torch.ones(2))[0]
     tensor(0.8370)
     """
-    return _MeanLoss.apply(u, v, s, w)
+    with torch.no_grad():
+        log_sigmoid, both = torch.nn.functional.logsigmoid, torch.stack([u, v])
+        logs, turned = log_sigmoid(both), both.neg_()
+        minus_t = torch.logaddexp(turned[1], turned[0] - logs[1])
+        share, unlabelled = w / w.sum(), 1.0 - s
+        value = torch.lerp(log_sigmoid(minus_t), logs[0] + logs[1], s)
+        slopes = turned.add_(logs).addcmul_(minus_t, unlabelled, value=-1.0).exp_()
+        return torch.dot(share, value).neg_(), slopes.mul_((unlabelled - s).mul_(share))

@@ -1,4 +1,4 @@
-r"""Minus the observed log-likelihood, by logits: ``u`` of :math:`f = \Pr(y=1|x)`, ``v`` of :math:`e = \Pr(s=1|y=1,x)`."""
+r"""Minus the observed log-likelihood, by logits: `u` of :math:`f = \Pr(y=1|x)`, `v` of :math:`e = \Pr(s=1|y=1,x)`."""
 
 from typing import Any
 
