@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--means", type=int, default=5, help="networks of nnPU and known e whose mean is shown too")
     parser.add_argument("--repeats", type=int, default=30, help="epochs of --overhead")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -36,13 +37,15 @@ def main(arguments: list[str] | None = None) -> None:
         from benchmarks.nets import text
 
         kinds = tuple(given.labels or text.KINDS)
-        text.run(folder=given.folder, seeds=seeds, rows=given.rows, kinds=kinds, device=given.device)
+        text.run(
+            folder=given.folder, seeds=seeds, rows=given.rows, kinds=kinds, device=given.device, n_mean=given.means
+        )
     else:
         from benchmarks.nets import images
 
         kinds = tuple(given.labels or images.KINDS)
-        place = given.folder or "."
-        images.run(given.images, folder=place, seeds=seeds, rows=given.rows, device=given.device, kinds=kinds)
+        options = {"rows": given.rows, "device": given.device, "kinds": kinds, "n_mean": given.means}
+        images.run(given.images, folder=given.folder or ".", seeds=seeds, **options)
 
 
 if __name__ == "__main__":

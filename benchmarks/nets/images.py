@@ -17,6 +17,7 @@ from sklearn.model_selection import cross_val_predict
 from benchmarks.nets.common import Labelled, Setting, methods, parted, print_table, standard
 
 KINDS = ("scar", "attribute", "brightness", "class probability")
+PIXELS = "class probability, pixels"  # the same labels, but the propensity sees every pixel: far too much
 FILES = {
     "mnist": "MNIST/raw with train-images-idx3-ubyte and train-labels-idx1-ubyte (or both with .gz)",
     "fashion-mnist": "FashionMNIST/raw with train-images-idx3-ubyte and train-labels-idx1-ubyte (or both with .gz)",
@@ -71,10 +72,9 @@ def mechanism(kind: str, X: Any, y: Any, rng: Any) -> tuple[Any, Any, Any]:
             return (X.reshape(len(X), -1).mean(axis=1) - mean) / unit
 
         return brightness(X)[:, None], expit(2 * brightness(X) - 0.5), brightness
-    # Whoever labels finds clear cases first. All pixels of a digit may tell the propensity which these are; of a larger
-    # image its ten first principal components.
+    # Whoever labels finds clear cases first. What the propensity sees is ten principal components of the image.
     logit = cross_val_predict(LogisticRegression(C=0.01), flat, y, cv=5, method="decision_function")
-    seen = flat if flat.shape[1] <= 64 else PCA(10, random_state=0).fit_transform(flat)
+    seen = flat if kind == PIXELS else PCA(10, whiten=True, random_state=0).fit_transform(flat)
     return seen, expit(1.4 * standard(logit) - 1.0), None
 
 
@@ -105,17 +105,17 @@ def convolutions(shape: tuple[int, ...]) -> Any:
     return nn.Sequential(*parts, nn.Linear(left, 64), nn.ReLU(), nn.Linear(64, 1))
 
 
-def run(name: str, *, folder: str, seeds: range, rows: int, device: str, kinds: tuple[str, ...] = KINDS) -> None:
+def run(
+    name: str, *, folder: str, seeds: range, rows: int, device: str, kinds: tuple[str, ...] = KINDS, n_mean: int = 5
+) -> None:
     """Print a table for each mechanism."""
     if name == "digits":
         X, y = digits()
-        setting = Setting(dense, device=device)
+        setting = Setting(dense, device=device, n_mean=n_mean)
     else:
         X, y = load_images(name, folder)
         shape = X.shape[1:]
-        setting = Setting(
-            lambda: convolutions(shape), epochs=40, patience=5, lr=1e-3, device=device, n_mean=1 if rows > 20000 else 5
-        )
+        setting = Setting(lambda: convolutions(shape), epochs=40, patience=5, lr=1e-3, device=device, n_mean=n_mean)
     for kind in kinds:
         found = []
         for seed in seeds:

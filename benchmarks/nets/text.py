@@ -89,13 +89,21 @@ def mechanism(kind: str, ids: Any, y: Any, rng: Any) -> tuple[Any, Any, Any]:
     return counts[:, np.argsort(-telling)[:20]], expit(1.4 * standard(logit) - 1.0), None
 
 
-def run(*, folder: str | None, seeds: range, rows: int, kinds: tuple[str, ...] = KINDS, device: str = "cpu") -> None:
+def run(
+    *,
+    folder: str | None,
+    seeds: range,
+    rows: int,
+    kinds: tuple[str, ...] = KINDS,
+    device: str = "cpu",
+    n_mean: int = 5,
+) -> None:
     """Print a table for each mechanism."""
     texts, y = posts(folder)
     ids = token_ids(texts)
     enough = (ids > 0).sum(axis=1) >= 5
     ids, y = ids[enough], y[enough]
-    setting = Setting(bag, epochs=60, patience=8, integers=True, device=device)
+    setting = Setting(bag, epochs=60, patience=8, integers=True, device=device, n_mean=n_mean)
     for kind in kinds:
         found = []
         for seed in seeds:

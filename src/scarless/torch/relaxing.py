@@ -13,7 +13,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
-from scarless.pair.basins import choose, climb_all
+from scarless.pair.basins import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import engine_of
@@ -146,20 +146,35 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     Where positives are hardly ever labelled a network learns little of them: what it misses depends on what labelling
     depends on, and the propensity would make up for it. So both models see these attributes, beside held-out logits.
     Their likelihood has several optima; of those that labels cannot tell apart the one with the lowest label frequency
-    is taken, as everywhere. None where labels are too few to tell, or where logits then lead the wrong way. Also the
-    class priors of the optima that cannot be told apart.
+    is taken, as everywhere. None where labels are too few to tell, where little of the network would be left, or where
+    the likelihood does not gain what so many coefficients must (Schwarz 1978): half the logarithm of the labels each.
+    Also the class priors of the optima that cannot be told apart.
     """
-    n_columns = held.seen.shape[1]
-    if held.s.sum() < _LABELS_EACH * (n_columns + 1):
+    n_columns, labels = held.seen.shape[1], float(held.s.sum())
+    if labels < _LABELS_EACH * (n_columns + 1):
         return None, None
     engine = engine_of(np.column_stack([held.u, held.seen]), s=held.s, w=held.w)
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
     problem = PairProblem.of(engine, every, seen, _TILT_C, _TILT_C)
-    starts = make_starts(problem, "auto", _TILT_STARTS, np.random.default_rng(0))
-    climbs = climb_all(problem, starts, tol=1e-9, max_iter=200)
-    forward = [climb for climb in climbs if climb.fit.converged and climb.fit.f[0] > 0]
-    if not forward:
+    kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
+    least = min(climb.basin.objective for climb in _climbs(problem._replace(f=Design.of(np.arange(1)))))
+    if not kept or least - kept[0].basin.objective < 0.5 * n_columns * np.log(labels):
         return None, None
-    chosen = choose(problem, forward)
-    f = forward[chosen.index].fit.f
+    chosen = choose(problem, kept)
+    f = kept[chosen.index].fit.f
     return f[1:-1] / f[0], chosen.class_priors
+
+
+def _climbs(problem: PairProblem) -> list[Climb]:
+    """Return the optima that several starts lead to, best first."""
+    starts = make_starts(problem, "auto", _TILT_STARTS, np.random.default_rng(0))
+    return climb_all(problem, starts, tol=1e-9, max_iter=200)
+
+
+def _still_the_network(held: HeldOut, f: Vector) -> bool:
+    """Whether the network's logit leads the right way, and tells rows further apart than what is added to it.
+
+    Where attributes tell the class by themselves, both models see enough to change places, and the network with them.
+    """
+    added = held.seen @ f[1:-1]
+    return bool(f[0] > 0 and np.cov(f[0] * held.u, aweights=held.w) > np.cov(added, aweights=held.w))
