@@ -109,8 +109,8 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
-        "Two explanations of the labels cannot be told apart, with class priors of 0.26 and 0.40; the one with the lower "
-        "label frequency is taken."
+        "Two explanations of the labels cannot be told apart, with class priors of 0.26 and 0.40; the one with the "
+        "lower label frequency is taken."
     ]
     assert as_they_are().doubts(held) == []
 
