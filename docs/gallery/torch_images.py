@@ -8,7 +8,7 @@ ever labelled. Real images, those of scikit-learn; the labels are made.
 **Lesson.** Say what labelling depends on, here the brightness, and bring any network: two networks are trained by the
 observed likelihood, and the level is estimated by rows that they have not seen.
 
-This page needs ``pip install "scarless[torch]"``, which the build of these pages does not have: it is shown and not run.
+This page needs ``pip install "scarless[torch]"``, which the build of these pages does not have: it is shown, not run.
 What it printed, on one core in under a minute, stands below each part; ``make test-torch`` runs it.
 """
 
@@ -65,8 +65,8 @@ print(f"mean squared error of the propensity {np.mean((model.predict_propensity(
 # ---------------
 # `module` is a class, a function that makes one, or an instance, which is copied with its weights: a pretrained network
 # whose last layer returns one logit is a start like any other. `propensity_module` likewise; keep it small, since two
-# networks that can express the same explain the labels equally well in each other's place. With ``relax="held-out"`` one
-# network is trained and not five: quicker, and with so few labels less sure of the level.
+# networks that can express the same explain the labels equally well in each other's place. With ``relax="held-out"``
+# one network is trained and not five: quicker, and with so few labels less sure of the level.
 
 
 class Residual(nn.Module):
