@@ -15,6 +15,7 @@ def main(arguments: list[str] | None = None) -> None:
     what.add_argument("--tables", action="store_true", help="beside logistic models and LightGBM")
     what.add_argument("--overhead", action="store_true", help="what a training step costs beside a supervised one")
     parser.add_argument("--folder", help="where the files of images or posts are")
+    parser.add_argument("--dense", action="store_true", help="a hidden layer in the place of convolutions: quicker")
     parser.add_argument("--rows", type=int, default=0, help="training rows; 0 takes all")
     parser.add_argument("--labels", nargs="+", help="only these mechanisms")
     parser.add_argument("--seeds", type=int, default=5)
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
         from benchmarks.nets import images
 
         kinds = tuple(given.labels or images.KINDS)
-        options = {"rows": given.rows, "device": given.device, "kinds": kinds, "n_mean": given.means}
+        make = images.dense if given.dense else images.convolutions
+        options = {"make": make, "rows": given.rows, "device": given.device, "kinds": kinds, "n_mean": given.means}
         images.run(given.images, folder=given.folder or ".", seeds=seeds, **options)
 
 

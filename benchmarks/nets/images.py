@@ -87,11 +87,11 @@ def labelled(kind: str, seed: int, X: Any, y: Any) -> tuple[Labelled, Any]:
     return parted(X, Z, y, e, seed=seed, rng=rng), features
 
 
-def dense() -> Any:
-    """Return the network of digits."""
+def dense(shape: tuple[int, ...] = (64,)) -> Any:
+    """Return a network of pixels with one hidden layer: that of digits."""
     from scarless.torch.modules import default_classifier
 
-    return default_classifier((64,))
+    return default_classifier(shape)
 
 
 def convolutions(shape: tuple[int, ...]) -> Any:
@@ -106,16 +106,24 @@ def convolutions(shape: tuple[int, ...]) -> Any:
 
 
 def run(
-    name: str, *, folder: str, seeds: range, rows: int, device: str, kinds: tuple[str, ...] = KINDS, n_mean: int = 5
+    name: str,
+    *,
+    folder: str,
+    seeds: range,
+    rows: int,
+    device: str,
+    kinds: tuple[str, ...] = KINDS,
+    n_mean: int = 5,
+    make: Any = convolutions,
 ) -> None:
-    """Print a table for each mechanism."""
+    """Print a table for each mechanism; `make` makes the network of images that are not digits from their shape."""
     if name == "digits":
         X, y = digits()
         setting = Setting(dense, device=device, n_mean=n_mean)
     else:
         X, y = load_images(name, folder)
         shape = X.shape[1:]
-        setting = Setting(lambda: convolutions(shape), epochs=40, patience=5, lr=1e-3, device=device, n_mean=n_mean)
+        setting = Setting(lambda: make(shape), epochs=40, patience=5, lr=1e-3, device=device, n_mean=n_mean)
     for kind in kinds:
         found = []
         for seed in seeds:
