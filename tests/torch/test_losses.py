@@ -8,7 +8,9 @@ from scarless.numerics import likelihood, looks
 from scarless.numerics.costs import LOG
 from scarless.numerics.risk import weighted_cost
 from scarless.torch import LooksLikelihoodLoss, NNPULoss, PropensityWeightedLoss, SARLikelihoodLoss, UPULoss
-from scarless.torch.losses import sar_log_likelihood
+from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
+from scarless.torch.modules import Pair
+from scarless.torch.pair_net import PairNet
 
 FAR = [-80.0, -30.0, -5.0, -1e-3, 0.0, 2.0, 17.0, 80.0]
 
@@ -48,6 +50,41 @@ def test_derivatives_pass_gradcheck_to_second_order():
     s = torch.tensor((rng.random(20) < 0.4).astype(float))
     assert torch.autograd.gradcheck(lambda u, v: SARLikelihoodLoss()(u, v, s), (u, v))
     assert torch.autograd.gradgradcheck(lambda u, v: SARLikelihoodLoss()(u, v, s), (u, v))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_loss_of_training_is_the_weighted_mean_with_its_derivatives(dtype):
+    digits = 200 * torch.finfo(dtype).eps
+    u, v, s = grid(dtype)
+    w = 0.5 + torch.arange(s.numel(), dtype=dtype) % 3
+    loss, slopes = loss_and_slopes(u, v, s, w)
+    value, *expected = exact(u, v, s)
+    share = (w.double() / w.double().sum()).numpy()
+    assert loss.item() == pytest.approx(share @ value, rel=digits)
+    for found, slope in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(found.numpy(), share * slope, rtol=digits, atol=2 * torch.finfo(dtype).tiny)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("frozen", ["nothing", "f", "e"])
+def test_a_training_step_has_the_gradients_of_the_loss(half, frozen):
+    torch.manual_seed(0)
+    pair = Pair(torch.nn.Linear(3, 1), torch.nn.Linear(2, 1))
+    if frozen != "nothing":
+        getattr(pair, frozen).requires_grad_(False)
+    net = PairNet(pair, torch.nn.Identity, optimizer=torch.optim.SGD, train_split=None, verbose=0).initialize()
+    net.half = half
+    x, s = {"x": torch.randn(50, 3), "z": torch.randn(50, 2), "w": torch.rand(50)}, (torch.rand(50) < 0.4).float()
+    found = net.train_step_single((x, s))
+    slopes = [None if p.grad is None else p.grad.clone() for p in net.module_.parameters()]
+    net.module_.zero_grad()
+    expected = SARLikelihoodLoss()(*net.infer(x), s, x["w"])
+    expected.backward()
+    assert found["loss"].item() == pytest.approx(expected.item(), rel=1e-5)
+    for slope, p in zip(slopes, net.module_.parameters(), strict=True):
+        assert (slope is None) == (p.grad is None)
+        if slope is not None:
+            torch.testing.assert_close(slope, p.grad, rtol=1e-2 if half else 1e-5, atol=1e-3 if half else 1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

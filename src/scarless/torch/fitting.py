@@ -27,11 +27,20 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.rows import all_labelled
 from scarless.torch.checkpoints import Checkpoint, mark_of
-from scarless.torch.inputs import Scale, attribute_columns, check_features, held_out_rows, plain, read_rows
-from scarless.torch.modules import Pair, default_classifier, default_propensity, make_module, renew
+from scarless.torch.folds import check_relax, plan_folds
+from scarless.torch.inputs import Scale, attribute_columns, check_features, check_integers, plain, read_rows
+from scarless.torch.modules import (
+    Pair,
+    default_classifier,
+    default_propensity,
+    make_module,
+    mean_of,
+    refuse_embedding,
+    renew,
+)
 from scarless.torch.pair_net import PairNet, Rows, tensor_rows
 from scarless.torch.relaxing import HeldOut, Relaxed, as_they_are, relax_networks
-from scarless.torch.training import Tell, Trained, Trainer, TrainingOptions
+from scarless.torch.training import Progress, Tell, Trained, Trainer, TrainingOptions, make_net
 
 torch: Any = need("torch", "scarless.torch.fitting", "torch")
 
@@ -42,10 +51,10 @@ _NOT_IN_MARK = ("checkpoint", "verbose", "device", "module", "propensity_module"
 
 class _Outcome(NamedTuple):
     net: PairNet
-    starts: list[Trained]
+    starts: list[list[Trained]]  # of each fold
     history: list[dict[str, float]]
     relaxed: Relaxed
-    shares: tuple[float, float, float]
+    judged: HeldOut
 
 
 class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
@@ -65,9 +74,10 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     validation_share: float
     patience: int | None
     n_starts: int
-    relax: bool
+    relax: bool | str
     imaginary_audits: float
     standardise: bool
+    integers: bool
     dtype: str
     device: str
     checkpoint: Any
@@ -91,7 +101,8 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         if self.validation_share != 0:
             check_share(self.validation_share, "validation_share (or 0)")
         check_at_least_zero(self.imaginary_audits, "imaginary_audits")
-        for name in ("relax", "standardise"):
+        check_relax(self.relax)
+        for name in ("standardise", "integers"):
             check_flag(getattr(self, name), name)
         check_choice(self.dtype, "dtype", _TYPES)
         if self.propensity_features is not None and not callable(self.propensity_features):
@@ -151,41 +162,42 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         drawn = [int(seed) for seed in check_random_stream(self.random_state).integers(2**31, size=2)]
         checkpoint = Checkpoint(self.checkpoint, self._mark([x, z, s, w]))
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
-        held = held_out_rows(s, float(self.validation_share), np.random.default_rng(seeds[0]))
-        judges = held if held.any() else ~held
-        self._scale_f, self._scale_e = Scale.of(x[~held], self.standardise), Scale.of(z[~held], self.standardise)
-        rows = tensor_rows(self._scale_f(x), self._scale_e(z), s, w, self._torch_type())
+        folds, unseen = plan_folds(s, share=float(self.validation_share), relax=check_relax(self.relax), seed=seeds[0])
+        seen_all = np.unique(np.concatenate([fold.train for fold in folds]))
+        self._scale_f = Scale.of(x[seen_all], self.standardise and not self.integers)
+        self._scale_e = Scale.of(z[seen_all], self.standardise)
+        rows = tensor_rows(self._scale_f(x), self._scale_e(z), s, w, self._torch_type(), integers=self.integers)
         self._spread = x.shape[1:], z.shape[1:]
-        trainer = Trainer(
-            rows.take(torch.as_tensor(~held)),
-            rows.take(torch.as_tensor(judges)),
-            self._training_options(seeds[1], int(np.sum(~held))),
-            self._make_pair,
-            checkpoint,
-        )
+        options = self._training_options(seeds[1], s.size)
         with self._told_of_epochs() as tell:
-            net, starts, history = trainer.run(self.n_starts, tell)
-        judged = self._judged(net, rows.take(torch.as_tensor(judges)))
-        relaxed = self._relax(net, judged) if self.relax and held.any() else as_they_are()
-        return _Outcome(net, starts, history, relaxed, relaxed.shares(judged))
+            progress = Progress.of(checkpoint, self.n_starts, tell)
+            nets, parts = [], []
+            for number, fold in enumerate(folds):
+                judges = rows.take(torch.as_tensor(fold.judge))
+                trainer = Trainer(rows.take(torch.as_tensor(fold.train)), judges, options, self._make_pair)
+                nets.append(trainer.run(number, progress))
+                parts.append(self._judged(nets[-1], judges))
+        judged = HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        relaxed = self._relax(nets[0], judged) if self.relax and unseen else as_they_are()
+        starts = [progress.finished(number) for number in range(len(folds))]
+        return _Outcome(_mean_net(nets, options), starts, progress.state["history"], relaxed, judged)
 
     def _judged(self, net: PairNet, rows: Rows) -> HeldOut:
         seen, s, w = (each.double().numpy() for each in (rows.z, rows.s, rows.w))
         return HeldOut(net.class_logits(rows.x), net.propensity_logits(rows.z), seen, s, w)
 
-    def _relax(self, net: PairNet, held: HeldOut) -> Relaxed:
-        e = net.module_.e
-        linear = None
-        if self.propensity_module is None and isinstance(e, torch.nn.Linear):
-            linear = torch.cat([e.weight.detach().ravel(), e.bias.detach()]).double().cpu().numpy()
+    def _relax(self, net: PairNet, judged: HeldOut) -> Relaxed:
+        linear = self.propensity_module is None and isinstance(net.module_.e, torch.nn.Linear)
         sees_all = len(self._shape) == 1 and self._columns.size == self._shape[0]
         return relax_networks(
-            held, audits=float(self.imaginary_audits), linear=linear, exchangeable=sees_all, of_x=not self._given
+            judged, audits=float(self.imaginary_audits), linear=linear, exchangeable=sees_all, of_x=not self._given
         )
 
     def _make_pair(self, number: int) -> Any:
         x_shape, z_shape = self._spread
         f = make_module(self.module, x_shape, default_classifier, "module")
+        if not self.integers:
+            refuse_embedding(f)
         if self.propensity_module is None and len(z_shape) > 1:
             raise ValueError(
                 f"propensity_features have rows of shape {z_shape}; the logistic propensity needs columns. Give a "
@@ -227,9 +239,16 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     def _tensor(self, values: Array) -> Any:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self._torch_type())
 
+    def _class_rows(self, rows: Array) -> Any:
+        """Return rows as the classifier takes them."""
+        if self.integers:
+            check_integers(rows)
+            return torch.as_tensor(np.ascontiguousarray(rows), dtype=torch.int64)
+        return self._tensor(self._scale_f(rows))
+
     def _class_probability(self, X: Any) -> Vector:
         rows = read_rows(self, X, self._shape)
-        u = self.net_.class_logits(self._tensor(self._scale_f(rows)))
+        u = self.net_.class_logits(self._class_rows(rows))
         tilted = self._relaxed.tilt is not None
         seen = self._scale_e(self._propensity_rows(X, rows, None)) if tilted else None
         return np.asarray(expit(self._relaxed.classify(u, seen)))
@@ -237,15 +256,20 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     def _store(self, outcome: _Outcome) -> None:
         self.net_, self._relaxed = outcome.net, outcome.relaxed
         self.module_, self.propensity_module_ = outcome.net.module_.f, outcome.net.module_.e
-        values = np.array([start.log_likelihood for start in outcome.starts])
-        best = int(np.argmax(values))
-        self.starts_, self.converged_ = values, outcome.starts[best].stopped
+        values = np.array([[start.log_likelihood for start in fold] for fold in outcome.starts])
+        best = np.argmax(values, axis=1)
+        self.starts_ = values
+        self.converged_ = all(fold[i].stopped for fold, i in zip(outcome.starts, best, strict=True))
         self.history_ = {name: np.array([each[name] for each in outcome.history]) for name in outcome.history[0]}
-        self.n_iter_ = int(np.sum(self.history_["start"] == best))
+        taken = self.history_["start"] == best[self.history_["fold"]]
+        self.n_iter_ = int(np.bincount(self.history_["fold"][taken]).max())
         if outcome.relaxed.relaxation is not None:
             self.relaxation_ = outcome.relaxed.relaxation
-        prior, self.label_frequency_, self.log_likelihood_ = outcome.shares
+        prior, self.label_frequency_, self.log_likelihood_ = outcome.relaxed.shares(outcome.judged)
         self._warn(prior)
+        doubts = outcome.relaxed.doubts(outcome.judged)
+        if doubts:
+            warn_user(f"{type(self).__name__} is in doubt. {' '.join(doubts)}", UserWarning)
         self.class_prior_ = prior
 
     def _warn(self, prior: float) -> None:
@@ -260,7 +284,7 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
             warn_user(
                 f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}): its "
                 "classifier is then the naive one. If that cannot be: does X tell the label? Otherwise use a simpler "
-                "module, or relax=True with more held-out rows.",
+                "module, or relax=True.",
                 UserWarning,
             )
         if prior > 0.95:
@@ -270,6 +294,14 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
                 "propensity_module.",
                 UserWarning,
             )
+
+
+def _mean_net(nets: list[PairNet], options: TrainingOptions) -> PairNet:
+    """Return the networks of all folds as one pair, whose logits are their means."""
+    if len(nets) == 1:
+        return nets[0]
+    pairs = [net.module_ for net in nets]
+    return make_net(Pair(mean_of([each.f for each in pairs]), mean_of([each.e for each in pairs])), options, 0.5)
 
 
 def _device(given: Any) -> str:

@@ -16,6 +16,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
 Array = NDArray[Any]
+_FLAT = 1e-5  # of a column's root mean square: with a smaller deviation it is taken for constant
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,16 @@ class Scale:
 
     @classmethod
     def of(cls, values: Array, use: bool) -> "Scale":
-        """Return that of rows: by column of tables, one for all of any other shape; or none."""
+        """Return that of rows: by column of tables, one for all of any other shape; or none.
+
+        A column that hardly varies, by less than 1e-5 of its size, is moved but not stretched: new rows that differ
+        from it by more than these did would come out huge.
+        """
         if not use or not values.size:
             return cls(np.zeros(1), np.ones(1))
         axis = 0 if values.ndim == 2 else None
         shift, unit = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
-        flat = unit <= 1e-10 * np.maximum(np.abs(shift), 1e-300)
+        flat = unit <= _FLAT * np.hypot(shift, unit)
         return cls(np.asarray(shift), np.where(flat, 1.0, unit))
 
     def __call__(self, values: Array) -> Array:
@@ -79,6 +84,17 @@ def read_rows(estimator: Any, X: Any, shape: tuple[int, ...]) -> Array:
 def check_images(X: Any, name: str) -> Array:
     """Return an array of numbers whose first axis are rows."""
     return np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name=name))
+
+
+def check_integers(rows: Array) -> None:
+    """Refuse rows that are no whole numbers from 0 on, where a network takes them as integers."""
+    bad = np.argwhere((rows != np.floor(rows)) | (rows < 0))
+    if bad.size:
+        at = tuple(int(i) for i in bad[0])
+        raise ValueError(
+            f"integers=True needs whole numbers from 0 on in X, such as token ids; {len(bad)} of {rows.size} values "
+            f"are not (first: X[{', '.join(map(str, at))}] = {rows[at]:g}). Use integers=False for other numbers."
+        )
 
 
 def check_features(given: Any, n_rows: int) -> Array:

@@ -40,6 +40,30 @@ class Pair(Module):  # type: ignore[misc, unused-ignore]
         return one_logit(self.f(x), x, "module"), one_logit(self.e(z), z, "propensity_module")
 
 
+class Mean(Module):  # type: ignore[misc, unused-ignore]
+    """The mean logit of several networks."""
+
+    def __init__(self, members: list[Any]) -> None:
+        super().__init__()
+        self.members = torch.nn.ModuleList(members)
+
+    def forward(self, rows: Any) -> Any:
+        """Return the mean of one logit each."""
+        return torch.stack([one_logit(each(rows), rows, "module") for each in self.members]).mean(dim=0)
+
+
+def mean_of(members: list[Any]) -> Any:
+    """Return one network in the place of several: of logistic models one of their kind, whose logit is the mean."""
+    if len(members) == 1:
+        return members[0]
+    if all(type(each) in (torch.nn.Linear, Constant) for each in members):
+        one = deepcopy(members[0])
+        states = [each.state_dict() for each in members]
+        one.load_state_dict({name: torch.stack([each[name] for each in states]).mean(dim=0) for name in states[0]})
+        return one
+    return Mean(members)
+
+
 def one_logit(logits: Any, rows: Any, parameter: str) -> Any:
     """Return a network's answer as a vector, or say what is wrong with it."""
     n_rows = rows.shape[0]
@@ -82,6 +106,16 @@ def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], param
     if not isinstance(made, Module):
         raise ValueError(f"{parameter} must make a torch.nn.Module; it returned {shown(made)}.")
     return made
+
+
+def refuse_embedding(module: Any) -> None:
+    """Refuse a network that begins with an embedding, where rows come as numbers that were scaled."""
+    first = next((part for part in module.modules() if not list(part.children())), module)
+    if isinstance(first, torch.nn.Embedding | torch.nn.EmbeddingBag):
+        raise ValueError(
+            f"module begins with {type(first).__name__}, which takes integers, and X is handed over as numbers with "
+            "mean 0 and variance 1. Use integers=True, which leaves X as it is."
+        )
 
 
 def renew(module: Any) -> None:

@@ -15,7 +15,7 @@ from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.torch.fitting import NetworkFitting
-from scarless.torch.inputs import plain, read_rows, read_training
+from scarless.torch.inputs import check_integers, plain, read_rows, read_training
 
 
 class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, unused-ignore]
@@ -25,10 +25,11 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
 
     Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
     propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
-    not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the held-out logits
-    are estimated anew together with the propensity (`relax`): early stopping, like a penalty, gets directions right and
-    scales too small. Where a logistic propensity sees part of what the classifier sees, the class's logit may follow it
-    further than the network did, which has learned least where positives are hardly ever labelled.
+    not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the logits of rows
+    that were not trained on are estimated anew together with the propensity (`relax`): early stopping, like a penalty,
+    gets directions right and scales too small. Where a logistic propensity sees part of what the classifier sees, the
+    class's logit may follow it further than the network did, which has learned least where positives are hardly ever
+    labelled. What labels then leave open is said in a warning.
 
     Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
     network can express is much less than what the classifier can: two flexible networks that see the same rows explain
@@ -59,18 +60,26 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     optimizer_options : dict, optional
         Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
     validation_share : float, default=0.2
-        Share of rows that are held out. With 0 all rows train, their own likelihood ends training, and nothing is
-        relaxed.
+        Share of rows that are held out; there are as many folds as such shares. With 0 all rows train, their own
+        likelihood ends training, and nothing is relaxed.
     patience : int or None, default=20
         Epochs without a better held-out likelihood after which training ends. None goes on to `max_epochs`.
     n_starts : int, default=1
-        How often to train, each time from other weights; the best by held-out likelihood is taken.
-    relax : bool, default=True
-        Whether to estimate scale and level of the held-out logits, and the propensity's, anew.
+        How often to train in each fold, each time from other weights; the best by held-out likelihood is taken.
+    relax : bool, "held-out" or "out-of-fold", default=True
+        Whether to estimate scale and level of logits, and the propensity's, anew, and by which rows. "held-out": one
+        pair of networks, and the rows that stopped its training. "out-of-fold": one pair for each fold, so that every
+        row is held out once; predictions are by the networks' mean logits. That takes as many times as long, and is
+        far more certain of the level where labels are few. True takes "out-of-fold" where less than 500 of the held-out
+        rows are labelled.
     imaginary_audits : float, default=4
         Imaginary positives, half of them labelled, that keep the label frequency off 0 and 1 in that step.
     standardise : bool, default=True
-        Whether networks see columns with mean 0 and variance 1; of images, all pixels together.
+        Whether networks see columns with mean 0 and variance 1; of images, all pixels together. Columns that hardly
+        vary are moved, and not stretched.
+    integers : bool, default=False
+        Whether `X` holds whole numbers that `module` takes as they are, such as the token ids of texts: they are not
+        standardised, and come as ``torch.int64``. `propensity_features` gets them too.
     dtype : {"float32", "float64", "bfloat16"}, default="float32"
         What networks compute in. With "bfloat16" layers run in mixed precision; weights and loss stay in float32.
     device : str, default="auto"
@@ -89,25 +98,25 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     ----------
     classes_ : array of shape (2,)
     module_, propensity_module_ : torch.nn.Module
-        The trained networks; what they see is standardised.
+        The trained networks, out of fold the mean of those of all folds; what they see is standardised.
     net_ : skorch.NeuralNet
         Both under skorch.
     relaxation_ : Relaxation
         How logits were moved and stretched; only where they were.
     class_prior_ : float
-        Estimated share of positives, by held-out rows.
+        Estimated share of positives, by the rows that were held out.
     label_frequency_ : float
         Estimated share of positives that are labelled.
     log_likelihood_ : float
-        Of the held-out rows together.
-    starts_ : array of shape (n_starts,)
-        Held-out log-likelihood per row of each start.
+        Of these rows together.
+    starts_ : array of shape (n_folds, n_starts)
+        Held-out log-likelihood per row of each start, in the one fold or in all.
     history_ : dict of arrays
-        ``start``, ``epoch``, ``train_loss`` and ``log_likelihood`` (held out, per row) of every epoch.
+        ``fold``, ``start``, ``epoch``, ``train_loss`` and ``log_likelihood`` (held out, per row) of every epoch.
     n_iter_ : int
-        Epochs of the start that was taken.
+        Epochs of the start that was taken, the most of any fold.
     converged_ : bool
-        Whether held-out rows ended training, and not `max_epochs`.
+        Whether held-out rows ended training in every fold, and not `max_epochs`.
 
     References
     ----------
@@ -143,9 +152,10 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         validation_share: float = 0.2,
         patience: int | None = 20,
         n_starts: int = 1,
-        relax: bool = True,
+        relax: bool | str = True,
         imaginary_audits: float = 4.0,
         standardise: bool = True,
+        integers: bool = False,
         dtype: str = "float32",
         device: str = "auto",
         checkpoint: Any = None,
@@ -170,6 +180,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         self.relax = relax
         self.imaginary_audits = imaginary_audits
         self.standardise = standardise
+        self.integers = integers
         self.dtype = dtype
         self.device = device
         self.checkpoint = checkpoint
@@ -213,6 +224,8 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         refuse_lost_class(weight @ s, weight @ (1.0 - s))
         self._coding, self.classes_, self._shape = coding, coding.classes, table.shape[1:]
         self._given = propensity_features is not None
+        if self.integers:
+            check_integers(table)
         self._columns = self._check_columns(X, table)
         seen = self._propensity_rows(X, table, propensity_features)
         counted = weight > 0

@@ -1,14 +1,14 @@
 """Two networks under skorch: rows in batches, and what a batch costs in each phase of training."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
-from scarless.torch.losses import sar_log_likelihood
+from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
 from scarless.torch.modules import one_logit
 
 torch: Any = need("torch", "scarless.torch.pair_net", "torch")
@@ -36,9 +36,11 @@ class Rows(NamedTuple):
         return Rows(*(each.to(device) for each in self)) if size <= _ON_DEVICE else self
 
 
-def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any) -> Rows:
-    """Return rows as tensors of one type."""
-    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=dtype) for each in (x, z, s, w)))
+def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any, *, integers: bool = False) -> Rows:
+    """Return rows as tensors of one type; what the classifier sees may be integers."""
+    types = (torch.int64 if integers else dtype, dtype, dtype, dtype)
+    parts = zip((x, z, s, w), types, strict=True)
+    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=kind) for each, kind in parts))
 
 
 class RowData(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
@@ -105,6 +107,18 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         u, v = (each if each.dtype == torch.float64 else each.float() for each in y_pred)
         return phase_loss(self.phase, u, v, y_true.to(self.device), X["w"].to(self.device), self.share)
 
+    def train_step_single(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
+        """Return the loss of a batch, with gradients in place; those of the likelihood by its logits are known."""
+        if self.phase != "pair":
+            return dict(super().train_step_single(batch, **fit_params))
+        self._set_training(True)
+        x, s = batch
+        u, v = (each if each.dtype == torch.float64 else each.float() for each in self.infer(x, **fit_params))
+        loss, slopes = loss_and_slopes(u, v, s.to(self.device), x["w"].to(self.device))
+        parts = [(logits, slope) for logits, slope in zip((u, v), slopes, strict=True) if logits.requires_grad]
+        torch.autograd.backward(*zip(*parts, strict=True))
+        return {"loss": loss, "y_pred": (u, v)}
+
     def initialize_optimizer(self, triggered_directly: Any = None) -> Any:
         """Make an optimiser, with a step length for each network where it takes groups of parameters."""
         pair = self.module_
@@ -134,8 +148,10 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         return np.asarray(torch.cat(found).numpy())
 
     def _precision(self) -> AbstractContextManager[Any]:
+        if not self.half:
+            return nullcontext()
         kind = torch.device(self.device).type
-        precision: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.bfloat16, enabled=self.half)
+        precision: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.bfloat16)
         return precision
 
 

@@ -1,4 +1,8 @@
-"""Networks relaxed: scale and level of held-out logits anew, together with what is added to the propensity's."""
+"""Networks relaxed: scale and level of held-out logits anew, together with what is added to the propensity's.
+
+Held-out rows are those that a network was not trained on; where every row is, for the network of another fold, logits
+of all folds stand side by side.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,15 +10,24 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
+from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
-from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.basins import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import Relaxation, relax
+from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import engine_of
+from scarless.pair.starts import make_starts
 
 _TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable
 _LABELS_EACH = 10  # held-out labels that each added coefficient needs
+_TILT_STARTS = 8  # the paper's, both extremes and scouts: the paper's alone may end in the lower of two optima
+_WIDE, _APART, _OFF = (
+    0.3,
+    0.1,
+    0.05,
+)  # class priors: an interval's length, two optima, a fit and the level it stands for
+_HARDLY, _MANY = 0.01, 0.1  # a propensity below which a positive is hardly ever labelled; a share of such positives
 
 
 class HeldOut(NamedTuple):
@@ -33,6 +46,9 @@ class Relaxed(NamedTuple):
     relaxation: Relaxation | None
     added: Vector  # to the propensity's logit: coefficients of what it sees, then an intercept
     tilt: Vector | None = None  # coefficients of the same attributes for the class, before its logit is relaxed
+    tied: Interval | None = (
+        None  # class priors of the optima that labels cannot tell apart, where a tilt was looked for
+    )
 
     def classify(self, u: Vector, seen: Any) -> Vector:
         """Return the class's logits; `seen` is what the propensity sees, and only needed where there is a tilt."""
@@ -57,48 +73,108 @@ class Relaxed(NamedTuple):
             return self.relaxation.class_prior, self.relaxation.label_frequency, value
         return positives / float(held.w.sum()), float(held.w @ (f * e)) / positives, value
 
+    def doubts(self, held: HeldOut) -> list[str]:
+        """Say what the labels of held-out rows leave open."""
+        if self.relaxation is None:
+            return []
+        few, labels = [], float(held.s.sum())
+        if self.added.size > 1 and labels < _LABELS_EACH * self.added.size:
+            few.append(
+                f"The propensity's {self.added.size} coefficients rest on {labels:.0f} labels that were held out, less "
+                f"than {_LABELS_EACH} each, and the class prior with them. Let the propensity see less, or give more "
+                "rows."
+            )
+        return [*few, *self._level_doubts(self.relaxation), *self._propensity_doubts(held)]
+
+    def _level_doubts(self, found: Relaxation) -> list[str]:
+        found_doubts = found.levels.remarks()
+        low, high = levels_interval([found.levels], "class_prior", 0.95)
+        if high - low > _WIDE:
+            found_doubts.append(
+                f"The labels leave the class prior between {low:.2f} and {high:.2f}; {found.class_prior:.2f} is taken. "
+                "Give more rows, let the propensity see less, or look up the class of a few rows."
+            )
+        if self.tied is not None and self.tied.high - self.tied.low > _APART:
+            found_doubts.append(
+                "Two explanations of the labels cannot be told apart, with class priors of "
+                f"{self.tied.low:.2f} and {self.tied.high:.2f}; the one with the lower label frequency is taken."
+            )
+        if not found.converged or abs(found.class_prior - found.levels.mean) > _OFF:
+            found_doubts.append(
+                f"The relaxed step did not settle: it wanted a class prior of {found.levels.mean:.2f} and ended at "
+                f"{found.class_prior:.2f}. Let the propensity see less, or compare with relax=False."
+            )
+        return found_doubts
+
+    def _propensity_doubts(self, held: HeldOut) -> list[str]:
+        f, e = expit(self.classify(held.u, held.seen)), expit(self.propensity(held.v, held.seen))
+        share = float(held.w @ (f * (e < _HARDLY))) / float(held.w @ f)
+        if share <= _MANY:
+            return []
+        return [
+            f"{share:.0%} of the positives that it finds are labelled less than once in {1 / _HARDLY:.0f} times: no "
+            "label speaks for them, only the models' form. Look up the class of a few such rows."
+        ]
+
 
 def as_they_are() -> Relaxed:
     """Return what leaves logits alone."""
     return Relaxed(None, np.zeros(1))
 
 
-def relax_networks(held: HeldOut, *, audits: float, linear: Vector | None, exchangeable: bool, of_x: bool) -> Relaxed:
+def relax_networks(held: HeldOut, *, audits: float, linear: bool, exchangeable: bool, of_x: bool) -> Relaxed:
     """Estimate scale and level of held-out logits, and what is added to the propensity's logit.
 
-    `linear` are the parameters of a logistic propensity: its coefficients may then change too, and not only its level.
-    They are held near where training left them if it is `exchangeable`, that is, sees all that the classifier sees.
-    `of_x` says that what it sees follows from what the classifier sees, whose logit may then be tilted by it.
+    Of a `linear` propensity the coefficients may change too, and not only its level. They are held near where training
+    left them if it is `exchangeable`, that is, sees all that the classifier sees. `of_x` says that what it sees follows
+    from what the classifier sees, whose logit may then be tilted by it.
     """
-    if linear is None:
-        nothing = np.empty((held.s.size, 0))
-        engine = engine_of(nothing, s=held.s, w=held.w, u=held.u, v=held.v)
-        found = relax(engine, Design.of(np.arange(0)), audits=audits)
-        return Relaxed(found, found.e)
-    columns = Design.of(np.arange(linear.size - 1))
-    if exchangeable:
-        engine = engine_of(held.seen, s=held.s, w=held.w, u=held.u)
-        found = relax(engine, columns, audits=audits, hold=linear)
-        return Relaxed(found, found.e - linear)
-    tilt = _tilt(held) if of_x else None
-    u = held.u if tilt is None else held.u + held.seen @ tilt
-    engine = engine_of(held.seen, s=held.s, w=held.w, u=u, v=held.v)
-    found = relax(engine, columns, audits=audits)
-    return Relaxed(found, found.e, tilt)
+    seen = held.seen if linear else np.empty((held.s.size, 0))
+    n_columns = seen.shape[1]
+    columns = Design.of(np.arange(n_columns))
+    tilt, tied = _tilt(held) if linear and of_x and not exchangeable else (None, None)
+    u = held.u if tilt is None else held.u + seen @ tilt
+    engine = engine_of(seen, s=held.s, w=held.w, u=u, v=held.v)
+    hold = np.zeros(n_columns + 1) if linear and exchangeable else None
+    found = relax(engine, columns, audits=audits, hold=hold)
+    return Relaxed(found, found.e, tilt, tied)
 
 
-def _tilt(held: HeldOut) -> Vector | None:
+def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     """Return by how much the class's logit follows each propensity attribute, beyond what the network has of it.
 
     Where positives are hardly ever labelled a network learns little of them: what it misses depends on what labelling
     depends on, and the propensity would make up for it. So both models see these attributes, beside held-out logits.
-    None where labels are too few to tell, or where logits then lead the wrong way.
+    Their likelihood has several optima; of those that labels cannot tell apart the one with the lowest label frequency
+    is taken, as everywhere. None where labels are too few to tell, where little of the network would be left, or where
+    the likelihood does not gain what so many coefficients must (Schwarz 1978): half the logarithm of the labels each.
+    Also the class priors of the optima that cannot be told apart.
     """
-    n_columns = held.seen.shape[1]
-    if held.s.sum() < _LABELS_EACH * (n_columns + 1):
-        return None
+    n_columns, labels = held.seen.shape[1], float(held.s.sum())
+    if labels < _LABELS_EACH * (n_columns + 1):
+        return None, None
     engine = engine_of(np.column_stack([held.u, held.seen]), s=held.s, w=held.w)
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
-    fit = fit_pair(PairProblem.of(engine, every, seen, _TILT_C, _TILT_C), None, FitOptions(1e-9))
-    slope = float(fit.f[0])
-    return fit.f[1:-1] / slope if fit.converged and slope > 0 else None
+    problem = PairProblem.of(engine, every, seen, _TILT_C, _TILT_C)
+    kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
+    least = min(climb.basin.objective for climb in _climbs(problem._replace(f=Design.of(np.arange(1)))))
+    if not kept or least - kept[0].basin.objective < 0.5 * n_columns * np.log(labels):
+        return None, None
+    chosen = choose(problem, kept)
+    f = kept[chosen.index].fit.f
+    return f[1:-1] / f[0], chosen.class_priors
+
+
+def _climbs(problem: PairProblem) -> list[Climb]:
+    """Return the optima that several starts lead to, best first."""
+    starts = make_starts(problem, "auto", _TILT_STARTS, np.random.default_rng(0))
+    return climb_all(problem, starts, tol=1e-9, max_iter=200)
+
+
+def _still_the_network(held: HeldOut, f: Vector) -> bool:
+    """Whether the network's logit leads the right way, and tells rows further apart than what is added to it.
+
+    Where attributes tell the class by themselves, both models see enough to change places, and the network with them.
+    """
+    added = held.seen @ f[1:-1]
+    return bool(f[0] > 0 and np.cov(f[0] * held.u, aweights=held.w) > np.cov(added, aweights=held.w))

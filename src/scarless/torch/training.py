@@ -49,32 +49,48 @@ class Trained(NamedTuple):
     stopped: bool  # whether held-out rows ended it, and not the number of epochs
 
 
-class Trainer:
-    """The fixed side of a fit: rows, options, and where its state is kept."""
+class Progress(NamedTuple):
+    """What all folds of a fit share: where its state is kept, the state, how many starts, and who is told."""
 
-    def __init__(
-        self, train: Rows, held: Rows, options: TrainingOptions, make: Callable[[int], Any], checkpoint: Checkpoint
-    ) -> None:
+    checkpoint: Checkpoint
+    state: dict[str, Any]
+    n_starts: int
+    tell: Tell
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, n_starts: int, tell: Tell) -> "Progress":
+        """Return that of a new fit, or of one that was stopped."""
+        return cls(checkpoint, checkpoint.read() or {"finished": [], "history": [], "under_way": None}, n_starts, tell)
+
+    def finished(self, fold: int) -> list[Trained]:
+        """Return what the starts of a fold led to."""
+        return [Trained(*each) for each in self.state["finished"][fold * self.n_starts : (fold + 1) * self.n_starts]]
+
+
+class Trainer:
+    """The fixed side of training on one fold: rows and options."""
+
+    def __init__(self, train: Rows, held: Rows, options: TrainingOptions, make: Callable[[int], Any]) -> None:
         self.train, self.held = RowData(train.at(options.device)), held.at(options.device)
         self.s, self.w = (each.double().cpu().numpy() for each in (held.s, held.w))
         total = train.w.double().sum()
         self.share = float((train.w * train.s).double().sum() / total)
-        self.options, self.make, self.checkpoint = options, make, checkpoint
+        self.options, self.make = options, make
 
-    def run(self, n_starts: int, tell: Tell) -> tuple[PairNet, list[Trained], list[dict[str, float]]]:
-        """Train from every start; return the networks of the best, all starts, and what happened in each epoch."""
-        state = self.checkpoint.read() or {"finished": [], "history": [], "under_way": None}
-        while len(state["finished"]) < n_starts:
-            self._one_start(state, tell)
-        finished = [Trained(*each) for each in state["finished"]]
-        best = max(range(n_starts), key=lambda i: finished[i].log_likelihood)
-        net = self._net(best)
+    def run(self, fold: int, progress: Progress) -> PairNet:
+        """Train from every start; return the networks of the best."""
+        while len(progress.state["finished"]) < (fold + 1) * progress.n_starts:
+            self._one_start(progress)
+        finished = progress.finished(fold)
+        best = max(range(progress.n_starts), key=lambda i: finished[i].log_likelihood)
+        net = self._net(fold * progress.n_starts + best, progress)
         net.module_.load_state_dict(finished[best].weights)
-        return net, finished, state["history"]
+        return net
 
-    def _one_start(self, state: dict[str, Any], tell: Tell) -> None:
+    def _one_start(self, progress: Progress) -> None:
+        state = progress.state
         number = len(state["finished"])
-        net = self._net(number)
+        net = self._net(number, progress)
         at = state["under_way"] or {"phase": 0, "epoch": 0, "best": None, "value": -np.inf, "waited": 0}
         if "weights" in at:
             net.module_.load_state_dict(at["weights"])
@@ -85,30 +101,31 @@ class Trainer:
                 at.update(phase=phase, epoch=0)
             elif "optimizer" in at:
                 net.optimizer_.load_state_dict(at["optimizer"])
-            self._one_phase(net, number, at, state, tell)
+            self._one_phase(net, number, at, progress)
         stopped = at["waited"] >= (self.options.patience or np.inf)
         state["finished"].append((at["best"], at["value"], bool(stopped)))
         state["under_way"] = None  # the next one begins anew
-        self.checkpoint.write(state)
+        progress.checkpoint.write(state)
 
-    def _one_phase(self, net: PairNet, number: int, at: dict[str, Any], state: dict[str, Any], tell: Tell) -> None:
-        patience = self.options.patience or np.inf
+    def _one_phase(self, net: PairNet, number: int, at: dict[str, Any], progress: Progress) -> None:
+        patience, (checkpoint, state) = self.options.patience or np.inf, progress[:2]
+        fold, start = divmod(number, progress.n_starts)
         while at["epoch"] < self.options.epochs(net.phase) and at["waited"] < patience:
             loss = self._one_epoch(net, (number, at["phase"], at["epoch"]))
             at["epoch"] += 1
             if net.phase == "pair":
                 value = self._held_out(net)
-                state["history"].append(
-                    {"start": number, "epoch": at["epoch"], "train_loss": loss, "log_likelihood": value}
-                )
-                tell(f"start {number + 1}, epoch {at['epoch']}, held-out log-likelihood per row {value:.6f}")
+                place = {"fold": fold, "start": start, "epoch": at["epoch"]}
+                state["history"].append({**place, "train_loss": loss, "log_likelihood": value})
+                where = f"fold {fold + 1}, start {start + 1}, epoch {at['epoch']}"
+                progress.tell(f"{where}, held-out log-likelihood per row {value:.6f}")
                 if at["best"] is None or value > at["value"] + _BETTER:
                     at.update(best=_weights(net), value=value, waited=0)
                 else:
                     at["waited"] += 1
-            if self.checkpoint.path is not None:
+            if checkpoint.path is not None:
                 at.update(weights=_weights(net), optimizer=net.optimizer_.state_dict())
-                self.checkpoint.write({**state, "under_way": at})
+                checkpoint.write({**state, "under_way": at})
 
     def _one_epoch(self, net: PairNet, place: tuple[int, ...]) -> float:
         """Train for one epoch, whose randomness is its own: so that a fit goes on from a file as if never stopped."""
@@ -127,25 +144,29 @@ class Trainer:
         u, v = net.class_logits(self.held.x), net.propensity_logits(self.held.z)
         return mean_log_likelihood(u, v, self.s, self.w)
 
-    def _net(self, number: int) -> PairNet:
-        options = self.options
-        with _seeded(options, number):
-            pair = self.make(number)
-        net = PairNet(
-            module=pair,
-            criterion=torch.nn.Identity,
-            optimizer=options.optimizer,
-            lr=options.lr,
-            batch_size=options.batch_size,
-            iterator_train=Batches,
-            train_split=None,
-            device=options.device,
-            verbose=0,
-            **{f"optimizer__{name}": value for name, value in options.optimizer_options.items()},
-        )
-        net.share, net.propensity_lr, net.half = self.share, options.propensity_lr, options.half
-        net.initialize()
-        return net
+    def _net(self, number: int, progress: Progress) -> PairNet:
+        with _seeded(self.options, number):
+            pair = self.make(number % progress.n_starts)
+        return make_net(pair, self.options, self.share)
+
+
+def make_net(pair: Any, options: TrainingOptions, share: float) -> PairNet:
+    """Return two networks under skorch."""
+    net = PairNet(
+        module=pair,
+        criterion=torch.nn.Identity,
+        optimizer=options.optimizer,
+        lr=options.lr,
+        batch_size=options.batch_size,
+        iterator_train=Batches,
+        train_split=None,
+        device=options.device,
+        verbose=0,
+        **{f"optimizer__{name}": value for name, value in options.optimizer_options.items()},
+    )
+    net.share, net.propensity_lr, net.half = share, options.propensity_lr, options.half
+    net.initialize()
+    return net
 
 
 def mean_log_likelihood(u: Vector, v: Vector, s: Vector, w: Vector) -> float:

@@ -1,0 +1,1 @@
+"""Networks on rows whose labels are biased: ``python -m benchmarks.nets --help``."""

@@ -1,0 +1,95 @@
+"""What a training step of two networks costs beside a supervised one of the same network.
+
+Both run under skorch, in the same process, an epoch of one after an epoch of the other, and each epoch's processor time
+is taken; the ratio is that of the quickest, and of pairs of neighbours.
+"""
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+ROWS, BATCH = 4096, 256
+SIZES = {"784-512-512-1": (784, 512, 512), "784-256-1": (784, 256), "784-64-1": (784, 64)}
+
+
+def dense(widths: tuple[int, ...]) -> Any:
+    """Return a network of dense layers."""
+    import torch
+
+    nn = torch.nn
+    parts = [each for a, b in pairwise(widths) for each in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*parts, nn.Linear(widths[-1], 1))
+
+
+def nets(widths: tuple[int, ...], device: str) -> dict[str, Any]:
+    """Return both under skorch."""
+    import skorch
+
+    import torch
+    from scarless.torch.modules import Pair, default_propensity
+    from scarless.torch.pair_net import Batches, PairNet
+
+    class Supervised(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
+        """The network alone, by cross-entropy."""
+
+        def infer(self, x: Any, **fit_params: Any) -> Any:
+            return self.module_(x)[:, 0]
+
+        def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+            return torch.nn.functional.binary_cross_entropy_with_logits(y_pred, y_true)
+
+    def net(kind: Any, module: Any) -> Any:
+        options = {"optimizer": torch.optim.AdamW, "iterator_train": Batches, "train_split": None, "verbose": 0}
+        made = kind(module, torch.nn.Identity, lr=1e-3, batch_size=BATCH, device=device, **options)
+        return made.initialize()
+
+    pair = Pair(dense(widths), default_propensity((1,)))
+    return {"supervised": net(Supervised, dense(widths)), "two networks": net(PairNet, pair)}
+
+
+def rows(n_columns: int, device: str) -> Any:
+    """Return random rows."""
+    import torch
+    from scarless.torch.pair_net import tensor_rows
+
+    rng = np.random.default_rng(0)
+    x, z, s = rng.normal(size=(ROWS, n_columns)), rng.normal(size=(ROWS, 1)), (rng.random(ROWS) < 0.3).astype(float)
+    return tensor_rows(x, z, s, np.ones(ROWS), torch.float32).at(device)
+
+
+def run(repeats: int, device: str = "cpu") -> None:
+    """Print the ratio for each size of network."""
+    import torch
+    from scarless.torch.pair_net import RowData
+
+    class Alone(RowData):
+        """Rows with nothing but what a supervised network sees."""
+
+        def __getitem__(self, i: Any) -> Any:
+            return self.rows.x[i], self.rows.s[i]
+
+    torch.set_num_threads(1)
+    clock = time.process_time if device == "cpu" else time.perf_counter  # a GPU works while the processor waits
+    for name, widths in SIZES.items():
+        table, both = rows(widths[0], device), nets(widths, device)
+        data = {"supervised": Alone(table), "two networks": RowData(table)}
+        seconds: dict[str, list[float]] = {kind: [] for kind in both}
+        for _ in range(repeats + 2):
+            for kind, each in both.items():
+                start = clock()
+                each.fit_loop(data[kind], None, epochs=1)
+                if device != "cpu":
+                    torch.cuda.synchronize()
+                seconds[kind].append(clock() - start)
+                each.history.clear()
+        times = {kind: np.array(each[2:]) for kind, each in seconds.items()}
+        quickest = {kind: 1e3 * each.min() * BATCH / ROWS for kind, each in times.items()}
+        middle = np.median(times["two networks"] / times["supervised"])
+        told = ", ".join(f"{kind} {ms:.2f} ms" for kind, ms in quickest.items())
+        ratio = quickest["two networks"] / quickest["supervised"]
+        print(
+            f"{name}, a step of {BATCH} rows: {told}; ratio {ratio:.3f} of the quickest of {repeats} epochs, ", end=""
+        )
+        print(f"{middle:.3f} in the middle of pairs", flush=True)
