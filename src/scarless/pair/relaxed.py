@@ -169,7 +169,10 @@ def relax(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None
     levels = _levels_of(points)
     there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
     shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
-    return fits.relaxation(fits.at(shift, there.theta), levels)
+    at_mean = fits.at(shift, there.theta)
+    # With many propensity attributes a fit may jump to another optimum, whose class prior is not the mean at all.
+    jumped = abs(at_mean.class_prior - levels.mean) > _FURTHEST
+    return fits.relaxation(there if jumped else at_mean, levels)
 
 
 def relax_roughly(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
