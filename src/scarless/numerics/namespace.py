@@ -23,16 +23,15 @@ def namespace_of(X: Any) -> Any:
     """
     if isinstance(X, np.ndarray):
         return np
-    if hasattr(X, "__array_namespace__"):
-        return X.__array_namespace__()
-    if type(X).__module__.partition(".")[0] == "torch":  # has no namespace of its own; scikit-learn brings one
-        return _of_torch()
-    return np
+    library = type(X).__module__.partition(".")[0]
+    if library in ("torch", "cupy"):  # have none of their own, or not all of it; scikit-learn brings one
+        return _brought(library)
+    return X.__array_namespace__() if hasattr(X, "__array_namespace__") else np
 
 
 @cache
-def _of_torch() -> Any:
-    return import_module("sklearn.externals.array_api_compat.torch")
+def _brought(library: str) -> Any:
+    return import_module(f"sklearn.externals.array_api_compat.{library}")
 
 
 def like(X: Any, values: Any) -> Any:
@@ -53,6 +52,8 @@ def in_numpy(values: Any) -> Any:
         return values if isinstance(values, np.ndarray) or issparse(values) else np.asarray(values)
     if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
         return values.detach().cpu().numpy()
+    if hasattr(values, "get"):  # CuPy
+        return values.get()
     try:
         return np.asarray(values)
     except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
