@@ -111,3 +111,37 @@ def test_what_kernels_do_not_take(monkeypatch):
     assert fused.quicker(pair.sums, X) is not None
     assert fused.quicker(pair.grams, X) is None
     assert fused.quicker(np.sum, X) is None
+
+
+def test_where_kernels_do_not_run_that_is_told_once_and_sums_are_right(monkeypatch):
+    def broken(*arguments):
+        raise ValueError("no such instruction")
+
+    monkeypatch.setattr(fused, "_BROKEN", set())
+    monkeypatch.setattr(fused, "_planes", broken)
+    X, rows = table()
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
+    beta = np.random.default_rng(3).normal(size=9)
+    with pytest.warns(RuntimeWarning, match=r"kernels do not run here \(ValueError: no such instruction\)"):
+        same_sums(
+            fused.quicker(pair.sums, X)(X, rows, beta, Curvature.OBSERVED), pair.sums(X, rows, beta, Curvature.OBSERVED)
+        )
+    same_sums(fused.quicker(pair.sums, X)(X, rows, beta, Curvature.NONE), pair.sums(X, rows, beta, Curvature.NONE))
+    u = torch.zeros(2, 130, dtype=torch.float64)
+    fused.terms_for(X)(u, u, rows["s"], u, Curvature.NONE)  # without another word
+
+
+def test_a_device_without_memory_is_no_fault_of_the_kernels(monkeypatch):
+    class OutOfMemoryError(RuntimeError):
+        pass
+
+    def full(*arguments):
+        raise OutOfMemoryError
+
+    monkeypatch.setattr(fused, "_BROKEN", set())
+    monkeypatch.setattr(fused, "_planes", full)
+    X, rows = table()
+    pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
+    with pytest.raises(OutOfMemoryError):
+        fused.quicker(pair.sums, X)(X, rows, np.zeros(9), Curvature.NONE)
+    assert not fused._BROKEN

@@ -5,6 +5,7 @@ kernel for all terms of a row, and one for the products of few columns with many
 device idle (10.7 ms for one of 20,000,000 x 54 on an H200; here all products of a pass take 6.5).
 """
 
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -41,7 +42,7 @@ def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | 
     found = _QUICKER.get(type(objective)) if getattr(block_function, "__name__", "") == "sums" else None
     if not (found or block_function is pair_sums) or not has_kernels(X):
         return None
-    return _answers if found is None else partial(found, objective)
+    return partial(_tried, _answers if found is None else partial(found, objective), block_function)
 
 
 def has_kernels(X: Any) -> bool:
@@ -53,7 +54,26 @@ def has_kernels(X: Any) -> bool:
 
 def terms_for(X: Any) -> RowTerms:
     """Return the quickest function for the terms of several problems."""
-    return _terms_by_kernel if has_kernels(X) else row_terms
+    return partial(_tried, _terms_by_kernel, row_terms) if has_kernels(X) else row_terms
+
+
+def _tried(quick: Callable[..., Any], otherwise: Callable[..., Any], *parameters: Any) -> Any:
+    """Return what kernels say, or what is said without them, from then on, on a device that they do not run on."""
+    if "any" in _BROKEN:
+        return otherwise(*parameters)
+    try:
+        return quick(*parameters)
+    except Exception as error:
+        if "memory" in type(error).__name__.lower():
+            raise
+        _BROKEN.add("any")
+        warnings.warn(
+            f"Triton's kernels do not run here ({type(error).__name__}: {str(error)[:200]}). The same sums are taken "
+            "by torch alone, which takes longer.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return otherwise(*parameters)
 
 
 def _pair_sums(pair: LogisticPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
@@ -86,6 +106,7 @@ def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature:
     return Sums(value, gradient, matrix)
 
 
+_BROKEN: set[str] = set()  # holds "any" once kernels have failed in this process
 _QUICKER: dict[type, Callable[..., Sums]] = {
     LogisticPair: _pair_sums,
     TargetLogistic: _target_sums,
