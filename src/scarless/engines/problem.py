@@ -1,7 +1,7 @@
 """An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,14 @@ from scarless.numerics.objectives import Curvature, Objective, Sums
 WIDEST_MATRIX = 1500
 # Up to this many, one pass for a matrix of products saves many for the length of a step.
 WIDEST_GRAM = 300
+
+
+def narrow_alone(n_parameters: int) -> AbstractContextManager[None]:
+    """Hold BLAS down to one thread for models that are too narrow for several.
+
+    To set it takes as long as a pass over few rows, so that whoever makes many should hold it over all of them.
+    """
+    return BLAS.on_one_thread() if n_parameters <= WIDEST_GRAM else nullcontext()
 
 
 class Addition(Protocol):

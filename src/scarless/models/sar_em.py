@@ -17,6 +17,7 @@ from scarless.checks.options import (
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_random_stream
+from scarless.engines.problem import narrow_alone
 from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._em_classifier import EMClassifier
 from scarless.models._negative_weights import with_shares
@@ -470,10 +471,11 @@ class SAREMClassifier(EMClassifier):
         tol = 1e-10 if self.tol is None else self.tol
         f, e = Design.of(self._f_columns), Design.of(self._e_columns)
         problem = PairProblem(rows.engine, rows.totals, f, e, self.C, self.propensity_C)
-        problem = problem.with_audits(self._audits(0.0))
-        starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
         look = asks_for_papers_start(self.n_starts, self.start)
-        _, fit, sums = self._climb(problem, starts, tol, look=look, progress=_print_climb if self.verbose else None)
+        with narrow_alone(problem.n_parameters):  # once for all passes
+            problem = problem.with_audits(self._audits(0.0))
+            starts = make_starts(problem, self.start, self.n_starts, check_random_stream(self.random_state))
+            _, fit, sums = self._climb(problem, starts, tol, look=look, progress=_print_climb if self.verbose else None)
         self._f_learner: Learner | None = None
         self._e_learner: Learner | None = None
         self._store_pair(problem, fit, self._refit_classifier(problem, fit, tol) if self.refit else None, sums)

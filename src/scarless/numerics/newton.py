@@ -230,6 +230,7 @@ class _Search:
         self.n_parameters = n_parameters
         # Computed where they are first needed. Python 3.11's cached_property would have searches in other threads wait.
         self._information: Vector | None = None
+        self._units: Vector | None = None
         self._grams: tuple[tuple[Matrix, ...] | None] | None = None
 
     @property
@@ -242,7 +243,9 @@ class _Search:
     @property
     def units(self) -> Vector:
         """Root mean square, over rows, of what a parameter adds to logits, up to a factor."""
-        return np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+        if self._units is None:
+            self._units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+        return self._units
 
     @property
     def grams(self) -> tuple[Matrix, ...] | None:
@@ -348,15 +351,22 @@ class _Search:
         if self.grams is None:
             self.n_passes += 1
             return np.sqrt(self.problem.reach(direction) / self.options.scale)
-        ends = np.cumsum([len(matrix) for matrix in self.grams])[:-1]
-        squares = [part @ matrix @ part for matrix, part in zip(self.grams, np.split(direction, ends), strict=True)]
+        squares, start = [], 0
+        for matrix in self.grams:
+            part = direction[start : start + len(matrix)]
+            squares.append(part @ matrix @ part)
+            start += len(matrix)
         return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
 
     def _damped_step(self, now: Sums) -> Vector:
         return -solve_positive(self._damped(now), now.gradient)
 
     def _damped(self, now: Sums) -> Matrix:
-        return now.curvature + np.diag(self.damping * self.information) if self.damping else now.curvature
+        if not self.damping:
+            return now.curvature
+        damped = now.curvature.copy()
+        damped.flat[:: len(damped) + 1] += self.damping * self.information
+        return damped
 
     def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
         """Halve the step until the objective falls enough (Armijo), up to rounding."""
