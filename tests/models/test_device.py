@@ -18,8 +18,9 @@ from scarless import (
     SCARClassifier,
 )
 from scarless.diagnostics import bootstrap_intervals
-from scarless.engines import lockstep
+from scarless.engines import device, lockstep
 from scarless.numerics.namespace import in_numpy, namespace_of
+from scarless.pair import starts
 
 strict = pytest.importorskip("array_api_strict")
 pytest.importorskip("scipy", minversion="1.14", reason="scikit-learn dispatches with SciPy from 1.14 on")
@@ -221,6 +222,22 @@ def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):
     monkeypatch.setattr("scarless.engines.device._BLOCK_NUMBERS", 4 * 128)
     blocks = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
     np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_where_many_rows_take_no_longer_than_a_part_no_part_is_climbed_first(data, there, monkeypatch):
+    """The same optimum, from all rows at once."""
+    X, s, _ = data
+    climbed = []
+    before = starts._climbed_ahead
+    monkeypatch.setattr(starts, "_MANY_ROWS", 100)
+    monkeypatch.setattr(starts, "_PART_ROWS", 200)
+    monkeypatch.setattr(starts, "_climbed_ahead", lambda problem: climbed.append(problem) or before(problem))
+    parts = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
+    assert len(climbed) == 1
+    monkeypatch.setattr(device, "has_kernels", lambda X: True)
+    whole = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
+    assert len(climbed) == 1
+    np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-5)
 
 
 def test_without_dispatch_torch_is_numpy(data):

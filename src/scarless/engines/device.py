@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from scarless.engines.base import Engine, Rows, Sums, open_rows
 from scarless.engines.blocks import add_up
-from scarless.engines.fused import quicker
+from scarless.engines.fused import has_kernels, quicker
 from scarless.engines.memory import InMemoryEngine
 from scarless.engines.units import Reading, Units
 from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 
 _BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory
+_FLAT_ROWS = 2_000_000
 _FEW_NUMBERS = 1 << 17  # a part of the rows that small is taken home: here a call takes longer than a pass
 
 
@@ -72,6 +73,11 @@ class DeviceEngine:
     def dtype(self) -> np.dtype[Any]:
         """Precision of products: that of X does not matter."""
         return np.dtype(np.float64)
+
+    @property
+    def flat_rows(self) -> int:
+        """Up to so many rows a pass takes as long as one over a few of them: calls take longer than the device."""
+        return _FLAT_ROWS if has_kernels(self.X) else 0
 
     @property
     def units(self) -> Units | None:

@@ -233,6 +233,10 @@ class _Attending:
         return self.engine.units
 
     @property
+    def flat_rows(self) -> int:
+        return self.engine.flat_rows
+
+    @property
     def X(self) -> Any:
         return self.engine.X
 

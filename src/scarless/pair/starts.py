@@ -110,9 +110,11 @@ def check_starts(estimator: Any, solver: str) -> None:
 def the_papers_start(problem: PairProblem) -> Start:
     """Return the balanced classifier of labelled against unlabelled rows, and the propensity that it implies.
 
-    Of many rows, where that leads to on a part of them: the rest of the way is short.
+    Of many rows, where that leads to on a part of them: the rest of the way is short. On a device that takes no longer
+    over many than over some, there is nothing to be saved.
     """
-    ahead = _climbed_ahead(problem) if problem.engine.n_rows >= _MANY_ROWS else None
+    many = max(_MANY_ROWS, getattr(problem.engine, "flat_rows", 0))
+    ahead = _climbed_ahead(problem) if problem.engine.n_rows >= many else None
     return Start("paper", paper_start(problem)) if ahead is None else Start("paper", *ahead)
 
 
