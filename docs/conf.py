@@ -1,5 +1,6 @@
 """How Sphinx builds the documentation: `make docs`. Nothing is fetched, neither in the build nor by the pages."""
 
+import inspect
 import os
 import re
 import shutil
@@ -147,6 +148,15 @@ def skip_what_is_not_ours(app, what, name, member, skip, options):
     return True if routing or (callable(member) and not module.startswith("scarless")) else None
 
 
+def show_own_signature(app, what, name, obj, options, signature, returned):
+    """Say what a class takes whose base is imported in name only, which would hide it."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        own = inspect.signature(obj.__init__)
+        plain = [each.replace(annotation=inspect.Parameter.empty) for each in list(own.parameters.values())[1:]]
+        signature = str(inspect.Signature(plain))
+    return signature, returned
+
+
 def copy_reports(app, error):
     """Put the reports that pages link to beside them: each is one file that needs no other."""
     if error is None and app.builder.format == "html":
@@ -163,4 +173,5 @@ def setup(app):
     app.connect("source-read", translate_page)
     app.connect("include-read", translate_included_page)
     app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-process-signature", show_own_signature)
     app.connect("build-finished", copy_reports)

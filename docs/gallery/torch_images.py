@@ -6,9 +6,10 @@ Even digits are what we look for, and bright images are labelled more often than
 ever labelled. The images are real, those of scikit-learn; the labels are simulated.
 
 .. image:: /_static/digits.png
-   :alt: Three rows of digits. Even ones with a label are bright, even ones without are darker, odd ones are both.
-   :width: 420
+   :alt: Even digits from dark to bright, most of the bright ones with a label; odd digits, none with a label.
+   :width: 560
 
+From dark to bright; those with a label have a frame.
 
 **Lesson.** Say what labelling depends on, here the brightness, and bring any network. Two networks are trained together
 by the observed likelihood; how many positives there are is then estimated from rows that they have not seen.
@@ -17,8 +18,6 @@ This page needs ``pip install "scarless[torch]"``. The build of these pages does
 and not run. What it printed, on one core in under a minute, stands below each part; ``make test-torch`` runs it.
 Parameters, texts and comparisons: :doc:`/networks`.
 """
-
-# sphinx_gallery_thumbnail_path = '_static/digits.png'
 
 # %%
 # PU images with biased labels in 40 lines
@@ -49,8 +48,8 @@ s = y & (rng.random(len(y)) < e)
 
 def convolutions():
     """Return a network with one logit for each image."""
-    layers = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Linear(288, 1))
+    seen = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(*seen, nn.Flatten(), nn.Linear(288, 1))
 
 
 train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
@@ -66,6 +65,7 @@ for name, each in {"as if labels were unbiased": scar, "with biased labels": mod
     print(f"{name}: {wrong:.3f} of the test images are wrong")
 off = model.predict_propensity(X[test]) - e[test]
 print(f"mean squared error of the propensity {np.mean(off**2):.4f}")
+# sphinx_gallery_thumbnail_path = '_static/digits.png'
 
 # %%
 # .. code-block:: none
