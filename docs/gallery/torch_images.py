@@ -48,19 +48,22 @@ s = y & (rng.random(len(y)) < e)
 
 def convolutions():
     """Return a network with one logit for each image."""
-    seen = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(*seen, nn.Flatten(), nn.Linear(288, 1))
+    seen = nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+    return nn.Sequential(*seen, nn.Linear(288, 1))
 
 
 train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
 options = {"lr": 0.01, "max_epochs": 150, "patience": 15, "random_state": 0}
 model = SARNetClassifier(convolutions, propensity_features=brightness, **options)
 model.fit(X[train], s[train])
-scar = SARNetClassifier(convolutions, **options).fit(X[train], s[train])
+scar = SARNetClassifier(convolutions, **options)
+scar.fit(X[train], s[train])
 
 labelled, positive = np.mean(s[train]), np.mean(y[train])
-print(f"labelled {labelled:.2f}, positive {positive:.2f}, estimated {model.class_prior_:.2f}")
-for name, each in {"as if labels were unbiased": scar, "with biased labels": model}.items():
+found = model.class_prior_
+print(f"labelled {labelled:.2f}, positive {positive:.2f}, estimated {found:.2f}")
+names = {"as if labels were unbiased": scar, "with biased labels": model}
+for name, each in names.items():
     wrong = np.mean(each.predict(X[test]) != y[test])
     print(f"{name}: {wrong:.3f} of the test images are wrong")
 off = model.predict_propensity(X[test]) - e[test]
@@ -128,7 +131,8 @@ print(f"bfloat16: class prior {half.class_prior_:.2f}, weights in {kept}")
 # Where images do not fit into memory, or training is a program of its own, take the loss alone: it needs the logits of
 # two networks and the labels, and reads those of half precision in float32.
 torch.manual_seed(0)
-tensors = [torch.tensor(each[train], dtype=torch.float32) for each in (X, z[:, None], s)]
+arrays = (X[train], z[train, None], s[train])
+tensors = [torch.tensor(each, dtype=torch.float32) for each in arrays]
 rows = torch.utils.data.TensorDataset(*tensors)
 network, propensity, loss = convolutions(), nn.Linear(1, 1), SARLikelihoodLoss()
 both = [*network.parameters(), *propensity.parameters()]
