@@ -1,5 +1,6 @@
 """How Sphinx builds the documentation: `make docs`. Nothing is fetched, neither in the build nor by the pages."""
 
+import inspect
 import os
 import re
 import shutil
@@ -39,7 +40,7 @@ highlight_language = "none"
 # --- Markdown
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 # Pages are read on their own too, in the repository: there they link to files that are pages of another name here.
 PAGES = {
     "../README.md": "index.md",
@@ -49,10 +50,12 @@ PAGES = {
     "../CONTRIBUTING.md": "contributing.md",
 }
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)")
+SPREAD = re.compile(r"(?<=\d) ± (?=[\d.])")
 
 # --- API reference
 
 autosummary_generate = True
+autodoc_mock_imports = ["torch", "skorch"]  # the environment of the documentation does without: the wheel is large
 autodoc_typehints = "none"  # signatures have them already in words: the numpydoc sections
 autodoc_default_options = {"members": True, "inherited-members": True}
 numpydoc_show_class_members = False
@@ -126,15 +129,16 @@ def run_tool(app):
         (HERE / "_run" / f"{name}.txt").write_text(said, encoding="utf-8")
 
 
-def translate_links(app, docname, source):
-    """Let links to files of the repository lead to their pages, where they have one."""
-    source[0] = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", source[0])
+def translate_page(app, docname, source):
+    """Let links to files of the repository lead to their pages, where they have one; keep a number beside its error."""
+    text = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", source[0])
+    source[0] = SPREAD.sub("\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", text)
 
 
-def translate_included_links(app, path, docname, source):
+def translate_included_page(app, path, docname, source):
     """Do the same with the files that a page includes, whose links begin where they are."""
-    text = re.sub(r"\]\((?=[A-Z]+\.md)", "](../", source[0]).replace("](docs/", "](")
-    source[0] = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", text)
+    source[0] = re.sub(r"\]\((?=[A-Z]+\.md)", "](../", source[0]).replace("](docs/", "](")
+    translate_page(app, docname, source)
 
 
 def skip_what_is_not_ours(app, what, name, member, skip, options):
@@ -142,6 +146,15 @@ def skip_what_is_not_ours(app, what, name, member, skip, options):
     module = getattr(getattr(member, "fget", member), "__module__", None) or ""
     routing = re.fullmatch(r"set_\w+_request|get_metadata_routing", name)
     return True if routing or (callable(member) and not module.startswith("scarless")) else None
+
+
+def show_own_signature(app, what, name, obj, options, signature, returned):
+    """Say what a class takes whose base is imported in name only, which would hide it."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        own = inspect.signature(obj.__init__)
+        plain = [each.replace(annotation=inspect.Parameter.empty) for each in list(own.parameters.values())[1:]]
+        signature = str(inspect.Signature(plain))
+    return signature, returned
 
 
 def copy_reports(app, error):
@@ -157,7 +170,8 @@ def setup(app):
     """Connect what is above."""
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
     app.connect("builder-inited", run_tool, priority=100)
-    app.connect("source-read", translate_links)
-    app.connect("include-read", translate_included_links)
+    app.connect("source-read", translate_page)
+    app.connect("include-read", translate_included_page)
     app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-process-signature", show_own_signature)
     app.connect("build-finished", copy_reports)

@@ -3,13 +3,20 @@ Images with biased labels, by networks
 ======================================
 
 Even digits are what we look for, and bright images are labelled more often than dark ones: dark positives are hardly
-ever labelled. Real images, those of scikit-learn; the labels are made.
+ever labelled. The images are real, those of scikit-learn; the labels are simulated.
 
-**Lesson.** Say what labelling depends on, here the brightness, and bring any network: two networks are trained by the
-observed likelihood, and the level is estimated by rows that they have not seen.
+.. image:: /_static/digits.png
+   :alt: Even digits from dark to bright, most of the bright ones with a label; odd digits, none with a label.
+   :width: 560
 
-This page needs ``pip install "scarless[torch]"``, which the build of these pages does not have: it is shown, not run.
-What it printed, on one core in under a minute, stands below each part; ``make test-torch`` runs it.
+From dark to bright; those with a label have a frame.
+
+**Lesson.** Say what labelling depends on, here the brightness, and bring any network. Two networks are trained together
+by the observed likelihood; how many positives there are is then estimated from rows that they have not seen.
+
+This page needs ``pip install "scarless[torch]"``. The build of these pages does not have PyTorch, so the code is shown
+and not run. What it printed, on one core in under a minute, stands below each part; ``make test-torch`` runs it.
+Parameters, texts and comparisons: :doc:`/networks`.
 """
 
 # %%
@@ -20,7 +27,8 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from scarless.torch import SARNetClassifier
+import torch
+from scarless.torch import SARLikelihoodLoss, SARNetClassifier
 from torch import nn
 
 rng = np.random.default_rng(0)
@@ -40,18 +48,27 @@ s = y & (rng.random(len(y)) < e)
 
 def convolutions():
     """Return a network with one logit for each image."""
-    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(288, 1))
+    seen = nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+    return nn.Sequential(*seen, nn.Linear(288, 1))
 
 
 train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
 options = {"lr": 0.01, "max_epochs": 150, "patience": 15, "random_state": 0}
-model = SARNetClassifier(convolutions, propensity_features=brightness, **options).fit(X[train], s[train])
-scar = SARNetClassifier(convolutions, **options).fit(X[train], s[train])
+model = SARNetClassifier(convolutions, propensity_features=brightness, **options)
+model.fit(X[train], s[train])
+scar = SARNetClassifier(convolutions, **options)
+scar.fit(X[train], s[train])
 
-print(f"labelled {np.mean(s[train]):.2f}, positive {np.mean(y[train]):.2f}, estimated {model.class_prior_:.2f}")
-for name, each in {"as if labels were unbiased": scar, "with biased labels": model}.items():
-    print(f"{name}: {np.mean(each.predict(X[test]) != y[test]):.3f} of the test images are wrong")
-print(f"mean squared error of the propensity {np.mean((model.predict_propensity(X[test]) - e[test]) ** 2):.4f}")
+labelled, positive = np.mean(s[train]), np.mean(y[train])
+found = model.class_prior_
+print(f"labelled {labelled:.2f}, positive {positive:.2f}, estimated {found:.2f}")
+names = {"as if labels were unbiased": scar, "with biased labels": model}
+for name, each in names.items():
+    wrong = np.mean(each.predict(X[test]) != y[test])
+    print(f"{name}: {wrong:.3f} of the test images are wrong")
+off = model.predict_propensity(X[test]) - e[test]
+print(f"mean squared error of the propensity {np.mean(off**2):.4f}")
+# sphinx_gallery_thumbnail_path = '_static/digits.png'
 
 # %%
 # .. code-block:: none
@@ -63,10 +80,10 @@ print(f"mean squared error of the propensity {np.mean((model.predict_propensity(
 #
 # Your own module
 # ---------------
-# `module` is a class, a function that makes one, or an instance, which is copied with its weights: a pretrained network
-# whose last layer returns one logit is a start like any other. `propensity_module` likewise; keep it small, since two
-# networks that can express the same explain the labels equally well in each other's place. With ``relax="held-out"``
-# one network is trained and not five: quicker, and with so few labels less sure of the level.
+# The first argument is a class, a function that makes a network, or an instance, which is copied with its weights: a
+# pretrained network whose last layer returns one logit is a start like any other. `propensity_module` is given
+# likewise; keep it small, since two networks that can express the same can change places. With ``relax="held-out"``
+# one network is trained and not five: that is quicker, and with so few labels less sure of the class prior.
 
 
 class Residual(nn.Module):
@@ -74,7 +91,8 @@ class Residual(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.second = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.first = nn.Conv2d(1, 16, 3, padding=1)
+        self.second = nn.Conv2d(16, 16, 3, padding=1)
         self.out = nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 1))
 
     def forward(self, x):
@@ -84,7 +102,8 @@ class Residual(nn.Module):
 
 
 few = {**options, "relax": "held-out"}  # one network and not five
-own = SARNetClassifier(Residual, propensity_features=brightness, **few).fit(X[train], s[train])
+own = SARNetClassifier(Residual, propensity_features=brightness, **few)
+own.fit(X[train], s[train])
 print(f"own module: class prior {own.class_prior_:.2f}")
 
 # %%
@@ -94,10 +113,13 @@ print(f"own module: class prior {own.class_prior_:.2f}")
 #
 # Mixed precision
 # ---------------
-# With ``dtype="bfloat16"`` layers run in half precision; weights, loss and the relaxed step do not. ``device="auto"``
-# takes a GPU where there is one.
-half = SARNetClassifier(convolutions, propensity_features=brightness, dtype="bfloat16", **few).fit(X[train], s[train])
-print(f"bfloat16: class prior {half.class_prior_:.2f}, weights in {next(half.module_.parameters()).dtype}")
+# With ``dtype="bfloat16"`` layers run in half precision; weights, loss and the last estimate of scale and level do not.
+# A GPU is taken where there is one; ``device="cpu"`` leaves it alone.
+few["dtype"] = "bfloat16"
+half = SARNetClassifier(convolutions, propensity_features=brightness, **few)
+half.fit(X[train], s[train])
+kept = next(half.module_.parameters()).dtype
+print(f"bfloat16: class prior {half.class_prior_:.2f}, weights in {kept}")
 
 # %%
 # .. code-block:: none
@@ -108,15 +130,16 @@ print(f"bfloat16: class prior {half.class_prior_:.2f}, weights in {next(half.mod
 # ----------------------------
 # Where images do not fit into memory, or training is a program of its own, take the loss alone: it needs the logits of
 # two networks and the labels, and reads those of half precision in float32.
-import torch  # noqa: E402
-from scarless.torch import SARLikelihoodLoss  # noqa: E402
-
 torch.manual_seed(0)
-rows = torch.utils.data.TensorDataset(*(torch.tensor(each[train], dtype=torch.float32) for each in (X, z[:, None], s)))
+arrays = (X[train], z[train, None], s[train])
+tensors = [torch.tensor(each, dtype=torch.float32) for each in arrays]
+rows = torch.utils.data.TensorDataset(*tensors)
 network, propensity, loss = convolutions(), nn.Linear(1, 1), SARLikelihoodLoss()
-optimizer = torch.optim.AdamW([*network.parameters(), *propensity.parameters()], lr=0.01)
+both = [*network.parameters(), *propensity.parameters()]
+optimizer = torch.optim.AdamW(both, lr=0.01)
+batches = torch.utils.data.DataLoader(rows, batch_size=128, shuffle=True)
 for _ in range(10):
-    for x, seen, label in torch.utils.data.DataLoader(rows, batch_size=128, shuffle=True):
+    for x, seen, label in batches:
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             u, v = network(x), propensity(seen)

@@ -53,6 +53,7 @@ MODELS = {
     "pair": SAREMClassifier(propensity_attributes=[2]),
     "starts": SAREMClassifier(propensity_attributes=[2, 3], n_starts=3, random_state=0),
     "scar": SCARClassifier(),
+    "scar, by name": SCARClassifier("elkan-noto"),
     "naive": NaiveClassifier(),
 }
 

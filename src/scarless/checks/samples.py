@@ -10,6 +10,7 @@ from scipy import sparse
 from scarless.checks.rows import LabelledRows
 from scarless.engines import Rows
 from scarless.numerics.arrays import Vector
+from scarless.numerics.namespace import in_numpy, namespace_of
 from scarless.numerics.resampling import uniforms
 from scarless.outside.extras import need
 
@@ -59,9 +60,13 @@ def draw_sample(rows: LabelledRows) -> Sample:
 def _block_drawn(X: Any, rows: Rows, share: float) -> tuple[_Drawn]:
     """Return the rows of a block whose number falls below a share, without those that do not count."""
     u = uniforms(rows.number, _SEED)
-    here = np.flatnonzero((u < share) & (rows["w"] > 0))
-    drawn = u[here], X[here], np.asarray(rows["s"])[here], np.asarray(rows["w"])[here]
-    return (_Drawn((drawn,) if here.size else ()),)
+    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
+    here = np.flatnonzero((u < share) & (w > 0))
+    if (xp := namespace_of(X)) is np:
+        taken = X[here]
+    else:
+        taken = in_numpy(xp.take(X, xp.asarray(here, device=X.device), axis=0))
+    return (_Drawn(((u[here], taken, s[here], w[here]),) if here.size else ()),)
 
 
 def _refuse_rare(s: Vector, share: float) -> None:

@@ -308,6 +308,8 @@ class SAREMClassifier(EMClassifier):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            Also a tensor of torch, or another array on a device of its own, with two logistic models, one label of
+            each row and scikit-learn's ``array_api_dispatch``: the fit then runs there.
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows. With a column for each look, NaN,
             None, a mask or -1 says that a look did not take place, which is not the same as 0. scikit-learn's own

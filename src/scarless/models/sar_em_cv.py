@@ -225,6 +225,8 @@ class SAREMClassifierCV(LooksSearch):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            Also a tensor of torch, or another array on a device of its own, with one label of each row and
+            scikit-learn's ``array_api_dispatch``: the search then runs there, its folds and penalties side by side.
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows; several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional

@@ -50,6 +50,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         In the place of columns: a function of `X` that returns what labelling depends on, such as the brightness of
         each image. `fit` and predictions also take them as arrays.
     max_epochs : int, default=500
+        Limit on the epochs of each start.
     warm_up : int, default=10
         Epochs of each of the two models before they are trained together.
     batch_size : int or None, default=128
@@ -57,6 +58,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     lr, propensity_lr : float, default=1e-3 and 1e-2
         Step lengths of the two networks; "lbfgs" uses `lr` for both.
     optimizer : {"adamw", "adam", "sgd", "lbfgs"} or class, default="adamw"
+        By name, or a class of ``torch.optim``.
     optimizer_options : dict, optional
         Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
     validation_share : float, default=0.2
@@ -71,7 +73,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         pair of networks, and the rows that stopped its training. "out-of-fold": one pair for each fold, so that every
         row is held out once; predictions are by the networks' mean logits. That takes as many times as long, and is
         far more certain of the level where labels are few. True takes "out-of-fold" where less than 500 of the held-out
-        rows are labelled.
+        rows are labelled, else "held-out". False leaves the networks as training ended.
     imaginary_audits : float, default=4
         Imaginary positives, half of them labelled, that keep the label frequency off 0 and 1 in that step.
     standardise : bool, default=True
@@ -97,6 +99,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two labels, that of unlabelled rows first.
     module_, propensity_module_ : torch.nn.Module
         The trained networks, out of fold the mean of those of all folds; what they see is standardised.
     net_ : skorch.NeuralNet
@@ -117,6 +120,11 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         Epochs of the start that was taken, the most of any fold.
     converged_ : bool
         Whether held-out rows ended training in every fold, and not `max_epochs`.
+
+    See Also
+    --------
+    SARLikelihoodLoss : The likelihood alone, for a training loop of your own.
+    scarless.SAREMClassifier : Logistic models, or scikit-learn's, for tables.
 
     References
     ----------

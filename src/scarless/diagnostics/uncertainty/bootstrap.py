@@ -181,7 +181,8 @@ def bootstrap_intervals(
         Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed. Also at the end of a
         pipeline or in a `TableClassifier`, whose preparation is kept as it is.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        The rows that it was fitted on.
+        The rows that it was fitted on. Also a tensor of torch, or another array on a device of its own, with
+        scikit-learn's ``array_api_dispatch``: resamples are then fitted there, up to 256 side by side.
     s : array of shape (n_rows,)
         Their labels, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
@@ -198,7 +199,7 @@ def bootstrap_intervals(
     method : {"percentile", "basic"}, default="percentile"
         See above.
     n_jobs : int, optional
-        Processes, as in joblib; the result does not depend on it.
+        Processes, as in joblib; the result does not depend on it. Without effect on a device.
     random_state : int, Generator or None
         Seed.
     progress : bool, optional

@@ -63,6 +63,7 @@ class SARLikelihoodLoss(RowLoss):
         s : tensor of shape (n_rows,)
             1 for labelled rows, 0 for the others.
         weight : tensor of shape (n_rows,), optional
+            How often each row counts.
 
         Returns
         -------
@@ -91,6 +92,13 @@ class LooksLikelihoodLoss(RowLoss):
     bounds : (float, float), optional
         Of propensities: :math:`e = l + (b - l)\,\sigma(v)`.
     reduction : {"mean", "sum", "none"}, default="mean"
+        The mean is weighted where weights are given.
+
+    References
+    ----------
+    MacKenzie, Nichols, Lachman, Droege, Royle and Langtimm (2002), "Estimating site occupancy rates when detection
+    probabilities are less than one", Ecology. Royle and Link (2006), "Generalized site occupancy models allowing for
+    false positive and false negative errors", Ecology.
 
     Examples
     --------
@@ -125,6 +133,7 @@ class LooksLikelihoodLoss(RowLoss):
         g : tensor of shape (n_rows, n_looks), optional
             Logits of the rates at which negatives are labelled; without them no negative is.
         weight : tensor of shape (n_rows,), optional
+            How often each row counts.
 
         Returns
         -------

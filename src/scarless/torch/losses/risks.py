@@ -52,10 +52,17 @@ class PropensityWeightedLoss(_RiskLoss):
     Parameters
     ----------
     correction : {"unbiased", "non-negative", "absolute"}, default="non-negative"
+        What is done about a negative :math:`R_-`.
     cost : {"log", "sigmoid"}, default="log"
         :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
     beta, gamma : float, default=0 and 1
         Of "non-negative": below ``-beta`` steps lead back, and are ``gamma`` times as long.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD. Kiryo, Niu, du Plessis and Sugiyama (2017), "Positive-unlabeled learning
+    with non-negative risk estimator", NeurIPS.
 
     Examples
     --------
@@ -82,6 +89,7 @@ class PropensityWeightedLoss(_RiskLoss):
         propensity : float or tensor of shape (n_rows,)
             In (0, 1].
         weight : tensor of shape (n_rows,), optional
+            How often each row counts.
 
         Returns
         -------
@@ -112,7 +120,9 @@ class UPULoss(_RiskLoss):
     class_prior : float
         Share of positives.
     scenario : {"single-training-set", "case-control"}, default="single-training-set"
+        Whether labels are missing from rows of one sample, or unlabelled rows are a sample of their own.
     cost : {"log", "sigmoid"}, default="log"
+        :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
 
     References
     ----------
@@ -140,6 +150,7 @@ class UPULoss(_RiskLoss):
         s : tensor of shape (n_rows,)
             1 for labelled rows, 0 for the others.
         weight : tensor of shape (n_rows,), optional
+            How often each row counts.
 
         Returns
         -------
@@ -163,14 +174,22 @@ def _mean(values: Any, weight: Any) -> Any:
 class NNPULoss(UPULoss):
     r"""The non-negative risk under SCAR with a known class prior: `UPULoss` whose negatives' part is kept from below 0.
 
+    .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} +
+        \max\Bigl(0,\; \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}\Bigr)
+
+    Where the second part is negative, "non-negative" takes a step that raises it again, and "absolute" takes its
+    absolute value. Right where `UPULoss` is; a flexible network overfits less by it.
+
     Parameters
     ----------
     class_prior : float
         Share of positives.
     scenario : {"single-training-set", "case-control"}, default="single-training-set"
+        As in `UPULoss`.
     cost : {"log", "sigmoid"}, default="sigmoid"
-        As published.
+        As in `UPULoss`; "sigmoid" is what was published.
     correction : {"non-negative", "absolute"}, default="non-negative"
+        See above.
     beta, gamma : float, default=0 and 1
         Below ``-beta`` steps lead back, and are ``gamma`` times as long.
 
