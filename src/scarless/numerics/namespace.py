@@ -52,7 +52,8 @@ def in_numpy(values: Any) -> Any:
     if namespace_of(values) is np:
         return values if isinstance(values, np.ndarray) or issparse(values) else np.asarray(values)
     if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
-        return values.detach().cpu().numpy()
+        home = values.detach().cpu()
+        return (home.float() if str(home.dtype) == "torch.bfloat16" else home).numpy()  # numpy has no such type
     try:
         return np.asarray(values)
     except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
