@@ -2,6 +2,8 @@
 
 import _thread
 import threading
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,7 +58,7 @@ OBJECTIVES = [
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monkeypatch):
     if not kept:
-        monkeypatch.setattr(lockstep, "_KEPT_NUMBERS", 0)
+        monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
         monkeypatch.setattr(lockstep, "_WALKED_NUMBERS", 6 * 64)
     betas = np.random.default_rng(1).normal(size=(6, objective.n_parameters))
     walked = []
@@ -194,7 +196,7 @@ def test_threads_of_a_task_are_answered_alone(engines):
 
 
 def test_products_that_are_not_kept_are_formed_for_few_rows_at_a_time(engines, monkeypatch):
-    monkeypatch.setattr(lockstep, "_KEPT_NUMBERS", 0)
+    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
     monkeypatch.setattr(lockstep, "_FORMED_NUMBERS", 600)
     formed, before = [], Pairs.columns
 
@@ -230,6 +232,30 @@ def test_a_table_in_its_units_is_made_once(engines, monkeypatch):
     for (X, sums), engine in zip(got, read, strict=True):
         assert X is got[0][0]
         same_sums(sums, engine.in_units().total(OBJECTIVES[3].sums, np.ones(5), Curvature.OBSERVED))
+
+
+def test_parts_in_their_units_are_let_go(engines):
+    """Each fit has parts of its own: to keep them all would fill a device."""
+    reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
+    parts, alive = [], []
+
+    def task(i, engine):
+        parts.append(weakref.ref(engine.every(1, 50).in_units().X))
+        engine.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE)  # the others have a turn
+        alive.append(sum(part() is not None for part in parts))
+
+    in_lockstep([engine.read_as(reading) for engine in engines], task)
+    assert len(alive) == 6
+    assert not any(alive)
+
+
+@pytest.mark.parametrize(("device", "n_kept"), [("cpu", 0), ("cuda:0", 1)])
+def test_the_memory_of_the_machine_itself_is_spared(device, n_kept, monkeypatch):
+    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 10)
+    walks, X = lockstep._Walks([]), SimpleNamespace(shape=(20, 2), device=device)
+    pairs = SimpleNamespace(first=[0], columns=lambda X: "products")
+    assert walks._products(X, X, pairs) == (pairs, "products" if n_kept else None)
+    assert len(walks._kept) == n_kept
 
 
 def test_settings_of_scikit_learn_reach_the_tasks(engines):

@@ -180,6 +180,15 @@ def test_tensors_that_remember_where_they_come_from(data):
     assert not got.predict_proba(A).requires_grad
 
 
+def test_tensors_of_a_kind_of_ones_own(data):
+    torch = pytest.importorskip("torch")
+    X, s, _ = data
+    mine = type("Mine", (torch.Tensor,), {"__module__": "mine"})
+    got = sklearn.clone(MODELS["pair"]).fit(torch.asarray(X).as_subclass(mine), torch.asarray(s))
+    np.testing.assert_allclose(got.coef_, sklearn.clone(MODELS["pair"]).fit(X, s).coef_, rtol=1e-9)
+    assert isinstance(got.predict_proba(torch.asarray(X).as_subclass(mine)), torch.Tensor)
+
+
 def test_labels_in_a_type_that_numpy_has_not(data):
     torch = pytest.importorskip("torch")
     X, s, _ = data

@@ -29,6 +29,7 @@ Answer = TypeVar("Answer")
 
 _AT_ONCE = 256  # fits
 _KEPT_NUMBERS = 1 << 30  # of products of columns: beyond, they are formed anew in every walk
+_KEPT_AT_HOME = 1 << 25  # likewise, of tables in the memory of the machine itself
 _FORMED_NUMBERS = 1 << 26  # of products that are formed anew, in one piece
 _WALKED_NUMBERS = 1 << 26  # rows times problems, in one piece
 
@@ -41,7 +42,7 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
     if len(engines) < 2 or not all(isinstance(engine, DeviceEngine) for engine in engines):
         return [task(number, engine) for number, engine in enumerate(engines)]
     answers: list[Answer] = []
-    walks = _Walks()
+    walks = _Walks(engines)
     for start in range(0, len(engines), _AT_ONCE):
         meeting = _Meeting(walks)
         answers += meeting.hold(
@@ -157,8 +158,9 @@ def _given(answer: Any) -> Any:
 class _Walks:
     """Walks over rows that answer several questions each; what questions share is kept from one to the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Sequence[Any]) -> None:
         self._kept: dict[Any, Any] = {}
+        self._tables = {id(engine.X): engine.X for engine in engines}  # that fits share
 
     def answers(self, asked: dict[int, _Question]) -> dict[int, Any]:
         """Return an answer to each question, or the error that it met."""
@@ -203,16 +205,20 @@ class _Walks:
         return together.apart(totals or (), curvature)
 
     def in_units(self, engine: DeviceEngine) -> DeviceEngine:
-        """Return an engine whose columns are in their units: of one table once, however many fits want it so."""
-        if engine.units is None:
-            return engine
+        """Return an engine whose columns are in their units: of one table once, however many fits want it so.
+
+        A part of the rows is a table of one fit alone, and nothing of it is kept.
+        """
+        if engine.units is None or id(engine.X) not in self._tables:
+            return engine.in_units()
         key = ("units", id(engine.X), id(engine.units))
         X = self._once(key, (engine.X, engine.units), lambda: engine.in_units().X)
         return replace(engine, X=X, reading=Reading(engine.dtype, None))
 
     def _products(self, table: Any, X: Any, pairs: Any) -> tuple[Any, Any]:
         """Return pairs of columns with their products; without, where these are too many to be kept."""
-        if len(pairs.first) * X.shape[0] > _KEPT_NUMBERS:
+        at_home = "cpu" in str(X.device).lower()  # where memory is for everyone
+        if len(pairs.first) * X.shape[0] > (_KEPT_AT_HOME if at_home else _KEPT_NUMBERS):
             return pairs, None
         return pairs, self._once(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
 

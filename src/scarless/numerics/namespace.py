@@ -5,7 +5,7 @@ may keep its rows on another device. Parameters come as numpy vectors and are br
 stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
 """
 
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -23,16 +23,17 @@ def namespace_of(X: Any) -> Any:
     """
     if isinstance(X, np.ndarray):
         return np
-    if hasattr(X, "__array_namespace__"):
-        return X.__array_namespace__()
-    if type(X).__module__.partition(".")[0] == "torch":  # has no namespace of its own; scikit-learn brings one
-        return _of_torch()
-    return np
+    if (brought := _brought(type(X))) is not None:
+        return brought
+    return X.__array_namespace__() if hasattr(X, "__array_namespace__") else np
 
 
-@cache
-def _of_torch() -> Any:
-    return import_module("sklearn.externals.array_api_compat.torch")
+@lru_cache(100)
+def _brought(kind: type) -> Any:
+    """Return the namespace that scikit-learn brings for arrays whose own is none, or not quite; None for others."""
+    libraries = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    known = next((name for name in libraries if name in ("torch", "cupy")), None)
+    return None if known is None else import_module(f"sklearn.externals.array_api_compat.{known}")
 
 
 def like(X: Any, values: Any) -> Any:
