@@ -17,6 +17,7 @@ from scarless import (
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
+    plan_audit,
 )
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import lockstep
@@ -222,6 +223,8 @@ def test_what_is_not_computed_there_yet_says_so(data, there):
             model.fit(A, there(np.column_stack([s, s])))
     with pytest.raises(ValueError, match="needs all rows in memory"):
         SARStackingClassifier().fit(A, b)
+    with pytest.raises(ValueError, match=r"Plans of audits are not computed on arrays of .* Hand over numpy arrays\.$"):
+        plan_audit(sklearn.clone(MODELS["pair"]).fit(A, b), A, b)
 
 
 SEARCHES = {

@@ -23,7 +23,7 @@ def namespace_of(X: Any) -> Any:
     """
     if isinstance(X, np.ndarray):
         return np
-    if (brought := _brought(type(X))) is not None:
+    if (brought := _brought(type(X))) is not None:  # type: ignore[arg-type]
         return brought
     return X.__array_namespace__() if hasattr(X, "__array_namespace__") else np
 
