@@ -1,6 +1,9 @@
 """Fits in lockstep end where each would end alone."""
 
+import _thread
 import threading
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +13,12 @@ from scarless.engines import lockstep, open_rows
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
 from scarless.engines.problem import PenalisedProblem
+from scarless.engines.units import Reading, Units
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import Pairs
+from scarless.numerics.several import Pairs, needed_pairs
 
 strict = pytest.importorskip("array_api_strict")
 
@@ -54,7 +58,7 @@ OBJECTIVES = [
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monkeypatch):
     if not kept:
-        monkeypatch.setattr(lockstep, "_KEPT_NUMBERS", 0)
+        monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
         monkeypatch.setattr(lockstep, "_WALKED_NUMBERS", 6 * 64)
     betas = np.random.default_rng(1).normal(size=(6, objective.n_parameters))
     walked = []
@@ -146,6 +150,112 @@ def test_a_walk_that_breaks_sends_everyone_home(engines, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         in_lockstep(engines, lambda i, engine: engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE))
     assert threading.active_count() == before
+
+
+def test_who_is_interrupted_ends_at_the_next_question(engines):
+    """Also a task whose turn it is, and that takes any error for one of its own."""
+    before, asked = threading.active_count(), []
+
+    def task(i, engine):
+        for number in range(1000):
+            if (i, number) == (2, 3):
+                _thread.interrupt_main()
+                threading.Event().wait(0.2)
+            asked.append(i)
+            try:
+                engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE)
+            except Exception:
+                continue
+
+    with pytest.raises(KeyboardInterrupt):
+        in_lockstep(engines, task)
+    assert len(asked) < 30
+    assert threading.active_count() == before
+
+
+def test_threads_of_a_task_are_answered_alone(engines):
+    """They have no turn: two that asked in one task's name would get each other's answers."""
+    betas = np.random.default_rng(1).normal(size=(6, 4, 5))
+
+    def task(i, engine):
+        found = {}
+
+        def ask(k):
+            found[k] = engine.total(OBJECTIVES[3].sums, betas[i, k], Curvature.NONE)
+
+        threads = [threading.Thread(target=ask, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [found[k] for k in range(4)]
+
+    for i, answers in enumerate(in_lockstep(engines, task)):
+        for k, got in enumerate(answers):
+            same_sums(got, engines[i].total(OBJECTIVES[3].sums, betas[i, k], Curvature.NONE))
+
+
+def test_products_that_are_not_kept_are_formed_for_few_rows_at_a_time(engines, monkeypatch):
+    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
+    monkeypatch.setattr(lockstep, "_FORMED_NUMBERS", 600)
+    formed, before = [], Pairs.columns
+
+    def noting(self, X):
+        formed.append(len(self.first) * X.shape[0])
+        return before(self, X)
+
+    monkeypatch.setattr(Pairs, "columns", noting)
+    betas = np.random.default_rng(1).normal(size=(6, 8))
+    got = in_lockstep(engines, lambda i, engine: engine.total(OBJECTIVES[0].sums, betas[i], Curvature.OBSERVED))
+    assert max(formed) <= 600
+    for i, engine in enumerate(engines):
+        same_sums(got[i], engine.total(OBJECTIVES[0].sums, betas[i], Curvature.OBSERVED))
+
+
+def test_a_classifier_alone_and_in_a_pair_share_products_of_columns():
+    assert needed_pairs((0, 2, 4), None)[0] is needed_pairs((0, 2, 4), (1, 4))[0]
+
+
+def test_a_table_in_its_units_is_made_once(engines, monkeypatch):
+    """However many fits want it: each with a copy of its own, they would fill a device, and walk alone."""
+    reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
+    read = [engine.read_as(reading) for engine in engines]
+    walked = []
+    monkeypatch.setattr(lockstep._Walks, "_together", _noted(lockstep._Walks._together, walked))
+
+    def task(i, engine):
+        own = engine.in_units()
+        return own.X, own.total(OBJECTIVES[3].sums, np.ones(5), Curvature.OBSERVED)
+
+    got = in_lockstep(read, task)
+    assert walked == [6]
+    for (X, sums), engine in zip(got, read, strict=True):
+        assert X is got[0][0]
+        same_sums(sums, engine.in_units().total(OBJECTIVES[3].sums, np.ones(5), Curvature.OBSERVED))
+
+
+def test_parts_in_their_units_are_let_go(engines):
+    """Each fit has parts of its own: to keep them all would fill a device."""
+    reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
+    parts, alive = [], []
+
+    def task(i, engine):
+        parts.append(weakref.ref(engine.every(1, 50).in_units().X))
+        engine.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE)  # the others have a turn
+        alive.append(sum(part() is not None for part in parts))
+
+    in_lockstep([engine.read_as(reading) for engine in engines], task)
+    assert len(alive) == 6
+    assert not any(alive)
+
+
+@pytest.mark.parametrize(("device", "n_kept"), [("cpu", 0), ("cuda:0", 1)])
+def test_the_memory_of_the_machine_itself_is_spared(device, n_kept, monkeypatch):
+    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 10)
+    walks, X = lockstep._Walks([]), SimpleNamespace(shape=(20, 2), device=device)
+    pairs = SimpleNamespace(first=[0], columns=lambda X: "products")
+    assert walks._products(X, X, pairs) == (pairs, "products" if n_kept else None)
+    assert len(walks._kept) == n_kept
 
 
 def test_settings_of_scikit_learn_reach_the_tasks(engines):

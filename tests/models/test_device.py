@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold
 
 from scarless import (
     NaiveClassifier,
@@ -16,6 +17,7 @@ from scarless import (
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
+    plan_audit,
 )
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import device, lockstep
@@ -139,6 +141,66 @@ def test_what_is_wrong_is_named(data, there):
         NaiveClassifier().fit(there(leak), there(s))
 
 
+def test_labels_and_weights_are_checked_as_those_of_numpys_arrays_are(data, there):
+    X, s, _ = data
+    weight, model = np.arange(len(s)) % 3 + 1.0, MODELS["pair"]
+    want = sklearn.clone(model).fit(X, s, sample_weight=weight).coef_
+    for labels, counts in (
+        (there(s), there(weight[:, None])),
+        (there(s[:, None]), weight.tolist()),
+        (s.astype(int).astype(object), there(weight)),
+    ):
+        got = sklearn.clone(model).fit(there(X), labels, sample_weight=counts).coef_
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+    twice = sklearn.clone(model).fit(there(X), there(s), sample_weight=2.0)
+    np.testing.assert_allclose(twice.coef_, sklearn.clone(model).fit(X, s, sample_weight=2.0).coef_, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"sample_weight must have one value per row; its shape is \(600, 2\)"):
+        model.fit(there(X), there(s), sample_weight=there(np.column_stack([weight, weight])))
+    with pytest.raises(ValueError, match="y has 1 values for 600 rows"):
+        model.fit(there(X), there(np.asarray(1.0)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tables_without_rows_or_columns_are_refused_in_scikit_learns_words(data, there, name):
+    X, s, _ = data
+    model = sklearn.clone(MODELS[name])
+    for table, labels in ((X[:0], s[:0]), (X[:1], s[:1]), (X[:, :0], s)):
+        with pytest.raises(ValueError, match="Found array with") as want:
+            model.fit(table, labels)
+        with pytest.raises(ValueError, match="Found array with") as got:
+            model.fit(there(table), there(labels))
+        assert str(got.value) == str(want.value)
+
+
+def test_tensors_that_remember_where_they_come_from(data):
+    """Their gradients are nobody's business here: nothing is recorded, and torch has nothing to warn of."""
+    torch = pytest.importorskip("torch")
+    X, s, _ = data
+    A, b = torch.asarray(X).requires_grad_(True), torch.asarray(s).requires_grad_(True)
+    got = sklearn.clone(MODELS["starts"]).fit(A, b, sample_weight=b + 1.0)
+    want = sklearn.clone(MODELS["starts"]).fit(X, s, sample_weight=s + 1.0)
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-9)
+    assert not got.predict_proba(A).requires_grad
+
+
+def test_tensors_of_a_kind_of_ones_own(data):
+    torch = pytest.importorskip("torch")
+    X, s, _ = data
+    mine = type("Mine", (torch.Tensor,), {"__module__": "mine"})
+    got = sklearn.clone(MODELS["pair"]).fit(torch.asarray(X).as_subclass(mine), torch.asarray(s))
+    np.testing.assert_allclose(got.coef_, sklearn.clone(MODELS["pair"]).fit(X, s).coef_, rtol=1e-9)
+    assert isinstance(got.predict_proba(torch.asarray(X).as_subclass(mine)), torch.Tensor)
+
+
+def test_labels_in_a_type_that_numpy_has_not(data):
+    torch = pytest.importorskip("torch")
+    X, s, _ = data
+    A, b = torch.asarray(X), torch.asarray(s).to(torch.bfloat16)
+    got, want = sklearn.clone(MODELS["pair"]).fit(A, b), sklearn.clone(MODELS["pair"]).fit(X, s)
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-9)
+    np.testing.assert_allclose(in_numpy(got.predict_posterior(A, b)), want.predict_posterior(X, s), rtol=1e-9)
+
+
 def test_arrays_of_two_devices_are_refused_in_scikit_learns_words(data):
     X, s, _ = data
     away = strict.asarray(s, device=strict.Device("device1"))
@@ -163,6 +225,8 @@ def test_what_is_not_computed_there_yet_says_so(data, there):
             model.fit(A, there(np.column_stack([s, s])))
     with pytest.raises(ValueError, match="needs all rows in memory"):
         SARStackingClassifier().fit(A, b)
+    with pytest.raises(ValueError, match=r"Plans of audits are not computed on arrays of .* Hand over numpy arrays\.$"):
+        plan_audit(sklearn.clone(MODELS["pair"]).fit(A, b), A, b)
 
 
 SEARCHES = {
@@ -192,6 +256,21 @@ def test_searches_choose_what_they_choose_from_numpys_arrays(data, there, name):
     np.testing.assert_allclose(in_numpy(got.predict_proba(A)), want.predict_proba(X), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "cv",
+    [None, KFold(2), RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0), "list"],
+    ids=["none", "splitter", "repeated", "list"],
+)
+def test_folds_may_be_those_of_a_splitter_or_a_list(data, there, cv):
+    X, s, _ = data
+    folds = [(np.r_[:400], np.r_[400:600]), (np.r_[200:600, 200:300], np.r_[:150])] if cv == "list" else cv
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=folds)
+    want, got = sklearn.clone(model).fit(X, s), sklearn.clone(model).fit(there(X), there(s))
+    for key in ("mean_test_score", "standard_error"):
+        np.testing.assert_allclose(got.cv_results_[key], want.cv_results_[key], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-5, atol=1e-7)
+
+
 def test_folds_of_fits_are_walked_together(data, there, monkeypatch):
     """The folds of a generation of penalties share their walks over the rows."""
     X, s, _ = data
@@ -215,6 +294,18 @@ def test_resamples_are_those_of_numpys_arrays(data, there):
     assert got.n_failed == got.n_not_converged == 0
     for name, values in want.samples.items():
         np.testing.assert_allclose(in_numpy(got.samples[name]), values, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_resamples_of_a_search_do_not_go_to_other_processes(data, there):
+    """What takes part in a lockstep stays where it is, whatever the search's own `n_jobs`."""
+    X, s, _ = data
+    search = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, relax=False, random_state=0, n_jobs=2)
+    A, b = there(X), there(s)
+    got = bootstrap_intervals(sklearn.clone(search).fit(A, b), A, b, n_resamples=20, random_state=0)
+    alone = sklearn.clone(search).set_params(n_jobs=None).fit(X, s)
+    want = bootstrap_intervals(alone, X, s, n_resamples=20, random_state=0)
+    assert got.n_failed == 0
+    np.testing.assert_allclose(got.samples["coef_"], want.samples["coef_"], rtol=1e-5, atol=1e-7)
 
 
 def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):

@@ -1,5 +1,7 @@
 """Block functions give the same sums for rows of any array API namespace, wherever these are, as for numpy's."""
 
+import sys
+from types import ModuleType
 from typing import NamedTuple
 
 import array_api_strict as strict
@@ -35,6 +37,15 @@ OBJECTIVES = {
 }
 MODERATE = st.floats(-4.0, 4.0, width=32, allow_subnormal=False)
 LOGIT = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -700.0, 700.0, 40.0]))
+
+
+def test_arrays_of_cupy_have_the_namespace_that_scikit_learn_brings(monkeypatch):
+    """Its own is not quite that of the standard, and older ones name none; a subclass is no other kind of array."""
+    brought = ModuleType("brought")
+    monkeypatch.setitem(sys.modules, "sklearn.externals.array_api_compat.cupy", brought)
+    array = type("ndarray", (), {"__module__": "cupy._core.core", "__array_namespace__": lambda self: None})
+    assert namespace_of(array()) is brought
+    assert namespace_of(type("Mine", (array,), {"__module__": "mine"})()) is brought
 
 
 class Case(NamedTuple):

@@ -1,6 +1,7 @@
 """Kernels for CUDA devices say what the block functions say; here they run in Triton's interpreter, on the CPU."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,6 +108,10 @@ def test_what_kernels_do_not_take(monkeypatch):
     X, _ = table()
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     assert fused.quicker(pair.sums, X) is None  # not on a device
+    of_a_device = SimpleNamespace(is_cuda=True, shape=(1 << 28, 5))
+    assert fused.quicker(pair.sums, of_a_device) is not None
+    of_a_device.shape = ((1 << 28) + 1, 5)  # so many that places in planes of terms leave 32 bits
+    assert fused.quicker(pair.sums, of_a_device) is None
     monkeypatch.setattr(fused, "has_kernels", lambda X: True)
     assert fused.quicker(pair.sums, X) is not None
     assert fused.quicker(pair.grams, X) is None

@@ -100,12 +100,12 @@ def refuse_mixed_devices(X: Any, *others: Any) -> None:
             raise ValueError(f"Input arrays use different devices: {X.device}, {other.device}")
 
 
-def refuse_device(X: Any, what: str) -> None:
+def refuse_device(X: Any, what: str, instead: str = ", or fit SAREMClassifier to one label of each row") -> None:
     """Raise for arrays that are to stay on their device, where something is not computed there yet."""
     if on_device(X):
         raise ValueError(
             f"{what} are not computed on arrays of {type(X).__module__.partition('.')[0]} so far; X is a "
-            f"{type(X).__name__}. Hand over numpy arrays, or fit SAREMClassifier to one label of each row."
+            f"{type(X).__name__}. Hand over numpy arrays{instead}."
         )
 
 

@@ -21,6 +21,7 @@ from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad
 from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.base import MayMiss, Several, known_rows, on_device
+from scarless.engines.device import DeviceRows
 from scarless.engines.joins import Distinct, First, Largest
 from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
@@ -83,7 +84,7 @@ def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> Labe
     """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
     coding: LabelCoding = estimator._coding
     if has_own_engine(X):
-        engine = open_rows(_with_columns(estimator, X), s, sample_weight)
+        engine = _open(_with_columns(estimator, X), s, sample_weight, "s")
         _compare_columns(estimator, engine)
     else:
         table = check_table(estimator, X, reset=False, values=False)
@@ -175,13 +176,15 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
     need_labels(y, type(estimator).__name__)
     if on_device(X):
         refuse_mixed_devices(X, y, sample_weight)
+        X = known_rows(X)
+        _refuse_too_small(X.shape, type(estimator).__name__)
     if has_own_engine(X):
         if isinstance(y, OpenedRows):
             engine = y.engine
         elif isinstance(y, ReadLabels):
             engine = attach(open_rows(X, None, sample_weight), y=y.values)
         else:
-            engine = open_rows(X, y, sample_weight)
+            engine = _open(X, y, sample_weight, "y")
         estimator.n_features_in_ = engine.n_columns
         if (names := getattr(engine, "names", None)) is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -194,6 +197,25 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
         weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
         warn_of_row_order(X, sample_weight=sample_weight)
     return open_rows(table, labels, weight)
+
+
+def _open(X: Any, y: Any, sample_weight: Any, name: str) -> Engine:
+    """Open rows that live elsewhere; labels and weights of a table on a device are checked as those in memory are."""
+    if isinstance(X, DeviceRows):
+        y, sample_weight = (each if namespace_of(each) is np else in_numpy(each) for each in (y, sample_weight))
+        y = np.asarray(check_observed(y, name)).reshape(-1)
+        if sample_weight is not None:
+            sample_weight = check_vector(sample_weight, "sample_weight", n_rows=X.shape[0])
+    return open_rows(X, y, sample_weight)
+
+
+def _refuse_too_small(shape: tuple[int, int], name: str) -> None:
+    """Refuse tables that scikit-learn refuses, in its words."""
+    for size, least, what in ((shape[0], 2, "sample(s)"), (shape[1], 1, "feature(s)")):
+        if size < least:
+            raise ValueError(
+                f"Found array with {size} {what} (shape={shape}) while a minimum of {least} is required by {name}."
+            )
 
 
 def _with_columns(estimator: Any, X: Any) -> Any:

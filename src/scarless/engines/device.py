@@ -46,7 +46,7 @@ def device_rows(X: Any) -> DeviceRows:
         if not (kind.startswith(("int", "uint")) or kind == "bool"):
             raise ValueError(f"X is an array of {kind}; float64 or float32 is needed.")
         X = xp.astype(X, xp.float64)
-    return DeviceRows(X)
+    return DeviceRows(X.detach() if hasattr(X, "detach") else X)  # torch would remember how each sum came about
 
 
 @dataclass(frozen=True)

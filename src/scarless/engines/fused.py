@@ -27,6 +27,7 @@ from scarless.numerics.uncertainty import PairSums, pair_sums
 _WIDEST, _WIDEST_BESIDE = 63, 32  # columns of one product, and of those beside it: sums must fit a program's registers
 _TILE, _TERM_ROWS = 16, 256  # rows that a program takes at a time
 _PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
+_MOST_ROWS = 1 << 28  # kernels count in 32 bits: places in five planes of terms must stay below 2 ** 31
 _FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
 
@@ -49,7 +50,7 @@ def has_kernels(X: Any) -> bool:
     """Whether kernels take a table: one of torch's on a CUDA device, in float64 as it is walked, with Triton there."""
     if isinstance(X, np.ndarray) or not getattr(X, "is_cuda", False):
         return False
-    return X.shape[0] > 0 and _has_triton()
+    return 0 < X.shape[0] <= _MOST_ROWS and _has_triton()
 
 
 def terms_for(X: Any) -> RowTerms:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,6 +29,8 @@ Answer = TypeVar("Answer")
 
 _AT_ONCE = 256  # fits
 _KEPT_NUMBERS = 1 << 30  # of products of columns: beyond, they are formed anew in every walk
+_KEPT_AT_HOME = 1 << 25  # likewise, of tables in the memory of the machine itself
+_FORMED_NUMBERS = 1 << 26  # of products that are formed anew, in one piece
 _WALKED_NUMBERS = 1 << 26  # rows times problems, in one piece
 
 
@@ -37,10 +39,10 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
 
     An error in a task is raised once all have ended, that of the first task that had one.
     """
-    if len(engines) < 2 or not go_in_lockstep(engines):
+    if len(engines) < 2 or not all(isinstance(engine, DeviceEngine) for engine in engines):
         return [task(number, engine) for number, engine in enumerate(engines)]
     answers: list[Answer] = []
-    walks = _Walks()
+    walks = _Walks(engines)
     for start in range(0, len(engines), _AT_ONCE):
         meeting = _Meeting(walks)
         answers += meeting.hold(
@@ -50,8 +52,8 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
 
 
 def go_in_lockstep(engines: Sequence[Engine]) -> bool:
-    """Whether fits on these rows would run in lockstep."""
-    return all(isinstance(engine, DeviceEngine) for engine in engines)
+    """Whether fits on these rows run in lockstep, or are part of one that does: nothing for other processes."""
+    return all(isinstance(engine, DeviceEngine | _Attending) for engine in engines)
 
 
 class _Question(NamedTuple):
@@ -73,8 +75,8 @@ class _Question(NamedTuple):
         return id(self.engine.X), type(objective), designs, id(targets), curvature
 
 
-class _Ended(Exception):
-    """The meeting was broken off: whoever waits goes home."""
+class _Ended(BaseException):
+    """The meeting was broken off: whoever waits goes home. No error of a task's, which might go on after one."""
 
 
 class _Meeting:
@@ -88,7 +90,9 @@ class _Meeting:
         self.turn_over: SimpleQueue[None] = SimpleQueue()
         self.questions: dict[int, _Question] = {}
         self.mail: dict[int, SimpleQueue[Any]] = {}
+        self.members: dict[int, int] = {}  # in which thread each task runs
         self.over = False  # whoever asks later, what a task left behind, is answered alone
+        self.broken = False
 
     def hold(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Answer]) -> list[Answer]:
         """Run all tasks to their end, and return their answers in order."""
@@ -96,6 +100,7 @@ class _Meeting:
         config = get_config()
 
         def attend(number: int, engine: Engine) -> None:
+            self.members[number] = get_ident()
             try:
                 with config_context(**config):  # scikit-learn's settings are those of a thread
                     results[number] = (True, task(number, _Attending(engine, self, number)))  # type: ignore[arg-type]
@@ -113,8 +118,9 @@ class _Meeting:
                     self.turn_over.get()
                 while self.questions:
                     self._answer_all()
-            finally:  # nobody waits any more, unless the walk itself broke
                 self.over = True
+            finally:  # nobody waits any more, unless a walk broke or the user did; one task may still run until it asks
+                self.broken = not self.over
                 for box in self.mail.values():
                     box.put(_Ended())
                 for thread in threads:
@@ -127,7 +133,9 @@ class _Meeting:
 
     def ask(self, number: int, question: _Question) -> Any:
         """Wait for the sums that a question is for."""
-        if self.over:
+        if self.broken:
+            raise _Ended
+        if self.over or self.members[number] != get_ident():  # a thread of a task's own has no turn
             return question.engine.total(question.block_function, *question.parameters)
         self.questions[number] = question
         self.turn_over.put(None)
@@ -150,8 +158,9 @@ def _given(answer: Any) -> Any:
 class _Walks:
     """Walks over rows that answer several questions each; what questions share is kept from one to the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Sequence[Any]) -> None:
         self._kept: dict[Any, Any] = {}
+        self._tables = {id(engine.X): engine.X for engine in engines}  # that fits share
 
     def answers(self, asked: dict[int, _Question]) -> dict[int, Any]:
         """Return an answer to each question, or the error that it met."""
@@ -185,7 +194,9 @@ class _Walks:
         lines = self._once(("weights", *map(id, weights)), weights, lambda: xp.stack(weights))
         targets = engine.rows["s" if isinstance(objective, LogisticPair) else "t"]
         betas, terms = np.stack([question.parameters[0] for question in questions]), terms_for(engine.X)
-        size, totals = max(1, _WALKED_NUMBERS // len(questions)), None
+        formed = sum(len(pairs.first) for pairs, own in products if own is None)
+        size = max(1, min(_WALKED_NUMBERS // len(questions), _FORMED_NUMBERS // max(1, formed)))
+        totals = None
         for start in range(0, engine.n_rows, size):
             part = slice(start, min(start + size, engine.n_rows))
             given = tuple(each.columns(X[part, :]) if own is None else own[part, :] for each, own in products)
@@ -193,9 +204,21 @@ class _Walks:
             totals = sums if totals is None else tuple(a + b for a, b in zip(totals, sums, strict=True))
         return together.apart(totals or (), curvature)
 
+    def in_units(self, engine: DeviceEngine) -> DeviceEngine:
+        """Return an engine whose columns are in their units: of one table once, however many fits want it so.
+
+        A part of the rows is a table of one fit alone, and nothing of it is kept.
+        """
+        if engine.units is None or id(engine.X) not in self._tables:
+            return engine.in_units()
+        key = ("units", id(engine.X), id(engine.units))
+        X = self._once(key, (engine.X, engine.units), lambda: engine.in_units().X)
+        return replace(engine, X=X, reading=Reading(engine.dtype, None))
+
     def _products(self, table: Any, X: Any, pairs: Any) -> tuple[Any, Any]:
         """Return pairs of columns with their products; without, where these are too many to be kept."""
-        if len(pairs.first) * X.shape[0] > _KEPT_NUMBERS:
+        at_home = "cpu" in str(X.device).lower()  # where memory is for everyone
+        if len(pairs.first) * X.shape[0] > (_KEPT_AT_HOME if at_home else _KEPT_NUMBERS):
             return pairs, None
         return pairs, self._once(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
 
@@ -256,7 +279,7 @@ class _Attending:
         return self._with(self.engine.read_as(reading))
 
     def in_units(self) -> Any:
-        return self._with(self.engine.in_units())
+        return self._with(self.meeting.walks.in_units(self.engine))
 
     def _with(self, engine: Engine) -> Any:
         return replace(self, engine=engine) if isinstance(engine, DeviceEngine) else engine

@@ -9,6 +9,7 @@ from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
+from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
 from scarless.models._attribute_sets import check_attribute_sets
@@ -240,7 +241,7 @@ class SAREMClassifierCV(LooksSearch):
         self
         """
         grid = self._check_parameters()
-        if has_own_engine(X):
+        if has_own_engine(X) and not on_device(X):
             refuse_folds_in_memory(self.cv, "cv")
         if self._wants_looks(X, y, audit):
             refuse_device(X, "Several looks, audits, false positives and known facts")

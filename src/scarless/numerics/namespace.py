@@ -5,7 +5,7 @@ may keep its rows on another device. Parameters come as numpy vectors and are br
 stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
 """
 
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -23,15 +23,17 @@ def namespace_of(X: Any) -> Any:
     """
     if isinstance(X, np.ndarray):
         return np
-    library = type(X).__module__.partition(".")[0]
-    if library in ("torch", "cupy"):  # have none of their own, or not all of it; scikit-learn brings one
-        return _brought(library)
+    if (brought := _brought(type(X))) is not None:  # type: ignore[arg-type]
+        return brought
     return X.__array_namespace__() if hasattr(X, "__array_namespace__") else np
 
 
-@cache
-def _brought(library: str) -> Any:
-    return import_module(f"sklearn.externals.array_api_compat.{library}")
+@lru_cache(100)
+def _brought(kind: type) -> Any:
+    """Return the namespace that scikit-learn brings for arrays whose own is none, or not quite; None for others."""
+    libraries = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    known = next((name for name in libraries if name in ("torch", "cupy")), None)
+    return None if known is None else import_module(f"sklearn.externals.array_api_compat.{known}")
 
 
 def like(X: Any, values: Any) -> Any:
@@ -51,7 +53,8 @@ def in_numpy(values: Any) -> Any:
     if namespace_of(values) is np:
         return values if isinstance(values, np.ndarray) or issparse(values) else np.asarray(values)
     if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
-        return values.detach().cpu().numpy()
+        home = values.detach().cpu()
+        return (home.float() if str(home.dtype) == "torch.bfloat16" else home).numpy()  # numpy has no such type
     if hasattr(values, "get"):  # CuPy
         return values.get()
     try:

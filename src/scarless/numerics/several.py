@@ -6,7 +6,7 @@ matrices of second derivatives of all problems are one product with *pairs of co
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,10 +88,14 @@ class Pairs:
         return np.take(sums, self.place, axis=1).reshape(-1, *self.shape)
 
 
-@cache
 def needed_pairs(f: tuple[int, ...], e: tuple[int, ...] | None) -> tuple[Pairs, ...]:
     """Return the pairs for the blocks ``ff``, ``fe`` and ``ee`` of a matrix of second derivatives."""
-    return (Pairs.of(f, f),) if e is None else (Pairs.of(f, f), Pairs.of(f, e), Pairs.of(e, e))
+    return (_pairs(f, f),) if e is None else (_pairs(f, f), _pairs(f, e), _pairs(e, e))
+
+
+@lru_cache(32)  # those of a pair's classifier are those of one alone: products of columns are then kept once
+def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> Pairs:
+    return Pairs.of(left, right)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_choice, check_share, check_whole, real_number, shown
 from scarless.checks.row_names import index_of
 from scarless.checks.vectors import check_random_stream
@@ -224,6 +225,7 @@ def plan_audit(
     >>> len(plan.rows), [round(plan.width_at(n), 2) for n in (0, 200, 2000)]
     (200, [0.11, 0.07, 0.03])
     """
+    refuse_device(X, "Plans of audits", instead="")
     level = check_share(level, "level")
     check_choice(design, "design", DESIGNS)
     n_rows = check_whole(n_rows, "n_rows", at_least=1)
