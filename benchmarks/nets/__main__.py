@@ -1,6 +1,6 @@
 """Networks on rows whose labels are biased. Needs ``pip install "scarless[torch]"``.
 
-Without a choice: scikit-learn's digits. Nothing is downloaded.
+Without a choice: scikit-learn's digits. Images are never downloaded; tables of `scarless` are, where they are missing.
 """
 
 import argparse
