@@ -1,6 +1,7 @@
 """Fits in lockstep end where each would end alone."""
 
 import _thread
+import signal
 import threading
 import weakref
 from types import SimpleNamespace
@@ -152,6 +153,17 @@ def test_a_walk_that_breaks_sends_everyone_home(engines, monkeypatch):
     assert threading.active_count() == before
 
 
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C reach the test, also in a process that was begun in the background."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("older versions of execnet run tests in a thread that Ctrl-C does not reach")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_ends_at_the_next_question(engines):
     """Also a task whose turn it is, and that takes any error for one of its own."""
     before, asked = threading.active_count(), []

@@ -180,5 +180,6 @@ def _with_one(design: Design, n_columns: int) -> NDArray[np.intp]:
 def _taken(X: Any, columns: Any) -> Any:
     if len(columns) == X.shape[1] and list(columns) == list(range(X.shape[1])):
         return X
-    xp = namespace_of(X)
+    if (xp := namespace_of(X)) is np:
+        return X[:, columns]
     return xp.take(X, xp.asarray(np.asarray(columns), device=X.device), axis=1)
