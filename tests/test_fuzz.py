@@ -66,9 +66,8 @@ def test_errors_that_only_happened_are_unclear(function):
 
 def test_an_error_while_a_message_is_put_together_is_unclear():
     # The frame is the library's and its line is a `raise`; the error is another one.
-    code = compile(
-        "def f(v):\n    raise ValueError(f'a number was expected, but came {v:g}')", "/scarless/x.py", "exec"
-    )
+    file = str(judge.PACKAGE / "x.py")
+    code = compile("def f(v):\n    raise ValueError(f'a number was expected, but came {v:g}')", file, "exec")
     scope = {}
     exec(code, scope)
     assert verdict(lambda: scope["f"](1.0))[0] == "clear"
@@ -87,6 +86,13 @@ def test_errors_of_a_model_that_the_user_brought_are_for_the_user():
 
     assert result([]) == "unclear"
     assert result(["NaiveClassifier(estimator: logistic)"]) == "clear"
+
+
+def test_other_libraries_are_not_ours_in_a_checkout_called_scarless():
+    checkout = judge.PACKAGE.parents[1]
+    assert judge.is_ours(str(judge.PACKAGE / "models" / "scar.py"))
+    assert not judge.is_ours(str(checkout / ".venv" / "lib" / "site-packages" / "sklearn" / "base.py"))
+    assert not judge.is_ours("/home/somebody/scarless/.venv/lib/site-packages/sklearn/base.py")
 
 
 def test_nan_and_values_outside_their_range_are_unclear():

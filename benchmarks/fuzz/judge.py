@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
+import scarless
+
 CLEAR = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
 PREDICTIONS = ("predict_proba", "predict_propensity", "predict_posterior", "propensity")
 BROUGHT = ("(estimator:", "(propensity_estimator:", "(label_frequency:", "(estimators:")
 MAY_HAVE_GAPS = ("simulate_looks", "simulate_audit")  # what nobody looked at is NaN
 SHORTEST = 20  # characters of an error that says what was expected, what came and what to do
 SECONDS = 60
+PACKAGE = Path(scarless.__file__).parent
 
 
 class TooLong(BaseException):
@@ -116,10 +119,18 @@ def is_clear(error: Exception, *, others: bool) -> bool:
     if innermost is None:
         return False
     path = innermost.tb_frame.f_code.co_filename.replace("\\", "/")
-    if "/scarless/" in path:
+    if is_ours(path):
         return is_raise(innermost)
     checks = ("/sklearn/utils/", "/sklearn/base.py", "/sklearn/model_selection/_split.py")
     return any(part in path for part in checks) or (others and "/sklearn/" in path)
+
+
+def is_ours(path: str) -> bool:
+    """Return whether a file belongs to this library.
+
+    The folder's name does not say so: a checkout may be called scarless too, and its environment lies inside it.
+    """
+    return Path(path).is_relative_to(PACKAGE)
 
 
 def is_raise(step: TracebackType) -> bool:
@@ -137,7 +148,7 @@ def is_accident(warning: warnings.WarningMessage, *, others: bool) -> bool:
     if issubclass(warning.category, RuntimeWarning):
         return not (others and "/sklearn/" in path)
     if issubclass(warning.category, DeprecationWarning | FutureWarning | ResourceWarning):
-        return "/scarless/" in path and not issubclass(warning.category, DataConversionWarning)
+        return is_ours(path) and not issubclass(warning.category, DataConversionWarning)
     return False
 
 
@@ -152,7 +163,7 @@ def place(step: TracebackType | None) -> str:
     """Return the innermost frame within this library, and the innermost of all where that is another."""
     found, innermost = None, last(step)
     while step is not None:
-        if "/scarless/" in step.tb_frame.f_code.co_filename.replace("\\", "/"):
+        if is_ours(step.tb_frame.f_code.co_filename):
             found = step
         step = step.tb_next
     words = [_words(frame) for frame in (found, innermost) if frame is not None]
