@@ -22,6 +22,7 @@ from scarless.models import (
     save_onnx,
     to_onnx,
 )
+from scarless.outside.notices import ClassPriorWarning
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
@@ -34,6 +35,7 @@ __all__ = [
     "DEDPUL",
     "BestBinEstimator",
     "ClassPrior",
+    "ClassPriorWarning",
     "ElkanNoto",
     "KernelMean",
     "LabelFrequency",

@@ -91,8 +91,10 @@ def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature:
     r"""Return the sums of the relaxed pair from those of an ordinary one on ``[stretched u, z]``.
 
     Its classifier's logit is linear but for the slope :math:`e^g`, whose derivative is the stretched logit itself; so
-    is the second one, which bends the matrix by the gradient.
+    is the second one, which bends the matrix by the gradient. A propensity that follows the class is not fused.
     """
+    if pair.follow:
+        return pair.sums(X, rows, beta, curvature)
     stretched, Z, u, v = pair.logits(X, rows, beta)
     of_e = np.arange(1, 1 + pair.e.n_columns)
     seen = _Seen(concat([stretched, Z], axis=1), Design.of(np.arange(1)), Design.of(of_e))

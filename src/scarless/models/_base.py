@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_positive, check_whole
+from scarless.checks.options import check_at_least_zero, check_positive, check_whole, shown
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import (
     LabelledRows,
@@ -29,19 +29,24 @@ from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models._predict_to import PredictToMixin
 from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import in_float64, namespace_of
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.sigmoid import sigmoid
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.rows import Training, all_labelled
+
+FEW_LABELS = 50  # labelled rows; with fewer, class priors are off by .1 to .3 (benchmarks/README.md, few labels)
+WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
 
 
 class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
     """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
 
     pos_label: Any
+    class_prior_: float
     _coding: LabelCoding
     _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
 
@@ -75,12 +80,17 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
             warn_if_scored_by_labels(self)
         return as_given(X, self._coding.columns(self._class_probability(X)))
 
-    def predict(self, X: Any) -> Array:
-        """Return the more probable class of each row.
+    def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
+        r"""Return the class of each row: positive where :math:`f(x)` is above a cut.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        decision : {"accuracy", "balanced"} or pair of numbers, default="accuracy"
+            Which cut. "accuracy": 1/2, the more probable class, which makes fewest errors. "balanced": the class prior
+            :math:`\pi`, ``class_prior_``, which maximises the mean of sensitivity and specificity. A pair ``(cost_fp,
+            cost_fn)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost of false positives and
+            false negatives. Each is right as far as :math:`f` is calibrated.
 
         Returns
         -------
@@ -89,7 +99,8 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        return as_given(X, self._coding.decode(self._class_probability(X) > 0.5))
+        cut = cut_of(decision, self.class_prior_)
+        return as_given(X, self._coding.decode(self._class_probability(X) > cut))
 
     def _class_probability(self, X: Any) -> Vector:
         raise NotImplementedError
@@ -196,6 +207,29 @@ def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vect
     return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
 
 
+def cut_of(decision: Any, class_prior: float) -> float:
+    """Return the probability above which a row is called positive.
+
+    Examples
+    --------
+    >>> cut_of("balanced", 0.1), cut_of((1, 3), 0.1)
+    (0.1, 0.25)
+    """
+    if isinstance(decision, str) and decision in ("accuracy", "balanced"):
+        return 0.5 if decision == "accuracy" else float(class_prior)
+    costs = list(decision) if isinstance(decision, tuple | list) else []
+    if len(costs) != 2:
+        raise ValueError(
+            "decision must be 'accuracy', 'balanced', or the costs of a false positive and of a false negative, for "
+            f"example (1, 5); got {shown(decision)}."
+        )
+    false_positive, false_negative = (check_at_least_zero(cost, "each cost of decision") for cost in costs)
+    total = false_positive + false_negative
+    if not total > 0:
+        raise ValueError(f"decision: one of the two costs must be above 0; got {shown(decision)}.")
+    return false_positive / total
+
+
 def as_given(X: Any, values: Any) -> Any:
     """Return an answer as an array of the library, and on the device, of the table that was asked about."""
     if not on_device(X) or np.asarray(values).dtype.kind not in "fiub":
@@ -237,6 +271,26 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
             "propensity_attributes, or audit some unlabelled rows.",
             UserWarning,
         )
+
+
+def warn_if_level_is_unknown(
+    name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool
+) -> None:
+    """Warn where labels are few, or the interval of the class prior is wide: what to trust, what not, what to do."""
+    few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
+    if not (few or wide):
+        return
+    why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
+    said = f"class prior {class_prior:.2f}" + (
+        "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
+    )
+    helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
+    warn_user(
+        f"{name}: {why}. You can trust the ranking of rows. You cannot trust the number of positives (class "
+        f"prior {class_prior:.2f}{span}), nor "
+        f"predict(), which depends on it. {helps} about 30 unlabelled rows: see scarless.diagnostics.plan_audit.",
+        ClassPriorWarning,
+    )
 
 
 def check_solver_options(estimator: Any) -> None:

@@ -17,6 +17,7 @@ from scarless.models._base import (
     need_labels,
     warn_if_all_labelled,
     warn_if_all_positive,
+    warn_if_level_is_unknown,
     warn_unless_converged,
 )
 from scarless.models.uncertainty import InferenceMixin
@@ -155,6 +156,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         self.class_prior_ = chosen.relaxation.class_prior
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
+        self._warn_if_level_is_unknown(problem.totals.labelled)
 
     def _store_pair(
         self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None, sums: PairSums | None = None
@@ -177,6 +179,16 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
+        self._warn_if_level_is_unknown(problem.totals.labelled)
+
+    def _warn_if_level_is_unknown(self, labelled: float) -> None:
+        """Warn where labels are few or the class prior's interval is wide; not again for each resample of a fit."""
+        if self._looks_elsewhere:
+            known = self._inference is not None or self._levels
+            interval = self.class_prior_interval() if known else None
+            named = getattr(self, "propensity_attributes", None)
+            nameless = named is None or means_all(named)
+            warn_if_level_is_unknown(type(self).__name__, labelled, self.class_prior_, interval, nameless=nameless)
 
     def _warn_of_units(self, units: Units | None) -> None:
         """Warn that errors were computed from columns that a solver had to centre and scale."""

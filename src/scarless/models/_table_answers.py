@@ -49,9 +49,10 @@ class TableAnswers:
         """Return the probability of each class, by attributes alone, for each row of a raw table."""
         return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
 
-    def predict(self, X: Any) -> Array:
-        """Return the more probable class of each row of a raw table."""
-        return np.asarray(self.estimator_fitted.predict(self.prepare(X)))
+    def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
+        """Return the class of each row of a raw table; `decision` says which cut, as in `SAREMClassifier.predict`."""
+        given = {} if decision == "accuracy" else {"decision": decision}  # a pipeline's last step may be a stranger's
+        return np.asarray(self.estimator_fitted.predict(self.prepare(X), **given))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean log-likelihood of observed labels."""

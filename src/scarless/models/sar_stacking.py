@@ -27,15 +27,23 @@ from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
     Member,
     cross_fit_member,
+    judge_by_naive,
     logistic_member,
+    naive_member,
+    nameless_logistic_member,
     needs_dense,
     refuse_sparse,
-    without_dense,
 )
 from scarless.pair.mixture import row_intervals
 from scarless.pair.propensities import logit_of
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
+
+MIN_LABELLED_FOR_BOOSTING = 20  # four in each of five folds; with fewer, trees rank below the naive model too often
+# Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):
+FOLLOW = 0.5  # slope of the propensity's logit in the class logit
+NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
+NAMED_AUDITS = 4.0
 
 
 class SARStackingClassifier(PairClassifier):
@@ -142,7 +150,7 @@ class SARStackingClassifier(PairClassifier):
         cv: Any = 5,
         C: float = 1.0,
         propensity_C: float = 1.0,
-        imaginary_audits: float = 4.0,
+        imaginary_audits: float | str = "auto",
         tol: float = 1e-4,
         max_iter: int = 200,
         pos_label: Any = None,
@@ -184,37 +192,50 @@ class SARStackingClassifier(PairClassifier):
         estimators = self._check_parameters()
         everything = self._check_training(X, y, sample_weight)
         training = counted(everything)
-        named = "all" if self.propensity_attributes is None else self.propensity_attributes
-        self._e_columns = self._columns(X, named, "propensity_attributes")
+        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        # A propensity that sees every column could take the classifier's place: naming all is naming none.
+        self._nameless = self._e_columns.size in (0, self.n_features_in_)
+        if self._nameless:
+            self._e_columns = np.arange(0)
         sets = check_attribute_sets(
             self.attribute_sets,
             self._e_columns,
             self.n_features_in_,
             lambda given: self._columns(X, given, "attribute_sets"),
         )
-        estimators = self._suited(estimators, training.X)
+        estimators = self._suited(estimators, training)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         self.members_ = self._fit_members(estimators, sets, training, folds)
         self._store_mean(training, folds)
         return self
 
-    def _suited(self, estimators: list[tuple[str, Any]], X: Any) -> list[tuple[str, Any]]:
-        """Return the members for these columns and this kind of table; raise where one of the user's cannot read it."""
-        if self.estimators is None and self._e_columns.size == self.n_features_in_:
-            # Two logistic models on the same columns tend to change places, or to call every row positive.
-            estimators = [(name, classifier) for name, classifier in estimators if classifier is not None]
-        self._only_sparse = self.estimators is None and sparse.issparse(X)
-        if self._only_sparse:
-            estimators = without_dense(estimators)
+    def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
+        """Return the members for this kind of table and so many labels; raise where one of the user's cannot read X."""
+        self._left_out: str | None = None
+        if self.estimators is None:
+            labelled = float(training.weight @ training.s)
+            if sparse.issparse(training.X):
+                self._left_out = (
+                    "X is sparse, and gradient boosting needs dense input, so only logistic models were fitted. "
+                    "X.toarray() brings boosting in, where memory allows."
+                )
+            elif self._nameless and labelled < MIN_LABELLED_FOR_BOOSTING:
+                self._left_out = (
+                    f"Gradient boosting was left out: it needs at least {MIN_LABELLED_FOR_BOOSTING} labelled rows for "
+                    f"its leaves, and there are {labelled:g}."
+                )
+            if self._left_out is not None:
+                estimators = [(name, classifier) for name, classifier in estimators if classifier is None]
         self._dense = [name for name, classifier in estimators if needs_dense(classifier)]
-        refuse_sparse(X, self._dense)
+        refuse_sparse(training.X, self._dense)
         return estimators
 
     def _check_parameters(self) -> list[tuple[str, Any]]:
         check_positive(self.C, "C")
         check_positive(self.propensity_C, "propensity_C")
         check_positive(self.tol, "tol")
-        check_at_least_zero(self.imaginary_audits, "imaginary_audits")
+        if self.imaginary_audits != "auto":
+            check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
         return _check_estimators(self.estimators)
@@ -231,17 +252,23 @@ class SARStackingClassifier(PairClassifier):
         tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
+    def _audits(self) -> float:
+        if self.imaginary_audits == "auto":
+            return NAMELESS_AUDITS if self._nameless else NAMED_AUDITS
+        return float(self.imaginary_audits)
+
     def _fit_members(
         self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], training: Training, folds: list[Fold]
     ) -> list[Member]:
         options = CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=self.imaginary_audits,
+            audits=self._audits(),
             tol=self.tol,
             window=10,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
+            follow=FOLLOW if self._nameless else 0.0,
         )
         members = []
         with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
@@ -249,25 +276,34 @@ class SARStackingClassifier(PairClassifier):
                 for attributes, columns in sets.items():
                     self._tell(f"{name}, {attributes}")
                     place = (training, columns, self._e_columns, folds, options)
-                    if classifier is None:
-                        members.append(logistic_member(name, attributes, *place))
-                    else:
+                    if classifier is not None:
                         members.append(cross_fit_member(name, attributes, classifier, *place, self._tell))
+                    elif self._nameless:
+                        members.append(nameless_logistic_member(name, attributes, training, columns, folds, options))
+                    else:
+                        members.append(logistic_member(name, attributes, *place))
                     advance()
-        return members
+        return self._judged_by_naive(members, training, folds, options) if self._nameless else members
+
+    def _judged_by_naive(
+        self, members: list[Member], training: Training, folds: list[Fold], options: CrossOptions
+    ) -> list[Member]:
+        """Return the members with their weights; the naive model is one of them by default."""
+        if self._reader is not None:
+            return members  # the table is for the user's classifiers alone, and may not be one of numbers
+        naive = naive_member(training, folds, options)
+        judged = judge_by_naive(members, naive, training, folds)
+        return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
     def _store_mean(self, training: Training, folds: list[Fold]) -> None:
         X, s, w = training
         held = held_out(w, folds)
-        u = logit_of(np.mean([member.f for member in self.members_], axis=0))
+        u = self._mean_logits([member.u for member in self.members_])
         engine = engine_of(numeric_columns(X, self._e_columns), s=s, w=held, u=u)
-        hold = None
-        if self._e_columns.size == self.n_features_in_:
-            hold = np.mean([member.relaxation.e for member in self.members_], axis=0)
-        design = Design.of(np.arange(self._e_columns.size))
-        found = relax(engine, design, audits=self.imaginary_audits, hold=hold)
+        design, follow = Design.of(np.arange(self._e_columns.size)), FOLLOW if self._nameless else 0.0
+        found = relax(engine, design, audits=self._audits(), follow=follow)
         self.relaxation_ = found
-        self._levels = (found.levels, *(member.relaxation.levels for member in self.members_))
+        self._levels = (found.levels, *(member.relaxation.levels for member in self.members_ if member.weight))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
         self._judged = float(held.sum())
         self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
@@ -277,6 +313,7 @@ class SARStackingClassifier(PairClassifier):
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         warn_if_all_positive(found.class_prior, self._labelled / self._weight, type(self).__name__)
         self.class_prior_ = found.class_prior
+        self._warn_if_level_is_unknown(self._labelled)
 
     def predict_propensity(self, X: Any) -> Vector:
         r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
@@ -290,9 +327,9 @@ class SARStackingClassifier(PairClassifier):
         array of shape (n_rows,)
         """
         check_is_fitted(self)
-        seen = numeric_columns(self._checked(X), self._e_columns)
-        found = self.relaxation_.e
-        return np.asarray(expit(np.asarray(seen @ found[:-1], dtype=np.float64) + found[-1]))
+        X, found = self._checked(X), self.relaxation_
+        v = np.asarray(numeric_columns(X, self._e_columns) @ found.e[:-1], dtype=np.float64) + found.e[-1]
+        return np.asarray(expit(v + found.follow * self._class_logits(X) if found.follow else v))
 
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
@@ -327,7 +364,8 @@ class SARStackingClassifier(PairClassifier):
 
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""
-        return [*logits, self._mean_logits(logits)], [*self._relaxations()[1:], self.relaxation_]
+        parts = [(u, each.relaxation) for u, each in zip(logits, self.members_, strict=True) if each.weight]
+        return [*(u for u, _ in parts), self._mean_logits(logits)], [*(each for _, each in parts), self.relaxation_]
 
     def summary(self, *, level: float = 0.95) -> StackSummary:  # type: ignore[override]
         """Return what each member thinks, and what they say together.
@@ -349,14 +387,16 @@ class SARStackingClassifier(PairClassifier):
             for member in self.members_
         ]
         together = self._row("all together", "", self.relaxation_, self.class_prior_interval(level=level))
-        names = [*attribute_names(self)[self._e_columns], "intercept"]
+        names, values = [*attribute_names(self)[self._e_columns], "intercept"], list(map(float, self.relaxation_.e))
+        if self._nameless:
+            names, values = ["class logit", *names], [self.relaxation_.follow, *values]
         return StackSummary(
             title=type(self).__name__,
             level=level,
             n_rows=self._weight,
             labelled=self._labelled,
             members=(*rows, together),
-            propensity=tuple(zip(names, map(float, self.relaxation_.e), strict=True)),
+            propensity=tuple(zip(names, values, strict=True)),
             remarks=tuple(self._remarks()),
         )
 
@@ -366,17 +406,22 @@ class SARStackingClassifier(PairClassifier):
 
     def _remarks(self) -> list[str]:
         remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
-        if self._only_sparse:
+        if self._left_out is not None:
+            remarks.append(self._left_out)
+        worse = [member.name for member in self.members_ if not member.weight]
+        if worse:
             remarks.append(
-                "X was sparse, which boosting cannot read: of the default members only the logistic model was fitted. "
-                "X.toarray() brings boosting in, where memory allows."
+                f"No weight for {', '.join(map(repr, worse))}: it ranks held-out labels worse than the naive model, "
+                "beyond chance."
             )
-        if self._e_columns.size == self.n_features_in_:
+        if self._nameless:
             remarks.append(
-                "Every attribute may drive the labelling: class and propensity are both less sure than with the right "
-                "ones named, and which of them an attribute belongs to is partly a matter of form."
+                "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
+                f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
+                "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
+                "propensities do."
             )
-        priors = [member.relaxation.class_prior for member in self.members_]
+        priors = [member.relaxation.class_prior for member in self.members_ if member.weight]
         if max(priors) - min(priors) > 0.25:
             remarks.append(
                 f"The members' class priors go from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
@@ -397,12 +442,14 @@ class SARStackingClassifier(PairClassifier):
 
     def _mean_logits(self, logits: list[Vector]) -> Vector:
         f = [expit(member.relaxation(u)) for member, u in zip(self.members_, logits, strict=True)]
-        return logit_of(np.mean(f, axis=0))
+        return logit_of(np.average(f, axis=0, weights=[member.weight for member in self.members_]))
+
+    def _class_logits(self, X: Any) -> Vector:
+        return self.relaxation_(self._mean_logits([member.logits(X) for member in self.members_]))
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
-        X = self._checked(X)
-        return np.asarray(expit(self.relaxation_(self._mean_logits([member.logits(X) for member in self.members_]))))
+        return np.asarray(expit(self._class_logits(self._checked(X))))
 
     def _tell(self, what: str) -> None:
         if self.verbose:

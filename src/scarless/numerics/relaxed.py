@@ -4,9 +4,11 @@ A penalty that finds the direction of a classifier also shrinks the scale of its
 fails to reach the propensity must explain. Given logits :math:`u_i` that have not seen row `i`'s label, with centre
 `m`,
 
-.. math:: f_i = \sigma(m + a + e^g (u_i - m)), \qquad e_i = \sigma(v_i + z_i'\gamma + \gamma_0),
+.. math:: f_i = \sigma(t_i), \quad t_i = m + a + e^g (u_i - m), \qquad
+    e_i = \sigma(v_i + z_i'\gamma + \gamma_0 + \kappa t_i),
 
-where `z` are the propensity attributes, standardised, and `v` is what else is known of the propensity's logit.
+where `z` are the propensity attributes, standardised, and `v` is what else is known of the propensity's logit. With
+:math:`\kappa > 0` surer positives are labelled more often; 0 leaves the propensity to its attributes.
 """
 
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ class RelaxedPair:
     shift: Vector  # mean of the propensity attributes; 0 where they are sparse
     unit: Vector  # their standard deviation
     hold_level: bool = False
+    follow: float = 0.0  # the slope of the propensity's logit in the class logit, kappa above
 
     @property
     def designs(self) -> tuple[Design, ...]:
@@ -58,6 +61,7 @@ class RelaxedPair:
         terms = likelihood.pair_terms(u, v)
         value = -(w @ likelihood.log_likelihood(u, v, s, terms))
         du, dv = likelihood.score(s, terms)
+        du = du + self.follow * dv  # a change of the class logit changes both
         gradient = concat([linear.transposed_product(stretched, -w * du), linear.transposed_product(Z, -w * dv)])
         matrix = self._curvature(stretched, Z, rows, (du, terms), curvature)
         if self.hold_level:
@@ -67,7 +71,7 @@ class RelaxedPair:
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Matrix:
         """Return each row's expected information of its two logits, ``uu, uv, vv``, and its stretched logit."""
         stretched, _, u, v = self.logits(X, rows, beta)
-        a, b = likelihood.fisher_roots(likelihood.pair_terms(u, v))
+        a, b = self._fisher_roots(likelihood.pair_terms(u, v))
         information = namespace_of(a).stack([a * a, a * b, b * b], axis=1) * rows["w"][:, None]
         return concat([information, stretched], axis=1)
 
@@ -81,7 +85,11 @@ class RelaxedPair:
         return (both * like(both, self._moves()),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Return the weighted sums of the squared changes of both logits along a direction, from a slope of 1."""
+        """Return the weighted sums of the squared changes of both logits along a direction, from a slope of 1.
+
+        Steps are limited by these. What the propensity changes by following the class is left out: it is at most
+        `follow` times the change of the class, which is limited as well.
+        """
         w, direction = rows["w"], direction * self._moves()
         change_f = linear.logits(rows["u"][:, None], direction[:2])
         change_e = linear.logits(self._standardised(X), direction[2:])
@@ -102,16 +110,22 @@ class RelaxedPair:
             return zeros(w, 0)
         if curvature is Curvature.OBSERVED:
             uu, uv, vv = likelihood.observed_information(rows["s"], terms)
+            uu, uv = uu + self.follow * (2.0 * uv + self.follow * vv), uv + self.follow * vv
             ff = linear.cross_product(stretched, w * uu, stretched)
             bend = (w * du) @ stretched[:, 0]  # the logit is not linear in g
             ff = namespace_of(w).where(like(ff, np.diag([1.0, 0.0])) == 1.0, ff - bend, ff)
             fe = linear.cross_product(stretched, w * uv, Z)
             return block([[ff, fe], [fe.T, linear.cross_product(Z, w * vv, Z)]])
-        a, b = likelihood.fisher_roots(terms)
+        a, b = self._fisher_roots(terms)
         if curvature is Curvature.DIAGONAL:
             return concat([linear.squared_sums(stretched, w * a**2), linear.squared_sums(Z, w * b**2)])
         root = namespace_of(w).sqrt(w)
         return linear.gram([(stretched, root * a), (Z, root * b)])
+
+    def _fisher_roots(self, terms: Any) -> tuple[Any, Any]:
+        """Return the roots of the expected information for the class logit, followed by the propensity, and for e."""
+        a, b = likelihood.fisher_roots(terms)
+        return a + self.follow * b, b
 
     def _moves(self) -> Vector:
         moves = np.ones(self.n_parameters)
@@ -123,7 +137,7 @@ class RelaxedPair:
         stretched = float(np.exp(min(float(beta[0]), _STEEPEST))) * rows["u"]
         Z = self._standardised(X)
         u = float(self.centre + beta[1]) + stretched
-        return stretched[:, None], Z, u, rows.get("v", 0.0) + linear.logits(Z, beta[2:])
+        return stretched[:, None], Z, u, rows.get("v", 0.0) + linear.logits(Z, beta[2:]) + self.follow * u
 
     def _standardised(self, X: Any) -> Any:
         Z = self.e.take(X)

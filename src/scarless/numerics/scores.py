@@ -106,3 +106,47 @@ def _share_from(thresholds: Vector, values: Vector, w: Vector) -> tuple[Vector, 
     order = np.argsort(values, kind="stable")
     above = np.append(np.cumsum(w[order][::-1])[::-1], 0.0)
     return above[np.searchsorted(values[order], thresholds, side="left")] / above[0], float(above[0])
+
+
+class RankingGap(NamedTuple):
+    """How much better one score ranks labelled rows than another, as a difference of areas under the ROC curve."""
+
+    difference: float
+    standard_error: float
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the first score is worse beyond chance: one-sided, 5%."""
+        return self.difference < -1.645 * self.standard_error and self.difference < 0.0
+
+
+def ranking_gap(first: Vector, second: Vector, s: Vector, w: Vector) -> RankingGap:
+    r"""Compare two scores of the same rows by how they rank labelled above unlabelled rows.
+
+    The area under the ROC curve is the mean over labelled rows of their *placement*, the share of unlabelled rows that
+    score lower; ties count half. The standard error follows from the differences of the two scores' placements, among
+    labelled and among unlabelled rows. DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more
+    correlated receiver operating characteristic curves", Biometrics 1988.
+
+    Examples
+    --------
+    >>> s, w = np.array([1.0, 1.0, 0.0, 0.0]), np.ones(4)
+    >>> ranking_gap(np.array([4.0, 3.0, 2.0, 1.0]), np.array([4.0, 2.0, 3.0, 1.0]), s, w).difference
+    0.25
+    """
+    labelled, n_l, n_u = s == 1, float(w @ s), float(w @ (1.0 - s))
+    w_l, w_u = w[labelled], w[~labelled]
+    of_l = [_placements(each[labelled], each[~labelled], w_u) for each in (first, second)]
+    of_u = [1.0 - _placements(each[~labelled], each[labelled], w_l) for each in (first, second)]
+    difference = float(w_l @ (of_l[0] - of_l[1])) / n_l
+    spread = [w_k @ (a - b - difference) ** 2 / n for w_k, (a, b), n in ((w_l, of_l, n_l), (w_u, of_u, n_u))]
+    variance = float(spread[0]) / max(n_l - 1.0, 1.0) + float(spread[1]) / max(n_u - 1.0, 1.0)
+    return RankingGap(difference, float(np.sqrt(variance)))
+
+
+def _placements(values: Vector, others: Vector, w: Vector) -> Vector:
+    """Return the share of the others that lies below each value, ties by half."""
+    order = np.argsort(others, kind="stable")
+    below = np.append(0.0, np.cumsum(w[order]))
+    left, right = (np.searchsorted(others[order], values, side=side) for side in ("left", "right"))
+    return 0.5 * (below[left] + below[right]) / below[-1]

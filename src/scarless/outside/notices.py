@@ -3,6 +3,11 @@
 import sys
 import warnings
 
+
+class ClassPriorWarning(UserWarning):
+    """The labels say little about the class prior: rank rows by a fit, but do not count positives by it."""
+
+
 _BETWEEN = ("scarless.", "sklearn.", "joblib.", "contextlib")
 
 

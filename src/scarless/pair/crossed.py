@@ -41,6 +41,7 @@ class CrossOptions:
     window: int
     max_iter: int
     n_jobs: int | None
+    follow: float = 0.0  # the slope of the propensity's logit in the class logit, where nobody named its attributes
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def cross_fit(
         return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
     hold = propensity.beta if guard else None
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
-    relaxation = relax(rows, propensity.design, audits=options.audits, hold=hold)
+    relaxation = relax(rows, propensity.design, audits=options.audits, hold=hold, follow=options.follow)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 

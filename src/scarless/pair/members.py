@@ -1,31 +1,44 @@
 """The members of a stack: classifiers that have not seen the labels that they are judged by, each relaxed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from scarless.engines import Rows
+from scarless.checks.rows import row_totals
+from scarless.checks.tables import take_rows
+from scarless.engines import Engine, Rows, attach
+from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Columns, Vector
+from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
-from scarless.pair.cross_fit import Tell
+from scarless.numerics.objectives import KnownPropensity
+from scarless.numerics.scores import ranking_gap
+from scarless.pair.cross_fit import Tell, held_out
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.pair.folded import FoldedRows
 from scarless.pair.folds import Fold
+from scarless.pair.logistic import constant_model, ridge_of
 from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
+from scarless.pair.propensities import judged
 from scarless.pair.relaxed import Relaxation, relax
 from scarless.pair.relaxed_search import held_out_rows, relax_candidates
 from scarless.pair.rows import Training, engine_of
 
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7
+# Penalties of the nameless logistic member, on standardised columns. Weaker ones never had weight in benchmarks.few.
+_STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
+# Label frequencies that it assumes, as powers of the share of labelled rows: the class prior lies between that share
+# (power 0: unlabelled rows are negative) and 1 (power 1).
+_FREQUENCY_POWERS = (0.0, 1.0 / 3.0, 2.0 / 3.0)
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,7 @@ class Member:
     logits: Callable[[Any], Vector]  # of other rows, not relaxed
     model: Any
     n_iter: int
+    weight: float = 1.0  # in the mean of the members; 0 where it ranks held-out labels worse than the naive model
 
     @property
     def f(self) -> Vector:
@@ -119,6 +133,138 @@ def logistic_member(
 
 def _logits(X: Any, rows: Rows) -> Vector:
     return np.asarray(rows["u"])
+
+
+def naive_member(training: Training, folds: list[Fold], options: CrossOptions) -> Member:
+    """Fit the naive logistic model, labelled against unlabelled rows, and recalibrate its held-out logits."""
+    columns = np.arange(training.X.shape[1])
+    rows = _FoldedTraining.of(training, columns, folds)
+    (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
+    return _relaxed_linear("naive", "all", rows, fit.held_out, Linear(columns, fit.beta, options.C), options)
+
+
+def nameless_logistic_member(
+    name: str, attributes: str, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions
+) -> Member:
+    """Fit a logistic direction where nobody named a propensity attribute.
+
+    Several label frequencies, the same for all rows, and several penalties on standardised columns are tried. Their
+    directions are averaged, each at unit spread, with weights proportional to the likelihood of held-out labels: from
+    few labels no single candidate can be chosen reliably.
+    """
+    rows = _FoldedTraining.of(training, columns, folds)
+    scale = _spread(rows.X, rows.w)
+    candidates = [
+        fit
+        for power in _FREQUENCY_POWERS
+        for fit in _linear_path(rows, rows.labelled_share**power, _STANDARD_CS, scale, options)
+    ]
+    values = np.array([each.log_likelihood for each in candidates])
+    weight = np.exp(values - values.max())
+    parts = [w / each.spread for w, each in zip(weight / weight.sum(), candidates, strict=True)]
+    u = np.sum([part * each.held_out for part, each in zip(parts, candidates, strict=True)], axis=0)
+    beta = np.sum([part * each.beta for part, each in zip(parts, candidates, strict=True)], axis=0)
+    best = candidates[int(np.argmax(values))]
+    return _relaxed_linear(name, attributes, rows, u, Linear(columns, beta, best.C), options)
+
+
+def judge_by_naive(members: list[Member], naive: Member, training: Training, folds: list[Fold]) -> list[Member]:
+    """Return the members with weight 0 where they rank held-out labels worse than the naive model, beyond chance.
+
+    The naive model itself takes their place where no other member is left.
+    """
+    held = held_out(training.weight, folds)
+    kept = held > 0
+    s, w = training.s[kept], held[kept]
+    weighed = [
+        replace(each, weight=0.0 if ranking_gap(each.u[kept], naive.u[kept], s, w).is_loss else 1.0) for each in members
+    ]
+    return weighed if any(each.weight for each in weighed) else [*weighed, naive]
+
+
+@dataclass(frozen=True)
+class _FoldedTraining:
+    """Some columns of the training rows as numbers: all rows first, then all but each fold, as engines."""
+
+    X: Any
+    s: Vector
+    w: Vector
+    folds: list[Fold]
+    engines: list[Engine]
+
+    @classmethod
+    def of(cls, training: Training, columns: Columns, folds: list[Fold]) -> "_FoldedTraining":
+        X, s, w = numeric_columns(training.X, columns), training.s, training.weight
+        parts = [np.arange(s.size), *(train for train, _ in folds)]
+        return cls(X, s, w, folds, [engine_of(take_rows(X, rows), s=s[rows], w=w[rows]) for rows in parts])
+
+    @property
+    def labelled_share(self) -> float:
+        """Share of rows that are labelled."""
+        return float(self.w @ self.s) / float(self.w.sum())
+
+
+@dataclass(frozen=True)
+class _LinearFit:
+    """One logistic model for an assumed label frequency and penalty."""
+
+    C: float
+    held_out: Vector  # logits of the training rows, by fits that have not seen them
+    beta: Vector  # of all rows, in the units of the table
+    spread: float  # standard deviation of its logits
+    log_likelihood: float  # of held-out labels
+
+
+def _linear_path(
+    rows: _FoldedTraining, frequency: float, Cs: tuple[float, ...], scale: Vector, options: CrossOptions
+) -> list[_LinearFit]:
+    """Fit logistic models of the class to all rows and without each fold, from strong to weak penalties.
+
+    Every positive is labelled with the same `frequency`. A coefficient's penalty counts per `scale` of its column.
+    """
+    design = Design.of(np.arange(rows.X.shape[1]))
+    first = constant_model(design, min(rows.labelled_share / frequency, 0.9))
+    with np.errstate(divide="ignore"):
+        v = float(logit(frequency))
+    engines = [attach(each, v=np.full(each.n_rows, v)) for each in rows.engines]
+    betas, held, path = [first] * len(engines), held_out(rows.w, rows.folds), []
+    for C in Cs:
+        ridge = ridge_of(design, C) * np.append(scale**2, 1.0)
+        betas = [_solved(each, design, ridge, beta, options) for each, beta in zip(engines, betas, strict=True)]
+        pieces = [_linear(take_rows(rows.X, test), beta) for (_, test), beta in zip(rows.folds, betas[1:], strict=True)]
+        u = judged(pieces, rows.folds, rows.s.size)
+        likelihood = log_likelihood_of_probabilities(np.asarray(expit(u)), np.full(u.size, frequency), rows.s)
+        spread = float(np.sqrt(np.cov(_linear(rows.X, betas[0]), aweights=rows.w)))
+        path.append(_LinearFit(C, u, betas[0], max(spread, 1e-12), float(held @ likelihood)))
+    return path
+
+
+def _solved(engine: Engine, design: Design, ridge: Vector, start: Vector, options: CrossOptions) -> Vector:
+    problem = PenalisedProblem(engine, KnownPropensity(design), ridge)
+    weight = row_totals(engine).weight
+    return problem.solve(start, total_weight=weight, tol=_PATH_TOL, max_iter=options.max_iter).parameters
+
+
+def _linear(X: Any, beta: Vector) -> Vector:
+    return np.asarray(X @ beta[:-1], dtype=np.float64) + beta[-1]
+
+
+def _relaxed_linear(
+    name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
+) -> Member:
+    engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
+    relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits, follow=options.follow)
+    return Member(name, attributes, u, relaxation, linear, linear, 1)
+
+
+def _spread(X: Any, w: Vector) -> Vector:
+    """Return the standard deviation of each column, 1 for constant columns; sparse ones are not centred."""
+    if sparse.issparse(X):
+        square, mean = np.asarray(X.multiply(X).T @ w) / w.sum(), np.zeros(X.shape[1])
+    else:
+        mean = np.average(X, axis=0, weights=w)
+        square = np.average(np.square(X - mean), axis=0, weights=w)
+    return np.sqrt(np.where(square <= 1e-20 * (mean**2 + 1.0), 1.0, square))
 
 
 def cross_fit_member(

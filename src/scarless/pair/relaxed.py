@@ -117,6 +117,7 @@ class Relaxation:
     log_likelihood: float  # held-out as for the classifier, all rows together
     levels: Levels
     converged: bool
+    follow: float = 0.0  # the slope of the propensity's logit in the relaxed class logit
 
     def __call__(self, u: Vector) -> Vector:
         """Return the relaxed logits."""
@@ -150,7 +151,14 @@ class Relaxation:
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
 
 
-def relax(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
+def relax(
+    engine: Engine,
+    e: Design,
+    *,
+    audits: float = 4.0,
+    hold: Vector | None = None,
+    follow: float = 0.0,
+) -> Relaxation:
     """Estimate scale and level of held-out logits ``u``, and the propensity, together. Rows of weight 0 do not count.
 
     The rows have ``u``, ``s``, ``w``, and ``v`` where something is known of the propensity's logit already. `audits`
@@ -161,8 +169,10 @@ def relax(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None
     was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
     tells rows further apart than the classifier are not believed, since there the two have changed places; intervals
     have them.
+
+    `follow` is the slope of the propensity's logit in the class logit, for a propensity whose attributes nobody named.
     """
-    fits = _Fits.of(engine, e, audits, hold)
+    fits = _Fits.of(engine, e, audits, hold, follow)
     top = fits.at_top()
     believed = top._replace(exchanged=False)  # whatever lies around it
     points = sorted([believed, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
@@ -228,9 +238,9 @@ class _Fits:
     hold: Vector | None
 
     @classmethod
-    def of(cls, engine: Engine, e: Design, audits: float, hold: Vector | None) -> "_Fits":
+    def of(cls, engine: Engine, e: Design, audits: float, hold: Vector | None, follow: float = 0.0) -> "_Fits":
         totals, centre = row_totals(engine), engine.total(centre_sums).centre
-        objective = RelaxedPair(e, centre, *_scales(engine, e, totals.weight))
+        objective = RelaxedPair(e, centre, *_scales(engine, e, totals.weight), follow=follow)
         rows = engine.derive(_centred, centre, e, hold, keep=hold is not None)
         return cls(rows, objective, totals.weight, totals.labelled, audits, hold)
 
@@ -285,6 +295,7 @@ class _Fits:
             log_likelihood=point.log_likelihood,
             levels=levels,
             converged=point.converged,
+            follow=pair.follow,
         )
 
     def _ridge(self) -> Vector:

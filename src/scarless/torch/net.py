@@ -12,6 +12,7 @@ from scarless.checks.rows import refuse_lost_class
 from scarless.checks.training import forget_fit
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.models._base import cut_of
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.torch.fitting import NetworkFitting
@@ -255,12 +256,14 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         warn_if_scored_by_labels(self)
         return self._coding.columns(self._class_probability(X))
 
-    def predict(self, X: Any) -> Array:
-        """Return the more probable class of each row.
+    def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
+        """Return the class of each row.
 
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+        decision : {"accuracy", "balanced"} or pair of numbers, default="accuracy"
+            Which cut of the probability, as in `SAREMClassifier.predict`.
 
         Returns
         -------
@@ -268,7 +271,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         """
         check_is_fitted(self)
         warn_if_scored_by_labels(self)
-        return self._coding.decode(self._class_probability(X) > 0.5)
+        return self._coding.decode(self._class_probability(X) > cut_of(decision, self.class_prior_))
 
     def predict_propensity(self, X: Any, *, propensity_features: Any = None) -> Vector:
         r"""Return the labelling propensity :math:`e = \Pr(s=1|y=1,z)` of each row.
