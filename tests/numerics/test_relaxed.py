@@ -15,17 +15,18 @@ from scarless.numerics.relaxed import RelaxedPair, centre_sums
 
 N = 60
 KINDS = pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+FOLLOW = pytest.mark.parametrize("follow", [0.0, 0.5])
 HOLD = pytest.mark.parametrize("hold_level", [False, True], ids=["free", "held"])
 CURVATURES = pytest.mark.parametrize("curvature", [Curvature.EXPECTED, Curvature.DIAGONAL, Curvature.OBSERVED])
 
 
-def case(kind, *, hold_level=False, seed=0):
+def case(kind, *, hold_level=False, follow=0.0, seed=0):
     """Return a pair with every part at work: weights, an offset, attributes out of their units."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 1]
     columns, is_sparse = np.array([1, 2]), kind is sparse.csr_array
     shift = np.zeros(2) if is_sparse else X[:, columns].mean(axis=0)
-    pair = RelaxedPair(Design.of(columns), 0.4, shift, X[:, columns].std(axis=0), hold_level)
+    pair = RelaxedPair(Design.of(columns), 0.4, shift, X[:, columns].std(axis=0), hold_level, follow)
     rows = {
         "u": 2.0 * rng.normal(size=N),
         "v": 0.5 * rng.normal(size=N),
@@ -47,19 +48,21 @@ def free_parts(pair):
 
 
 @KINDS
-def test_the_value_is_minus_the_log_likelihood_of_moved_and_stretched_logits(kind):
-    pair, X, rows, beta = case(kind)
+@FOLLOW
+def test_the_value_is_minus_the_log_likelihood_of_moved_and_stretched_logits(kind, follow):
+    pair, X, rows, beta = case(kind, follow=follow)
     Z = X[:, [1, 2]].toarray() if sparse.issparse(X) else X[:, [1, 2]]
-    f = expit(pair.centre + beta[1] + np.exp(beta[0]) * rows["u"])
-    e = expit(rows["v"] + (Z - pair.shift) / pair.unit @ beta[2:-1] + beta[-1])
+    u = pair.centre + beta[1] + np.exp(beta[0]) * rows["u"]
+    f, e = expit(u), expit(rows["v"] + (Z - pair.shift) / pair.unit @ beta[2:-1] + beta[-1] + follow * u)
     value = -rows["w"] @ np.where(rows["s"] == 1, np.log(f * e), np.log1p(-f * e))
     assert float(pair.sums(X, rows, beta, Curvature.NONE).value) == pytest.approx(value, rel=1e-13)
 
 
 @KINDS
 @HOLD
-def test_the_gradient_is_the_derivative_of_the_value_but_along_a_level_that_is_held(kind, hold_level):
-    pair, X, rows, beta = case(kind, hold_level=hold_level)
+@FOLLOW
+def test_the_gradient_is_the_derivative_of_the_value_but_along_a_level_that_is_held(kind, hold_level, follow):
+    pair, X, rows, beta = case(kind, hold_level=hold_level, follow=follow)
     gradient = pair.sums(X, rows, beta, Curvature.NONE).gradient
     expected = differences(lambda at: float(pair.sums(X, rows, at, Curvature.NONE).value), beta)
     free = free_parts(pair)
@@ -71,8 +74,9 @@ def test_the_gradient_is_the_derivative_of_the_value_but_along_a_level_that_is_h
 
 @KINDS
 @HOLD
-def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_level):
-    pair, X, rows, beta = case(kind, hold_level=hold_level)
+@FOLLOW
+def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_level, follow):
+    pair, X, rows, beta = case(kind, hold_level=hold_level, follow=follow)
     matrix = pair.sums(X, rows, beta, Curvature.OBSERVED).curvature
     expected = differences(lambda at: pair.sums(X, rows, at, Curvature.NONE).gradient, beta)
     free = np.ix_(free_parts(pair), free_parts(pair))
@@ -81,9 +85,10 @@ def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_l
 
 
 @KINDS
-def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind):
+@FOLLOW
+def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind, follow):
     """The mean over both labels of each row, by their probability: enumeration, not simulation."""
-    pair, X, rows, beta = case(kind)
+    pair, X, rows, beta = case(kind, follow=follow)
     _, _, u, v = pair.logits(X, rows, beta)
     p = expit(u) * expit(v)
     mean = sum(
@@ -112,8 +117,9 @@ def test_a_level_that_is_held_is_one_that_nothing_depends_on(kind, curvature):
 
 @KINDS
 @HOLD
-def test_products_are_those_of_the_matrix(kind, hold_level):
-    pair, X, rows, beta = case(kind, hold_level=hold_level)
+@FOLLOW
+def test_products_are_those_of_the_matrix(kind, hold_level, follow):
+    pair, X, rows, beta = case(kind, hold_level=hold_level, follow=follow)
     matrix = pair.sums(X, rows, beta, Curvature.EXPECTED).curvature
     of_rows = {**rows, "curvature": pair.row_curvature(X, rows, beta, Curvature.EXPECTED)}
     for direction in np.random.default_rng(1).normal(size=(5, pair.n_parameters)):

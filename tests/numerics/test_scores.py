@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from scarless.numerics.scores import (
     best_bin,
@@ -11,6 +12,7 @@ from scarless.numerics.scores import (
     largest_score,
     mean_labelled_score,
     prior_of_all,
+    ranking_gap,
 )
 
 FEW = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
@@ -105,3 +107,35 @@ def test_prior_of_all_counts_positives(n_labelled, n_unlabelled, hidden):
     hidden = min(hidden, n_unlabelled)
     n = n_labelled + n_unlabelled
     assert prior_of_all(hidden / n_unlabelled, n_labelled, n_unlabelled) == pytest.approx((n_labelled + hidden) / n)
+
+
+def test_a_ranking_gap_is_the_difference_of_areas_and_weights_are_copies():
+    rng = np.random.default_rng(0)
+    s, w = (rng.random(60) < 0.3).astype(float), rng.integers(1, 4, 60).astype(float)
+    first, second = rng.normal(size=60) + s, np.round(rng.normal(size=60) + 0.5 * s)  # the second has ties
+    found = ranking_gap(first, second, s, w)
+    areas = [roc_auc_score(s, each, sample_weight=w) for each in (first, second)]
+    assert found.difference == pytest.approx(areas[0] - areas[1], abs=1e-12)
+    copies = np.repeat(np.arange(60), w.astype(int))
+    again = ranking_gap(first[copies], second[copies], s[copies], np.ones(copies.size))
+    np.testing.assert_allclose(again, found, rtol=1e-12)
+
+
+def test_the_error_of_a_ranking_gap_is_that_of_repeated_draws():
+    rng = np.random.default_rng(1)
+
+    def draw():
+        s = np.repeat([1.0, 0.0], [40, 200])
+        common = rng.normal(size=240) + s
+        return ranking_gap(common + 0.5 * rng.normal(size=240), common + rng.normal(size=240), s, np.ones(240))
+
+    found = np.array([draw() for _ in range(400)])
+    assert found[:, 1].mean() == pytest.approx(found[:, 0].std(), rel=0.15)
+
+
+def test_equal_rankings_have_no_gap_and_reversed_ones_a_loss():
+    s, score = np.repeat([1.0, 0.0], [10, 30]), np.arange(40.0)[::-1].copy()
+    assert ranking_gap(score, score, s, np.ones(40)) == (0.0, 0.0)
+    assert not ranking_gap(score, score, s, np.ones(40)).is_loss
+    assert ranking_gap(-score, score, s, np.ones(40)).is_loss
+    assert not ranking_gap(score, -score, s, np.ones(40)).is_loss

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -286,3 +286,27 @@ def test_models_without_importances_say_what_to_do(pu):
         assert not hasattr(model, "feature_importances_")
         with pytest.raises(AttributeError, match=r"those of a cross-fitted classifier that has them.*permutation_imp"):
             _ = model.feature_importances_
+
+
+def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(300, 4)), (rng.random(300) < 0.4).astype(float)
+    calls, bin_data = [], HistGradientBoostingRegressor._bin_data
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return bin_data(self, *args, **kwargs)
+
+    monkeypatch.setattr(HistGradientBoostingRegressor, "_bin_data", counted)
+    once, always = (HistogramBooster(small("sklearn"), X, s) for _ in range(2))
+    for _ in range(3):
+        once.advance(_logistic(s, np.ones(300)))
+    assert len(calls) == 1
+    for _ in range(3):
+        always.bins = None
+        always.advance(_logistic(s, np.ones(300)))
+    assert len(calls) == 4
+    np.testing.assert_array_equal(once.logits(X, 3), always.logits(X, 3))
+    assert all(type(model) is HistGradientBoostingRegressor for model in once.models)
+    once.forget()
+    assert once.bins is None

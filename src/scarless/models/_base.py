@@ -28,6 +28,7 @@ from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models._predict_to import PredictToMixin
+from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
@@ -38,7 +39,6 @@ from scarless.numerics.sigmoid import sigmoid
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.rows import Training, all_labelled
 
-FEW_LABELS = 50  # labelled rows; with fewer, class priors are off by .1 to .3 (benchmarks/README.md, few labels)
 WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
 
 
@@ -281,14 +281,12 @@ def warn_if_level_is_unknown(
     if not (few or wide):
         return
     why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
-    said = f"class prior {class_prior:.2f}" + (
-        "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
-    )
+    span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
     warn_user(
-        f"{name}: {why}. You can trust the ranking of rows. You cannot trust the number of positives (class "
-        f"prior {class_prior:.2f}{span}), nor "
-        f"predict(), which depends on it. {helps} about 30 unlabelled rows: see scarless.diagnostics.plan_audit.",
+        f"{name}: {why}. You can trust the ranking of rows. You cannot trust the number of positives (class prior "
+        f"{class_prior:.2f}{span}), nor predict(), which depends on it. {helps} about 30 unlabelled rows: see "
+        "scarless.diagnostics.plan_audit.",
         ClassPriorWarning,
     )
 

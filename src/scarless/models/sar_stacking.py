@@ -1,4 +1,4 @@
-"""Several classifiers, several sets of attributes, one answer: the best probabilities that labels allow."""
+"""Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels."""
 
 from typing import Any, Self
 
@@ -47,32 +47,38 @@ NAMED_AUDITS = 4.0
 
 
 class SARStackingClassifier(PairClassifier):
-    r"""The mean of several classifiers that have not seen the labels they are judged by, relaxed together.
+    r"""Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels.
 
-    Recommended first where the best probabilities are wanted and not coefficients, and where nobody can name the
-    attributes that drive the labelling. Each member, a classifier on a set of attributes, is fitted in folds together
-    with a logistic propensity; scale and level of its held-out logits are estimated anew with the propensity (the
-    *relaxed* step). The members' probabilities are averaged with equal weight, and the mean is relaxed once more:
+    Recommended where the best probabilities are wanted, not coefficients, and where nobody can name the attributes that
+    drive the labelling. Each member, a classifier on a set of attributes, is fitted in folds together with a
+    propensity. Scale and level of its held-out logits are then estimated anew (recalibrated) by the likelihood of the
+    labels. The members' probabilities are averaged with equal weight, and the mean is recalibrated once more:
 
     .. math:: f(x) = \sigma\bigl(m + a + b\,(\mathrm{logit}\,\bar p(x) - m)\bigr), \qquad
-        \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x), \qquad e(x) = \sigma(\gamma_0 + \gamma' x_e).
+        \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x).
+
+    With named attributes the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`. Without
+    names the labels alone cannot tell whether the class or the labelling differs between rows. The propensity then
+    follows the class, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`: surer positives are labelled
+    more often. The ranking of rows does not depend on this assumption; the class prior and the propensities do.
 
     Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and
-    `e`, not `f`. So no member is chosen.
+    `e`, not `f`. So no member is chosen. Without names, a member that ranks held-out labels worse than the naive model,
+    beyond chance, has no weight.
 
     Parameters
     ----------
     estimators : list of (name, classifier), optional
-        Members; None as a classifier stands for the logistic model. Default: the logistic model (unless every attribute
-        may drive the labelling, where two logistic models tend to change places) and scikit-learn's
-        histogram boosting, which cannot read a sparse `X` and is then left out. Boosting by scikit-learn, LightGBM and
-        XGBoost climbs the observed likelihood itself and stops early; other classifiers, which need ``sample_weight``
-        and ``predict_proba``, are fitted by cross-fitted EM.
+        Members; None as a classifier stands for the logistic model. Default: the logistic model and scikit-learn's
+        histogram boosting, which needs a dense `X` and, without names, at least 20 labelled rows; without names also
+        the naive model. Boosting by scikit-learn, LightGBM and XGBoost maximises the observed likelihood itself and
+        stops early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted
+        EM.
     propensity_attributes : column selector or "all", optional
         What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
-        an encoded attribute stands for all of its columns. None, or the word "all": every column, for who cannot name
-        any. Class and propensity are then both less sure, and where it matters
-        `scarless.diagnostics.labelling_attributes` and an audit of some unlabelled rows help.
+        an encoded attribute stands for all of its columns. None, "all", or every column: nobody can name any. Class
+        prior and propensities are then less sure; `scarless.diagnostics.labelling_attributes` and an audit of some
+        unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifiers may see, each selected as `propensity_attributes` are; each classifier is
         fitted on each set. "auto": all columns, and all but the propensity attributes. See `SAREMClassifierCV`.
@@ -81,9 +87,10 @@ class SARStackingClassifier(PairClassifier):
     C, propensity_C : float, default=1.0
         Inverse penalties of logistic models; the logistic member's own is chosen among 0.01, 0.1, 1, 10, 100: of those
         that held-out labels cannot tell from the best, the nearest to 1.
-    imaginary_audits : float, default=4.0
+    imaginary_audits : float or "auto", default="auto"
         As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
-        labels hardly care: before labels are seen, it has a Beta distribution around one half. 0: none.
+        labels hardly care: before labels are seen, it has a Beta distribution around one half. "auto": 4 with named
+        attributes, 1 without. 0: none.
     tol : float, default=1e-4
         A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
         held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
@@ -102,10 +109,12 @@ class SARStackingClassifier(PairClassifier):
     ----------
     classes_ : array of shape (2,)
     members_ : list of Member
-        Each with `name`, `attributes`, `relaxation` (what its held-out labels say of scale and level) and `model`.
+        Each with `name`, `attributes`, `relaxation` (what its held-out labels say of scale and level), `model` and
+        `weight`: 1, or 0 where it ranks held-out labels worse than the naive model.
     relaxation_ : Relaxation
         Of the mean.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
+        Without names the coefficients are 0: ``relaxation_.follow`` is the slope in the class logit.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
     log_likelihood_ : float
@@ -234,7 +243,7 @@ class SARStackingClassifier(PairClassifier):
         check_positive(self.C, "C")
         check_positive(self.propensity_C, "propensity_C")
         check_positive(self.tol, "tol")
-        if self.imaginary_audits != "auto":
+        if not self._audits_are_auto():
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
@@ -252,8 +261,11 @@ class SARStackingClassifier(PairClassifier):
         tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
+    def _audits_are_auto(self) -> bool:
+        return isinstance(self.imaginary_audits, str) and self.imaginary_audits == "auto"
+
     def _audits(self) -> float:
-        if self.imaginary_audits == "auto":
+        if self._audits_are_auto():
             return NAMELESS_AUDITS if self._nameless else NAMED_AUDITS
         return float(self.imaginary_audits)
 
@@ -408,7 +420,7 @@ class SARStackingClassifier(PairClassifier):
         remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
         if self._left_out is not None:
             remarks.append(self._left_out)
-        worse = [member.name for member in self.members_ if not member.weight]
+        worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]
         if worse:
             remarks.append(
                 f"No weight for {', '.join(map(repr, worse))}: it ranks held-out labels worse than the naive model, "

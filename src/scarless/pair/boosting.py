@@ -108,6 +108,30 @@ def _edges(column: Vector, n_steps: int) -> Vector:
     return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_steps + 1)[1:-1], method="lower"))
 
 
+class _BinnedOnce(HistGradientBoostingRegressor):
+    """scikit-learn's boosting that takes the bins of an earlier fit to the same rows.
+
+    Binning takes longer than the few trees of a stage. A scikit-learn that bins elsewhere never calls `_bin_data`:
+    then every stage bins for itself, more slowly and with the same trees.
+    """
+
+    bins: Any = None  # the bin mapper and the binned rows
+    _bin_mapper: Any
+
+    def _bin_data(self, *args: Any, **kwargs: Any) -> Any:
+        if self.bins is None:
+            codes = super()._bin_data(*args, **kwargs)
+            self.bins = self._bin_mapper, codes
+        self._bin_mapper, codes = self.bins
+        return codes
+
+    def plain(self) -> tuple[HistGradientBoostingRegressor, Any]:
+        """Return the fit as one of scikit-learn's own class, which model files may hold, and the bins."""
+        bins = self.__dict__.pop("bins", None)
+        self.__class__ = HistGradientBoostingRegressor
+        return self, bins
+
+
 class HistogramBooster:
     """scikit-learn's histogram boosting: each stage is a small regression on Newton steps."""
 
@@ -120,18 +144,21 @@ class HistogramBooster:
         self.params = {name: value for name, value in params.items() if name in allowed and name != "loss"}
         self.params |= {"max_iter": rounds_of_stage(estimator), "early_stopping": False, "warm_start": False}
         self.models: list[Any] = []
+        self.bins: Any = None
         self.importances: Vector | None = None
 
     def forget(self) -> None:
         """Let go of the training rows."""
-        self.X, self.z = None, np.empty(0)
+        self.X, self.z, self.bins = None, np.empty(0), None
 
     def advance(self, gradient: Gradient) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
         climb, curvature = gradient(self.z)
         weight = np.maximum(curvature, _FLATTEST)
-        model = HistGradientBoostingRegressor(**self.params)
-        self.models.append(model.fit(self.X, climb / weight, sample_weight=weight))
+        growing = _BinnedOnce(**self.params)
+        growing.bins = self.bins
+        model, self.bins = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
+        self.models.append(model)
         self.z += model.predict(self.X)
 
     def last(self, X: Any) -> Vector:

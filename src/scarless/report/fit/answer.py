@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.models import Interval, NaiveClassifier, SCARClassifier
+from scarless.models import Interval, NaiveClassifier, SARStackingClassifier, SCARClassifier
+from scarless.models.summary import FEW_LABELS
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import about, count, number, share, share_range
 
-FEW_LABELS = 20
 WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
 MOST_OF_POSSIBLE = 0.75
 ALL = 0.99  # label frequency from which next to nothing is missing
@@ -120,8 +120,18 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     if labelled == subject.n_rows:
         told.append("Every row has a label: there is nothing left to estimate.")
     elif labelled < FEW_LABELS:
-        told.append(f"Only {labelled} rows have a label: that is too few to estimate what is missing.")
-    if _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not _told_apart(subject):
+        told.insert(
+            0,
+            f"Only {labelled} rows have a label. You can trust the order of the rows, but not the number of positives. "
+            "What would help: name the columns that drive the labelling, or check about 30 rows without "
+            "a label.",
+        )
+    if isinstance(inner, SARStackingClassifier) and not subject.labelling_columns:
+        told.append(
+            "No column is named that drives the labelling. The number assumes that surer positives are labelled more "
+            "often, which the labels cannot confirm."
+        )
+    elif _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not _told_apart(subject):
         told.append(
             "The number assumes that every positive is as likely to be labelled as any other. If some kinds of "
             "positives are labelled more often, it is wrong, and nothing here would show it."

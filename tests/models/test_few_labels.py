@@ -1,0 +1,197 @@
+"""Few labels, nothing named: what the stack does then, what every fit says, and which cut decides."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from scarless import (
+    ClassPriorWarning,
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    StratifiedSCARClassifier,
+    TableClassifier,
+)
+from scarless.models.sar_stacking import FOLLOW, MIN_LABELLED_FOR_BOOSTING
+from scarless.pair.crossed import CrossOptions
+from scarless.pair.members import judge_by_naive, naive_member
+from scarless.pair.rows import Training
+
+
+def labelled_table(n_rows=300, frequency=0.15, seed=0):
+    """Return rows whose labels are picked completely at random among the positives."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4))
+    y = rng.random(n_rows) < expit(3.0 * X[:, 0])
+    return X, (y & (rng.random(n_rows) < frequency)).astype(int)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return labelled_table()
+
+
+@pytest.fixture(scope="module")
+def stack(few):
+    return SARStackingClassifier(random_state=0).fit(*few)
+
+
+def test_the_propensity_follows_the_class_where_nothing_is_named(few, stack):
+    X, _ = few
+    f, e = stack.predict_proba(X)[:, 1], stack.predict_propensity(X)
+    np.testing.assert_allclose(logit(e), stack.propensity_intercept_[0] + FOLLOW * logit(f), atol=1e-9)
+    assert not stack.propensity_coef_.any()
+    assert "class logit 0.5" in str(stack.summary())
+    assert "No propensity attributes are named" in str(stack.summary())
+
+
+def test_naming_every_column_is_naming_none(few):
+    X, s = few
+    models = [SARStackingClassifier([("l", None)], propensity_attributes=p, cv=2, random_state=0).fit(X, s)
+              for p in (None, "all", [0, 1, 2, 3])]  # fmt: skip
+    for other in models[1:]:
+        np.testing.assert_array_equal(models[0].predict_proba(X), other.predict_proba(X))
+
+
+def test_the_naive_model_is_a_member_and_boosting_needs_labels(few, stack):
+    X, s = few
+    assert [member.name for member in stack.members_] == ["logistic", "boosting", "naive"]
+    fewer = np.where(np.cumsum(s) <= MIN_LABELLED_FOR_BOOSTING - 1, s, 0)
+    model = SARStackingClassifier(cv=2, random_state=0).fit(X, fewer)
+    assert [member.name for member in model.members_] == ["logistic", "naive"]
+    said = " ".join(str(model.summary()).split())
+    assert "Gradient boosting was left out: it needs at least 20 labelled rows for its leaves, and there are 19" in said
+
+
+def test_a_member_that_ranks_labels_worse_than_naive_has_no_weight(few):
+    X, s = few
+    folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
+    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 10, 200, None, FOLLOW)
+    training = Training(X, s.astype(float), np.ones(300))
+    naive = naive_member(training, folds, options)
+
+    reversed_ = replace(naive, name="reversed", u=-naive.u)
+    kept = judge_by_naive([reversed_, replace(naive, name="same")], naive, training, folds)
+    assert [(member.name, member.weight) for member in kept] == [("reversed", 0.0), ("same", 1.0)]
+    alone = judge_by_naive([reversed_], naive, training, folds)
+    assert [(member.name, member.weight) for member in alone] == [("reversed", 0.0), ("naive", 1.0)]
+
+
+def test_members_without_weight_do_not_change_predictions_and_are_named():
+    X, s = labelled_table(n_rows=600, frequency=0.3)
+
+    options = {"cv": 2, "random_state": 0}
+    model = SARStackingClassifier([("l", None)], attribute_sets={"all": None, "noise": [3]}, **options).fit(X, s)
+    assert [(member.attributes, member.weight) for member in model.members_] == [("all", 1.0), ("noise", 0.0)]
+    assert "No weight for 'l, noise': it ranks held-out labels worse" in " ".join(str(model.summary()).split())
+    alone = SARStackingClassifier([("l", None)], **options).fit(X, s)
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SARStackingClassifier([("l", None)], cv=2, random_state=0),
+        lambda: SAREMClassifierCV(cv=2, Cs=[1.0], random_state=0),
+        lambda: SAREMClassifier(propensity_attributes="all"),
+        SCARClassifier,
+    ],
+    ids=["stack", "search", "all", "scar"],
+)
+def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
+    X, s = few
+    text = (
+        r"there are only \d+ labelled rows. You can trust the ranking of rows. You cannot trust the number of "
+        r"positives \(class prior 0\.\d\d, 0\.\d\d to 0\.\d\d\), nor predict\(\), which depends on it. Name "
+        r"the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
+        r"scarless.diagnostics.plan_audit."
+    )
+    with pytest.warns(ClassPriorWarning, match=text):
+        make().fit(X, s)
+
+
+def test_a_wide_interval_is_told_of_with_many_labels_too():
+    X, s = labelled_table(n_rows=1000, frequency=0.3)
+    with pytest.warns(ClassPriorWarning, match="the labels leave the class prior open"):
+        SARStackingClassifier([("l", None)], cv=2, random_state=0).fit(X, s)
+
+
+def test_many_labels_and_a_narrow_interval_need_no_warning():
+    X, s = labelled_table(n_rows=3000, frequency=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SAREMClassifier(propensity_attributes=[1]).fit(X, s)
+    low, high = model.class_prior_interval()
+    assert high - low < 0.5
+
+
+MODELS = {
+    "stack": lambda X, s: SARStackingClassifier([("l", None)], cv=2, random_state=0).fit(X, s),
+    "pair": lambda X, s: SAREMClassifier(propensity_attributes=[1]).fit(X, s),
+    "search": lambda X, s: SAREMClassifierCV(cv=2, Cs=[1.0], random_state=0).fit(X, s),
+    "scar": lambda X, s: SCARClassifier(0.3).fit(X, s),
+    "naive": lambda X, s: NaiveClassifier().fit(X, s),
+    "known": lambda X, s: PropensityWeightedClassifier().fit(X, s, propensity=np.full(s.size, 0.3)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decisions_cut_the_probability_where_their_formula_says(few, name):
+    X, s = few
+    model = MODELS[name](X, s)
+    f = model.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(model.predict(X), f > 0.5)
+    np.testing.assert_array_equal(model.predict(X, decision="accuracy"), f > 0.5)
+    np.testing.assert_array_equal(model.predict(X, decision="balanced"), f > model.class_prior_)
+    np.testing.assert_array_equal(model.predict(X, decision=(1, 4)), f > 0.2)
+
+
+def test_the_balanced_cut_is_the_best_for_a_calibrated_probability():
+    # Expected sensitivity plus specificity of the cut t: sum_{f > t} f / P + sum_{f <= t} (1 - f) / N.
+    f = np.sort(np.random.default_rng(0).beta(0.5, 2.0, 400))
+    prior = f.mean()
+    values = [f[i:].sum() / f.sum() + (1 - f[:i]).sum() / (1 - f).sum() for i in range(401)]
+    assert int(np.argmax(values)) == int(np.searchsorted(f, prior))
+
+
+def test_tables_decide_as_their_classifier_does(few):
+    pandas = pytest.importorskip("pandas")
+    X, s = few
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = TableClassifier(SCARClassifier(0.3)).fit(frame, s)
+    f = model.predict_proba(frame)[:, 1]
+    np.testing.assert_array_equal(model.predict(frame, decision="balanced"), f > model.class_prior_)
+    np.testing.assert_array_equal(model.predict(frame), f > 0.5)
+
+
+def test_strata_decide_by_the_class_prior_too(few):
+    X, s = few
+    X = np.column_stack([X, np.arange(300) % 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = StratifiedSCARClassifier(propensity_attributes=[4], label_frequency="elkan-noto").fit(X, s)
+    f = model.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(model.predict(X, decision="balanced"), f > model.class_prior_)
+
+
+@pytest.mark.parametrize("decision", ["best", 0.3, None, (1,), (1, 2, 3)])
+def test_a_decision_that_is_none_of_the_three(few, decision):
+    X, s = few
+    model = NaiveClassifier().fit(X, s)
+    with pytest.raises(ValueError, match="decision must be 'accuracy', 'balanced', or the costs of a false positive"):
+        model.predict(X, decision=decision)
+
+
+def test_costs_of_a_decision_are_checked(few):
+    X, s = few
+    model = NaiveClassifier().fit(X, s)
+    with pytest.raises(ValueError, match="each cost of decision must be a number of at least 0"):
+        model.predict(X, decision=(-1, 2))
+    with pytest.raises(ValueError, match="decision: one of the two costs must be above 0"):
+        model.predict(X, decision=(0, 0))
