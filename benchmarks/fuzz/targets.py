@@ -31,6 +31,7 @@ NOT_CALLED = {
     "BootstrapIntervals",
     "Calibration",
     "ClassPriorProfile",
+    "ClassPriorWarning",
     "Cost",
     "DatasetFileError",
     "GoodnessOfFit",

@@ -155,7 +155,7 @@ def test_names_in_a_summary_are_escaped(pu):
     page = model.summary()._repr_html_()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert "Every attribute may drive the labelling" in str(model.summary())
+    assert "No propensity attributes are named" in str(model.summary())
 
 
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive")
@@ -308,7 +308,9 @@ def test_models_that_see_the_same_do_not_change_places_where_every_positive_is_l
     X = np.random.default_rng(0).normal(size=(200, 2)) + 4.0 * y[:, None]
     model.fit(X, y)
     assert model.class_prior_ == pytest.approx(0.5, abs=0.01)
-    np.testing.assert_array_equal(model.predict(X), y)
+    wrong = np.flatnonzero(model.predict(X) != y)
+    assert wrong.size <= 2  # rows between the classes, that a stack without names may take for missed positives
+    assert not y[wrong].any()
 
 
 def test_a_fit_that_calls_every_row_positive_says_so():
@@ -320,11 +322,6 @@ def test_a_fit_that_calls_every_row_positive_says_so():
     warn_if_all_positive(0.99, 0.98, "M")
 
 
-def test_nobody_can_name_any_attribute_boosting_is_the_member(pu):
-    model = SARStackingClassifier(random_state=0).fit(pu.X[:200], pu.s[:200])
-    assert [member.name for member in model.members_] == ["boosting"]
-
-
 def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
     X = sparse.csr_array(pu.X)
     model, dense = stack(None).fit(X, pu.s), stack([("logistic", None)]).fit(pu.X, pu.s)
@@ -333,17 +330,18 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
     np.testing.assert_array_equal(model.predict_proba(X), by_name.predict_proba(X))
     np.testing.assert_allclose(model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3)  # relaxed, to a tolerance
     np.testing.assert_allclose(model.predict_propensity(X), dense.predict_propensity(pu.X), atol=1e-3)
-    said = "only the logistic model was fitted. X.toarray() brings boosting in"
+    said = "so only logistic models were fitted. X.toarray() brings boosting in"
     assert any(said in note for note in model.summary().remarks)
     assert not any(said in note for note in dense.summary().remarks)
 
 
-@pytest.mark.parametrize("named", [None, "all", [0, 1, 2, 3]])
-def test_sparse_rows_without_named_attributes_are_refused_at_once(pu, named, monkeypatch):
-    monkeypatch.setattr(SARStackingClassifier, "_fit_members", None)
-    message = r"X is sparse, and where every attribute .* in propensity_attributes, or pass X\.toarray\(\)"
-    with pytest.raises(ValueError, match=message):
-        stack(None, propensity_attributes=named).fit(sparse.csr_array(pu.X), pu.s)
+def test_sparse_rows_without_names_have_the_linear_members(pu):
+    X = sparse.csr_array(pu.X)
+    model, dense = (stack(None, propensity_attributes=None).fit(rows, pu.s) for rows in (X, X.toarray()))
+    assert [member.name for member in model.members_] == ["logistic", "naive"]
+    assert [member.name for member in dense.members_] == ["logistic", "boosting", "naive"]
+    naive = [each.members_[-1].u for each in (model, dense)]
+    np.testing.assert_allclose(*naive, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def _is_number(parameter):
     return plain or parameter.name in OTHERS | {"delta"}
 
 
-ESTIMATORS = [value for value in vars(scarless).values() if inspect.isclass(value)]
+ESTIMATORS = [value for value in vars(scarless).values() if inspect.isclass(value) and not issubclass(value, Warning)]
 CASES = [(cls, p.name) for cls in ESTIMATORS for p in inspect.signature(cls).parameters.values() if _is_number(p)]
 
 

@@ -106,3 +106,26 @@ def check_share(value: Any, name: str) -> float:
     if not 0 < number < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1; got {shown(value)}.")
     return number
+
+
+def cut_of(decision: Any, class_prior: float) -> float:
+    """Return the probability above which a row is called positive.
+
+    Examples
+    --------
+    >>> cut_of("balanced", 0.1), cut_of((1, 3), 0.1)
+    (0.1, 0.25)
+    """
+    if isinstance(decision, str) and decision in ("accuracy", "balanced"):
+        return 0.5 if decision == "accuracy" else float(class_prior)
+    costs = list(decision) if isinstance(decision, tuple | list) else []
+    if len(costs) != 2:
+        raise ValueError(
+            "decision must be 'accuracy', 'balanced', or the costs of a false positive and of a false negative, for "
+            f"example (1, 5); got {shown(decision)}."
+        )
+    false_positive, false_negative = (check_at_least_zero(cost, "each cost of decision") for cost in costs)
+    total = false_positive + false_negative
+    if not total > 0:
+        raise ValueError(f"decision: one of the two costs must be above 0; got {shown(decision)}.")
+    return false_positive / total

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import refuse_own_engine, refuse_unread
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_at_least_zero, check_positive, check_whole, shown
+from scarless.checks.options import check_positive, check_whole, cut_of
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import (
     LabelledRows,
@@ -205,29 +205,6 @@ def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vect
     if namespace_of(X) is not np:
         return sigmoid(logits(in_float64(X), np.append(coef, intercept)))
     return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
-
-
-def cut_of(decision: Any, class_prior: float) -> float:
-    """Return the probability above which a row is called positive.
-
-    Examples
-    --------
-    >>> cut_of("balanced", 0.1), cut_of((1, 3), 0.1)
-    (0.1, 0.25)
-    """
-    if isinstance(decision, str) and decision in ("accuracy", "balanced"):
-        return 0.5 if decision == "accuracy" else float(class_prior)
-    costs = list(decision) if isinstance(decision, tuple | list) else []
-    if len(costs) != 2:
-        raise ValueError(
-            "decision must be 'accuracy', 'balanced', or the costs of a false positive and of a false negative, for "
-            f"example (1, 5); got {shown(decision)}."
-        )
-    false_positive, false_negative = (check_at_least_zero(cost, "each cost of decision") for cost in costs)
-    total = false_positive + false_negative
-    if not total > 0:
-        raise ValueError(f"decision: one of the two costs must be above 0; got {shown(decision)}.")
-    return false_positive / total
 
 
 def as_given(X: Any, values: Any) -> Any:

@@ -183,12 +183,15 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
 
     def _warn_if_level_is_unknown(self, labelled: float) -> None:
         """Warn where labels are few or the class prior's interval is wide; not again for each resample of a fit."""
-        if self._looks_elsewhere:
-            known = self._inference is not None or self._levels
-            interval = self.class_prior_interval() if known else None
-            named = getattr(self, "propensity_attributes", None)
-            nameless = named is None or means_all(named)
-            warn_if_level_is_unknown(type(self).__name__, labelled, self.class_prior_, interval, nameless=nameless)
+        if not self._looks_elsewhere:
+            return
+        try:
+            interval = self.class_prior_interval()
+        except ValueError:  # a refit, or too many columns for standard errors
+            interval = None
+        named = getattr(self, "propensity_attributes", None)
+        nameless = named is None or means_all(named)
+        warn_if_level_is_unknown(type(self).__name__, labelled, self.class_prior_, interval, nameless=nameless)
 
     def _warn_of_units(self, units: Units | None) -> None:
         """Warn that errors were computed from columns that a solver had to centre and scale."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless import SAREMClassifier, SCARClassifier
+from scarless import SAREMClassifier, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
 
@@ -98,7 +98,17 @@ def test_few_labels(small):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"]).fit(X, few)
-    assert "Only 12 rows have a label: that is too few" in cautions(model, X, few)
+    told = cautions(model, X, few)
+    assert told.startswith("Only 12 rows have a label. You can trust the order of the rows, but not the number")
+    assert "name the columns that drive the labelling, or check about 30 rows" in told
+
+
+def test_a_stack_without_names_says_what_it_assumes(small):
+    _, X, s = small
+    model = SARStackingClassifier([("logistic", None)], cv=2, random_state=0).fit(X, s)
+    told = cautions(model, X, s)
+    assert "No column is named that drives the labelling. The number assumes that surer positives are labelled" in told
+    assert "every positive is as likely to be labelled" not in told
 
 
 def test_a_wide_interval(small, monkeypatch):
