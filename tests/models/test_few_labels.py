@@ -99,10 +99,9 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
     [
         lambda: SARStackingClassifier([("l", None)], cv=2, random_state=0),
         lambda: SAREMClassifierCV(cv=2, Cs=[1.0], random_state=0),
-        lambda: SAREMClassifier(propensity_attributes="all"),
         SCARClassifier,
     ],
-    ids=["stack", "search", "all", "scar"],
+    ids=["stack", "search", "scar"],
 )
 def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     X, s = few
@@ -114,6 +113,14 @@ def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     )
     with pytest.warns(ClassPriorWarning, match=text):
         make().fit(X, s)
+
+
+@pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
+def test_models_that_see_the_same_columns_do_not_vouch_for_their_ranking(few, make):
+    X, s = few
+    text = "see the same columns and may be swapped: compare the ranking of rows with that of NaiveClassifier"
+    with pytest.warns(ClassPriorWarning, match=text):
+        make(propensity_attributes="all").fit(X, s)
 
 
 def test_a_wide_interval_is_told_of_with_many_labels_too():

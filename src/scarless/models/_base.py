@@ -251,7 +251,7 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
 
 
 def warn_if_level_is_unknown(
-    name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool
+    name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
 ) -> None:
     """Warn where labels are few, or the interval of the class prior is wide: what to trust, what not, what to do."""
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
@@ -260,8 +260,14 @@ def warn_if_level_is_unknown(
     why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
     span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
+    ranking = "You can trust the ranking of rows."
+    if swappable:
+        ranking = (
+            "Class and propensity see the same columns and may be swapped: compare the ranking of rows with that of "
+            "NaiveClassifier or SARStackingClassifier."
+        )
     warn_user(
-        f"{name}: {why}. You can trust the ranking of rows. You cannot trust the number of positives (class prior "
+        f"{name}: {why}. {ranking} You cannot trust the number of positives (class prior "
         f"{class_prior:.2f}{span}), nor predict(), which depends on it. {helps} about 30 unlabelled rows: see "
         "scarless.diagnostics.plan_audit.",
         ClassPriorWarning,

@@ -190,8 +190,14 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         except ValueError:  # a refit, or too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
-        nameless = named is None or means_all(named)
-        warn_if_level_is_unknown(type(self).__name__, labelled, self.class_prior_, interval, nameless=nameless)
+        warn_if_level_is_unknown(
+            type(self).__name__,
+            labelled,
+            self.class_prior_,
+            interval,
+            nameless=named is None or means_all(named),
+            swappable=means_all(named) and self._none_is_scar,
+        )
 
     def _warn_of_units(self, units: Units | None) -> None:
         """Warn that errors were computed from columns that a solver had to centre and scale."""
