@@ -91,17 +91,6 @@ def refuse_sparse(X: Any, dense: list[str]) -> None:
         )
 
 
-def without_dense(estimators: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return those of the default members that read sparse rows, or raise where there are none."""
-    kept = [(name, classifier) for name, classifier in estimators if not needs_dense(classifier)]
-    if not kept:
-        raise ValueError(
-            "X is sparse, and where every attribute may drive the labelling boosting is the only default member, which "
-            "cannot read sparse rows. Name the attributes that drive it in propensity_attributes, or pass X.toarray()."
-        )
-    return kept
-
-
 def logistic_member(
     name: str,
     attributes: str,
