@@ -126,7 +126,7 @@ def pu_method(make: Callable[[int], Any]) -> Callable[[Task], Row]:
 
 
 def median_cut(task: Task) -> Row:
-    """Score the naive ranking cut at its median, the half above called positive with the share of its labels."""
+    """Score the naive ranking cut at its median; its probability is 1 above the cut and 0 below."""
     model = NaiveClassifier().fit(task.X, task.s)
     cut = np.median(model.predict_proba(task.X)[:, 1])
     f = model.predict_proba(task.X_test)[:, 1]

@@ -22,7 +22,7 @@ _STYLE = (
     "tbody tr{border-top:1px solid #8884}th{text-align:left}"
 )
 
-FEW_LABELS = 50  # with fewer, class priors are off by .1 to .3 (benchmarks/README.md, "Few labels, nothing named")
+FEW_LABELS = 50  # with fewer, class priors are off by .12 to .19, rms (benchmarks/README.md, "Few labels")
 
 
 @dataclass(frozen=True, eq=False)

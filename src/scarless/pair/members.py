@@ -34,7 +34,7 @@ from scarless.pair.rows import Training, engine_of
 
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7
-# Penalties of the nameless logistic member, on standardised columns. Weaker ones never had weight in benchmarks.few.
+# Inverse penalties of the nameless logistic member, on standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
 # Label frequencies that it assumes, as powers of the share of labelled rows: the class prior lies between that share
 # (power 0: unlabelled rows are negative) and 1 (power 1).
