@@ -106,8 +106,8 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
 def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     X, s = few
     text = (
-        r"there are only \d+ labelled rows. You can trust the ranking of rows. You cannot trust the number of "
-        r"positives \(class prior 0\.\d\d, 0\.\d\d to 0\.\d\d\), nor predict\(\), which depends on it. Name "
+        r"there are only \d+ labelled rows. Rely on the ranking of rows. Do not rely on the number of "
+        r"positives \(class prior 0\.\d\d, 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. Name "
         r"the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
         r"scarless.diagnostics.plan_audit."
     )

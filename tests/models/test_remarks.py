@@ -134,7 +134,7 @@ def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
 )
 def test_a_handful_of_labels_is_told_of(pu, kind, options):
     rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
-    told = "Only 6 labelled rows: trust the ranking of rows, not class prior and label frequency"
+    told = "Only 6 labelled rows: rely on the ranking of rows, not on class prior and label frequency"
     model = kind(propensity_attributes=[2], **options).fit(pu.X[rows], pu.s[rows])
     assert told in " ".join(str(model.summary()).split())
-    assert "trust the ranking" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())
+    assert "rely on the ranking" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())

@@ -260,15 +260,15 @@ def warn_if_level_is_unknown(
     why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
     span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
-    ranking = "You can trust the ranking of rows."
+    ranking = "Rely on the ranking of rows."
     if swappable:
         ranking = (
             "Class and propensity see the same columns and may be swapped: compare the ranking of rows with that of "
             "NaiveClassifier or SARStackingClassifier."
         )
     warn_user(
-        f"{name}: {why}. {ranking} You cannot trust the number of positives (class prior "
-        f"{class_prior:.2f}{span}), nor predict(), which depends on it. {helps} about 30 unlabelled rows: see "
+        f"{name}: {why}. {ranking} Do not rely on the number of positives (class prior "
+        f"{class_prior:.2f}{span}), nor on predict(), which depends on it. {helps} about 30 unlabelled rows: see "
         "scarless.diagnostics.plan_audit.",
         ClassPriorWarning,
     )

@@ -223,12 +223,12 @@ def few_labels_remarks(labelled: float) -> list[str]:
     Examples
     --------
     >>> few_labels_remarks(4.0)[0][:23], few_labels_remarks(60.0)
-    ('Only 4 labelled rows: t', [])
+    ('Only 4 labelled rows: r', [])
     """
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled rows: trust the ranking of rows, not class prior and label frequency. "
+        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, not on class prior and label frequency. "
         "Their intervals may be too short."
     ]
 

@@ -99,7 +99,7 @@ def test_few_labels(small):
         warnings.simplefilter("ignore")
         model = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"]).fit(X, few)
     told = cautions(model, X, few)
-    assert told.startswith("Only 12 rows have a label. You can trust the order of the rows, but not the number")
+    assert told.startswith("Only 12 rows have a label. Rely on the order of the rows, not on the number")
     assert "name the columns that drive the labelling, or check about 30 rows" in told
 
 

@@ -122,7 +122,7 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     elif labelled < FEW_LABELS:
         told.insert(
             0,
-            f"Only {labelled} rows have a label. You can trust the order of the rows, but not the number of positives. "
+            f"Only {labelled} rows have a label. Rely on the order of the rows, not on the number of positives. "
             "What would help: name the columns that drive the labelling, or check about 30 rows without "
             "a label.",
         )
