@@ -8,7 +8,9 @@ import pytest
 from scipy.special import expit, logit
 
 from scarless import (
+    ClassPrior,
     ClassPriorWarning,
+    LabelFrequency,
     NaiveClassifier,
     PropensityWeightedClassifier,
     SAREMClassifier,
@@ -202,3 +204,63 @@ def test_costs_of_a_decision_are_checked(few):
         model.predict(X, decision=(-1, 2))
     with pytest.raises(ValueError, match="decision: one of the two costs must be above 0"):
         model.predict(X, decision=(0, 0))
+
+
+def logistic_stack(**options):
+    return SARStackingClassifier([("logistic", None)], cv=3, random_state=0, **options)
+
+
+@pytest.mark.parametrize("named", [None, [2]])
+@pytest.mark.parametrize("fact", [ClassPrior(0.45), LabelFrequency(0.2)], ids=["class prior", "label frequency"])
+def test_a_stack_keeps_to_a_fact(few, named, fact):
+    X, s = few
+    model = logistic_stack(propensity_attributes=named, known=[fact]).fit(X, s)
+    assert getattr(model, f"{fact.share}_") == pytest.approx(fact.value, abs=2e-3)
+    low, high = model.class_prior_interval()
+    assert high - low < 0.02
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1].mean(), model.class_prior_, atol=0.03)
+
+
+def test_an_uncertain_fact_is_weighed_with_the_labels_and_narrows_the_interval(few):
+    X, s = few
+    free, told = (logistic_stack(known=known).fit(X, s) for known in (None, [ClassPrior(0.45, se=0.05)]))
+    widths = [np.ptp(model.class_prior_interval()) for model in (free, told)]
+    assert widths[1] < 0.25 < widths[0]
+    ends = sorted((free.class_prior_, 0.45))
+    assert ends[0] <= told.class_prior_ <= ends[1]
+
+
+def test_a_level_that_is_known_needs_no_warning(few):
+    X, s = few
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ClassPriorWarning)
+        logistic_stack(known=[ClassPrior(0.5, se=0.03)]).fit(X, s)
+
+
+def test_facts_that_labels_contradict_are_told_of():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3_000, 2))
+    y = rng.random(3_000) < expit(6.0 * X[:, 0])
+    s = (y & (rng.random(3_000) < 0.7)).astype(int)
+    with pytest.warns(UserWarning, match=r"what is known of the class prior and the labels disagree: they are \d"):
+        logistic_stack(propensity_attributes=[1], known=[ClassPrior(0.9, se=0.01)]).fit(X, s)
+
+
+def test_a_class_prior_below_the_share_of_labels_is_refused(few):
+    X, s = few
+    with pytest.raises(ValueError, match=r"known says that the class prior is 0\.01, and 0\.0\d+ of the rows are lab"):
+        logistic_stack(known=[ClassPrior(0.01)]).fit(X, s)
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        (0.3, r"known must be a list, as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
+        ([0.3], r"known must hold ClassPrior\(\.\.\.\) and LabelFrequency\(\.\.\.\) only; got 0\.3"),
+        ([ClassPrior(0.3, where={0: 1})], r"facts about all rows; known says class prior where 0 = 1"),
+        ([LabelFrequency(0.3, look=1)], r"facts about all rows; known says label frequency of look 1"),
+    ],
+)
+def test_known_is_checked(few, known, told):
+    with pytest.raises(ValueError, match=told):
+        logistic_stack(known=known).fit(*few)

@@ -348,7 +348,7 @@ def test_sparse_rows_without_names_have_the_linear_members(pu):
     "members", [PAIR, [("boosting", BOOSTING)], [("tree", DecisionTreeClassifier()), ("boosting", GaussianNB())]]
 )
 def test_members_that_cannot_read_sparse_rows_are_named_before_any_fit(pu, members, monkeypatch):
-    monkeypatch.setattr(SARStackingClassifier, "_fit_members", None)
+    monkeypatch.setattr(SARStackingClassifier, "_fit_stack", None)
     with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot.*Pass X\.toarray\(\)"):
         stack(members).fit(sparse.csr_array(pu.X), pu.s)
 

@@ -11,6 +11,7 @@ from scarless.checks.attributes import check_attributes
 from scarless.engines.base import known_rows
 from scarless.engines.units import Units
 from scarless.models._base import (
+    WIDE_INTERVAL,
     LogisticMixin,
     PUClassifier,
     as_given,
@@ -190,6 +191,8 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         except ValueError:  # a refit, or too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
+        if getattr(self, "known", None) and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
+            return  # the level is known from elsewhere
         warn_if_level_is_unknown(
             type(self).__name__,
             labelled,

@@ -1,6 +1,7 @@
 """Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels."""
 
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,12 +20,16 @@ from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
+from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
+from scarless.pair.attribute_search import MOST_COLUMNS, FoundColumn, find_columns
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
+from scarless.pair.facts import KnownShare
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
+    NAIVE,
     Member,
     cross_fit_member,
     judge_by_naive,
@@ -44,6 +49,8 @@ MIN_LABELLED_FOR_BOOSTING = 20  # four in each of five folds; fewer were not tri
 FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
+LEAST_GAIN = 5.0  # of held-out log-likelihood, for columns that were found to drive the labelling
+_APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
 
 
 class SARStackingClassifier(PairClassifier):
@@ -91,6 +98,9 @@ class SARStackingClassifier(PairClassifier):
         As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
         labels hardly care: before labels are seen, it has a Beta distribution around one half. "auto": 4 with named
         attributes, 1 without. 0: none.
+    known : list, optional
+        What is known from elsewhere of all rows: `ClassPrior` and `LabelFrequency`, each with a standard error. Unlike
+        imaginary audits it counts for intervals too. There is a warning where it and the labels disagree.
     tol : float, default=1e-4
         A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
         held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
@@ -160,6 +170,7 @@ class SARStackingClassifier(PairClassifier):
         C: float = 1.0,
         propensity_C: float = 1.0,
         imaginary_audits: float | str = "auto",
+        known: Any = None,
         tol: float = 1e-4,
         max_iter: int = 200,
         pos_label: Any = None,
@@ -174,6 +185,7 @@ class SARStackingClassifier(PairClassifier):
         self.C = C
         self.propensity_C = propensity_C
         self.imaginary_audits = imaginary_audits
+        self.known = known
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
@@ -201,21 +213,28 @@ class SARStackingClassifier(PairClassifier):
         estimators = self._check_parameters()
         everything = self._check_training(X, y, sample_weight)
         training = counted(everything)
-        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        _check_facts(self.known or (), training)
+        named = self._columns(X, self.propensity_attributes, "propensity_attributes")
         # A propensity that sees every column could take the classifier's place: naming all is naming none.
-        self._nameless = self._e_columns.size in (0, self.n_features_in_)
-        if self._nameless:
-            self._e_columns = np.arange(0)
-        sets = check_attribute_sets(
+        self._nameless = named.size in (0, self.n_features_in_)
+        named = np.arange(0) if self._nameless else named
+        sets = partial(
+            check_attribute_sets,
             self.attribute_sets,
-            self._e_columns,
-            self.n_features_in_,
-            lambda given: self._columns(X, given, "attribute_sets"),
+            n_columns=self.n_features_in_,
+            columns_of=lambda given: self._columns(X, given, "attribute_sets"),
         )
         estimators = self._suited(estimators, training)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
-        self.members_ = self._fit_members(estimators, sets, training, folds)
-        self._store_mean(training, folds)
+        stack = self._fit_stack(estimators, sets(named), training, folds, named)
+        found = self._search(stack, training, folds)
+        self._found, self._gain = np.array([each.column for each in found], dtype=np.intp), 0.0
+        others: tuple[Relaxation, ...] = ()
+        if found and self._nameless:
+            stack = self._better(stack, self._fit_stack(estimators, sets(self._found), training, folds, self._found))
+        elif found:
+            others = (self._relaxed_mean(stack.members, training, folds, np.append(named, self._found)),)
+        self._store(stack, others, training, folds)
         return self
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
@@ -247,6 +266,7 @@ class SARStackingClassifier(PairClassifier):
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
+        _check_known(self.known)
         return _check_estimators(self.estimators)
 
     def _inner(self) -> Any:
@@ -264,38 +284,73 @@ class SARStackingClassifier(PairClassifier):
     def _audits_are_auto(self) -> bool:
         return isinstance(self.imaginary_audits, str) and self.imaginary_audits == "auto"
 
-    def _audits(self) -> float:
-        if self._audits_are_auto():
-            return NAMELESS_AUDITS if self._nameless else NAMED_AUDITS
-        return float(self.imaginary_audits)
-
-    def _fit_members(
-        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], training: Training, folds: list[Fold]
-    ) -> list[Member]:
-        options = CrossOptions(
+    def _options(self, *, nameless: bool) -> CrossOptions:
+        auto = NAMELESS_AUDITS if nameless else NAMED_AUDITS
+        return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=self._audits(),
+            audits=auto if self._audits_are_auto() else float(self.imaginary_audits),
             tol=self.tol,
             window=10,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
-            follow=FOLLOW if self._nameless else 0.0,
+            follow=FOLLOW if nameless else 0.0,
+            known=tuple(self.known or ()),
         )
-        members = []
+
+    def _fit_stack(
+        self,
+        estimators: list[tuple[str, Any]],
+        sets: dict[str, Columns],
+        training: Training,
+        folds: list[Fold],
+        e_columns: Columns,
+    ) -> "_Stack":
+        """Fit every member with a propensity of these columns, of the class logit where there are none; relax all."""
+        nameless = not e_columns.size
+        options, members = self._options(nameless=nameless), []
         with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
             for name, classifier in estimators:
                 for attributes, columns in sets.items():
                     self._tell(f"{name}, {attributes}")
-                    place = (training, columns, self._e_columns, folds, options)
+                    place = (training, columns, e_columns, folds, options)
                     if classifier is not None:
                         members.append(cross_fit_member(name, attributes, classifier, *place, self._tell))
-                    elif self._nameless:
+                    elif nameless:
                         members.append(nameless_logistic_member(name, attributes, training, columns, folds, options))
                     else:
                         members.append(logistic_member(name, attributes, *place))
                     advance()
-        return self._judged_by_naive(members, training, folds, options) if self._nameless else members
+        if nameless:
+            members = self._judged_by_naive(members, training, folds, options)
+        return _Stack(members, self._relaxed_mean(members, training, folds, e_columns), e_columns)
+
+    def _relaxed_mean(
+        self, members: list[Member], training: Training, folds: list[Fold], e_columns: Columns
+    ) -> Relaxation:
+        """Return scale and level of the members' mean, with a propensity of these columns."""
+        X, s, w = training
+        engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=_mean_logits(members))
+        options = self._options(nameless=not e_columns.size)
+        design = Design.of(np.arange(e_columns.size))
+        return relax(engine, design, audits=options.audits, follow=options.follow, known=options.known)
+
+    def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> list[FoundColumn]:
+        """Return columns that the labels say drive the labelling, beside those that are named."""
+        if self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
+            return []
+        self._tell("which columns drive the labelling")
+        logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
+        held = held_out(training.weight, folds)
+        return find_columns(training, logits or [stack.members[-1].u], held, stack.e_columns)
+
+    def _better(self, nameless: "_Stack", found: "_Stack") -> "_Stack":
+        """Return the stack whose propensity has the columns that were found, if held-out labels like it better."""
+        self._gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
+        if self._gain < LEAST_GAIN:
+            self._found = np.arange(0)
+            return nameless
+        return found
 
     def _judged_by_naive(
         self, members: list[Member], training: Training, folds: list[Fold], options: CrossOptions
@@ -307,17 +362,16 @@ class SARStackingClassifier(PairClassifier):
         judged = judge_by_naive(members, naive, training, folds)
         return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
-    def _store_mean(self, training: Training, folds: list[Fold]) -> None:
-        X, s, w = training
-        held = held_out(w, folds)
-        u = self._mean_logits([member.u for member in self.members_])
-        engine = engine_of(numeric_columns(X, self._e_columns), s=s, w=held, u=u)
-        design, follow = Design.of(np.arange(self._e_columns.size)), FOLLOW if self._nameless else 0.0
-        found = relax(engine, design, audits=self._audits(), follow=follow)
-        self.relaxation_ = found
-        self._levels = (found.levels, *(member.relaxation.levels for member in self.members_ if member.weight))
+    def _store(self, stack: "_Stack", others: tuple[Relaxation, ...], training: Training, folds: list[Fold]) -> None:
+        s, w = training.s, training.weight
+        self.members_, self.relaxation_, self._e_columns = stack
+        found = self.relaxation_
+        self._levels = tuple(
+            each.levels for each in (found, *(member.relaxation for member in self.members_ if member.weight), *others)
+        )
+        self._beside = tuple(each.class_prior for each in others)
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
-        self._judged = float(held.sum())
+        self._judged = float(held_out(w, folds).sum())
         self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
@@ -325,6 +379,7 @@ class SARStackingClassifier(PairClassifier):
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         warn_if_all_positive(found.class_prior, self._labelled / self._weight, type(self).__name__)
         self.class_prior_ = found.class_prior
+        self._warn_of_facts()
         self._warn_if_level_is_unknown(self._labelled)
 
     def predict_propensity(self, X: Any) -> Vector:
@@ -377,7 +432,8 @@ class SARStackingClassifier(PairClassifier):
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""
         parts = [(u, each.relaxation) for u, each in zip(logits, self.members_, strict=True) if each.weight]
-        return [*(u for u, _ in parts), self._mean_logits(logits)], [*(each for _, each in parts), self.relaxation_]
+        parts.append((_mean_logits(self.members_, logits), self.relaxation_))
+        return [u for u, _ in parts], [each for _, each in parts]
 
     def summary(self, *, level: float = 0.95) -> StackSummary:  # type: ignore[override]
         """Return what each member thinks, and what they say together.
@@ -400,7 +456,7 @@ class SARStackingClassifier(PairClassifier):
         ]
         together = self._row("all together", "", self.relaxation_, self.class_prior_interval(level=level))
         names, values = [*attribute_names(self)[self._e_columns], "intercept"], list(map(float, self.relaxation_.e))
-        if self._nameless:
+        if self.relaxation_.follow:
             names, values = ["class logit", *names], [self.relaxation_.follow, *values]
         return StackSummary(
             title=type(self).__name__,
@@ -416,6 +472,18 @@ class SARStackingClassifier(PairClassifier):
         value = found.log_likelihood / self._judged
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
+    def _warn_of_facts(self) -> None:
+        """Warn where labels and what is known from elsewhere disagree."""
+        apart = self.relaxation_.levels.apart
+        if apart > _APART:
+            told = " and the ".join(claim.told for claim in self.known)
+            warn_user(
+                f"{type(self).__name__}: what is known of the {told} and the labels disagree: they are {apart:.1f} "
+                "standard errors apart. One of them is wrong: the claim, its standard error, or the form of the "
+                "models.",
+                UserWarning,
+            )
+
     def _remarks(self) -> list[str]:
         remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
         if self._left_out is not None:
@@ -426,13 +494,7 @@ class SARStackingClassifier(PairClassifier):
                 f"No weight for {', '.join(map(repr, worse))}: it ranks held-out labels worse than the naive model, "
                 "beyond chance."
             )
-        if self._nameless:
-            remarks.append(
-                "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
-                f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
-                "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
-                "propensities do."
-            )
+        remarks += self._attribute_remarks()
         priors = [member.relaxation.class_prior for member in self.members_ if member.weight]
         if max(priors) - min(priors) > 0.25:
             remarks.append(
@@ -440,6 +502,29 @@ class SARStackingClassifier(PairClassifier):
                 "attributes where you know better, more labelled rows, or an audit of some unlabelled rows."
             )
         return remarks
+
+    def _attribute_remarks(self) -> list[str]:
+        """Say what drives the labelling where nobody named it, and what may have been forgotten."""
+        found, several = _listed([str(name) for name in attribute_names(self)[self._found]]), self._found.size > 1
+        if self._nameless and found:
+            return [
+                f"No propensity attributes are named. By the labels, {found} {'drive' if several else 'drives'} the "
+                f"labelling: with {'them' if several else 'it'} in the propensity, the log-likelihood of held-out "
+                f"labels rises by {self._gain:.1f}. Judge whether that can be, and name what you know of."
+            ]
+        if self._nameless:
+            return [
+                "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
+                f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
+                "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
+                "propensities do."
+            ]
+        if found:
+            return [
+                f"By the labels, {found} may drive the labelling too. With {'them' if several else 'it'} in the "
+                f"propensity the class prior would be {self._beside[0]:.3f}; intervals allow for that."
+            ]
+        return []
 
     def _relaxations(self) -> list[Relaxation]:
         return [self.relaxation_, *(member.relaxation for member in self.members_)]
@@ -452,12 +537,8 @@ class SARStackingClassifier(PairClassifier):
         numeric_columns(X, self._e_columns)  # gaps there are refused, as in the fit
         return X
 
-    def _mean_logits(self, logits: list[Vector]) -> Vector:
-        f = [expit(member.relaxation(u)) for member, u in zip(self.members_, logits, strict=True)]
-        return logit_of(np.average(f, axis=0, weights=[member.weight for member in self.members_]))
-
     def _class_logits(self, X: Any) -> Vector:
-        return self.relaxation_(self._mean_logits([member.logits(X) for member in self.members_]))
+        return self.relaxation_(_mean_logits(self.members_, [member.logits(X) for member in self.members_]))
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -468,8 +549,52 @@ class SARStackingClassifier(PairClassifier):
             print(f"SARStackingClassifier: {what}", flush=True)
 
 
+class _Stack(NamedTuple):
+    """Members, their mean relaxed, and the columns of their propensity."""
+
+    members: list[Member]
+    relaxation: Relaxation
+    e_columns: Columns
+
+
+def _mean_logits(members: list[Member], logits: list[Vector] | None = None) -> Vector:
+    """Return the logit of the members' mean probability: of training rows, or of rows with these logits."""
+    logits = [member.u for member in members] if logits is None else logits
+    f = [expit(member.relaxation(u)) for member, u in zip(members, logits, strict=True)]
+    return logit_of(np.average(f, axis=0, weights=[member.weight for member in members]))
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), *map(repr, names[-1:])]))
+
+
 def _interval(found: Relaxation, level: float) -> Interval:
     return levels_interval([found.levels], "class_prior", level)
+
+
+def _check_known(known: Any) -> None:
+    if known is not None and not isinstance(known, list | tuple):
+        raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(known)}.")
+    for claim in known or ():
+        if not isinstance(claim, KnownShare):
+            raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
+        if getattr(claim, "where", None) is not None or getattr(claim, "look", 0) != 0:
+            raise ValueError(
+                f"SARStackingClassifier knows one label of each row and facts about all rows; known says {claim.told}. "
+                "SAREMClassifier and SAREMClassifierCV take facts about groups and looks."
+            )
+
+
+def _check_facts(known: Any, training: Training) -> None:
+    """Raise where fewer rows are said to be positive than are labelled."""
+    share = float(training.weight @ training.s) / float(training.weight.sum())
+    for claim in known:
+        if claim.share == "class_prior" and claim.value + 3.0 * claim.se < share:
+            raise ValueError(
+                f"known says that the class prior is {claim.value:g}, and {share:.2g} of the rows are labelled, each "
+                "of them positive. If the table is a sample with more labelled rows than elsewhere, leave known out, "
+                "or give the class prior of this table."
+            )
 
 
 def default_boosting() -> HistGradientBoostingClassifier:

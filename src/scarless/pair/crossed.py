@@ -17,6 +17,7 @@ from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.pair.evidence import Evidence, OneLabel
+from scarless.pair.facts import KnownShare
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
@@ -42,6 +43,7 @@ class CrossOptions:
     max_iter: int
     n_jobs: int | None
     follow: float = 0.0  # the slope of the propensity's logit in the class logit, where nobody named its attributes
+    known: tuple[KnownShare, ...] = ()  # from elsewhere
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ def cross_fit(
         return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
     hold = propensity.beta if guard else None
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
-    relaxation = relax(rows, propensity.design, audits=options.audits, hold=hold, follow=options.follow)
+    relaxation = relax(
+        rows, propensity.design, audits=options.audits, hold=hold, follow=options.follow, known=options.known
+    )
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 

@@ -1,7 +1,7 @@
 """What is known from elsewhere: a prevalence from a survey, a sensitivity from a paper. As parts of a fit."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,29 @@ from scarless.numerics.objectives import Curvature, Sums
 _SURE = 1e-5  # a standard error of 0, where it has to be divided by
 
 
+class KnownShare:
+    """A share that is known from elsewhere, give or take a standard error."""
+
+    share: ClassVar[str]  # its name where a model holds it
+    value: float
+    se: float
+
+    @property
+    def told(self) -> str:
+        """The share in words."""
+        raise NotImplementedError
+
+    def log_density(self, values: Vector) -> Vector:
+        """Return how likely values are, up to a constant."""
+        return np.asarray(-0.5 * ((values - self.value) / max(self.se, _SURE)) ** 2)
+
+    def around(self) -> Vector:
+        """Return values near to it, close enough together to be summed over."""
+        return np.asarray(self.value + max(self.se, _SURE) * np.linspace(-4.0, 4.0, 33))
+
+
 @dataclass(frozen=True)
-class ClassPrior:
+class ClassPrior(KnownShare):
     r"""The share of positives, known from elsewhere: :math:`\Pr(y=1)` is `value`, give or take `se`.
 
     Parameters
@@ -36,6 +57,7 @@ class ClassPrior:
     >>> SAREMClassifier(propensity_attributes=["age"], known=[ClassPrior(0.35, se=0.02)])  # doctest: +SKIP
     """
 
+    share: ClassVar[str] = "class_prior"
     value: float
     se: float = 0.0
     where: Any = None
@@ -57,7 +79,7 @@ class ClassPrior:
 
 
 @dataclass(frozen=True)
-class LabelFrequency:
+class LabelFrequency(KnownShare):
     r"""The share of positives that a look labels, known from elsewhere: :math:`\Pr(s_k=1|y=1)`, a sensitivity.
 
     Parameters
@@ -70,6 +92,7 @@ class LabelFrequency:
         Which look; the first is 0.
     """
 
+    share: ClassVar[str] = "label_frequency"
     value: float
     se: float = 0.0
     look: int = 0

@@ -32,6 +32,7 @@ from scarless.pair.relaxed import Relaxation, relax
 from scarless.pair.relaxed_search import held_out_rows, relax_candidates
 from scarless.pair.rows import Training, engine_of
 
+NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7
 # Inverse penalties of the nameless logistic member, on standardised columns.
@@ -115,7 +116,9 @@ def logistic_member(
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)
     judged = held_out_rows(fits, folded, chosen)
-    relaxation = relax(judged, problem.e, audits=options.audits, hold=fit.e if exchangeable else None)
+    relaxation = relax(
+        judged, problem.e, audits=options.audits, hold=fit.e if exchangeable else None, known=options.known
+    )
     linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 
@@ -129,7 +132,7 @@ def naive_member(training: Training, folds: list[Fold], options: CrossOptions) -
     columns = np.arange(training.X.shape[1])
     rows = _FoldedTraining.of(training, columns, folds)
     (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
-    return _relaxed_linear("naive", "all", rows, fit.held_out, Linear(columns, fit.beta, options.C), options)
+    return _relaxed_linear(NAIVE, "all", rows, fit.held_out, Linear(columns, fit.beta, options.C), options)
 
 
 def nameless_logistic_member(
@@ -242,7 +245,9 @@ def _relaxed_linear(
     name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
 ) -> Member:
     engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits, follow=options.follow)
+    relaxation = relax(
+        engine, Design.of(np.arange(0)), audits=options.audits, follow=options.follow, known=options.known
+    )
     return Member(name, attributes, u, relaxation, linear, linear, 1)
 
 

@@ -1,0 +1,206 @@
+"""``python -m benchmarks.few levels``: what to believe of the class prior before the labels are seen.
+
+With few labels the likelihood is nearly flat in the class prior, and what was believed before decides. Each of the
+fifteen tables of ``benchmarks.few`` is thinned to class priors from .05 to .8, its positives are labelled with mean
+frequencies from .05 to .7 by three mechanisms, and a logistic direction is fitted without names. The walk through the
+levels is then read with several slopes of the propensity in the class logit and several weights. ``levels --splits
+100-101`` adds to ``results/few_levels.jsonl`` what is missing and prints the means as Markdown.
+
+A weight is :math:`c^a (1-c)^b` for the label frequency `c`, times the step of the logarithm of the class prior: a Beta
+distribution of `c` with parameters `a` and `b + 1`, where these are positive.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, logsumexp, xlog1py, xlogy
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+from tqdm import tqdm
+
+from benchmarks.elsewhere import ignore_interrupts, one_thread_each
+from benchmarks.elsewhere_report import print_table
+from benchmarks.elsewhere_tasks import seed_of
+from benchmarks.few import PUBLISHED_ORACLE, load
+from benchmarks.runner import Row, append_row, read_rows
+from scarless import SARStackingClassifier
+from scarless.numerics.linear import Design
+from scarless.pair.relaxed import Levels, Relaxation, relax
+from scarless.pair.rows import engine_of
+
+NAME = "few_levels"
+CLASS_PRIORS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+LABEL_FREQUENCIES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
+SLOPES = (0.0, 0.5, 1.0)
+LEAST_LABELLED = 4
+MOST_ROWS = 1_000
+# The slope of the propensity's logit in the true class logit.
+MECHANISMS = {"constant": 0.0, "rises with the class": 0.5, "falls with the class": -0.5}
+Weight = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of class prior and label frequency, as a logarithm
+
+
+def beta(a: float, b: float) -> Weight:
+    return lambda prior, c: xlogy(a, c) + xlog1py(b, -np.minimum(c, 1.0 - 1e-9))
+
+
+def mixture(*parts: Weight) -> Weight:
+    """Return parts in equal shares, each normalised over the levels of a walk."""
+
+    def weight(prior: np.ndarray, c: np.ndarray) -> np.ndarray:
+        step = np.log(np.maximum(np.gradient(np.log(prior)), 1e-12))
+        values = [part(prior, c) for part in parts]
+        return logsumexp([value - logsumexp(value + step) for value in values], axis=0)
+
+    return weight
+
+
+WEIGHTS: dict[str, Weight] = {
+    "flat in the class prior (a = -1, b = 0)": beta(-1.0, 0.0),
+    "flat in its logarithm (0, 0)": beta(0.0, 0.0),
+    "flat in the label frequency (1, 0)": beta(1.0, 0.0),
+    "half an imaginary audit (1/4, 1/4)": beta(0.25, 0.25),
+    "1 imaginary audit (1/2, 1/2)": beta(0.5, 0.5),
+    "2 imaginary audits (1, 1)": beta(1.0, 1.0),
+    "4 imaginary audits (2, 2)": beta(2.0, 2.0),
+    "(0, 1/2)": beta(0.0, 0.5),
+    "(0, 1)": beta(0.0, 1.0),
+    "(1/2, 1)": beta(0.5, 1.0),
+    "(-1/2, 1/2)": beta(-0.5, 0.5),
+    "flat in the class prior or its logarithm": mixture(beta(-1.0, 0.0), beta(0.0, 0.0)),
+    "flat in the class prior or the label frequency": mixture(beta(-1.0, 0.0), beta(1.0, 0.0)),
+}
+DOUBTS = (1.0, 2.0, 3.0)  # by which log-likelihoods are divided for intervals
+
+
+def score_job(job: tuple[str, str, float, float, int]) -> list[Row]:
+    """Return a row for each slope and weight; none where there are too few rows or labels."""
+    table, mechanism, prior, frequency, split = job
+    rng = np.random.default_rng(seed_of("few levels", *job))
+    key: Row = dict(zip(("table", "mechanism", "prior", "frequency", "split"), job, strict=True))
+    X, y = _thinned(*load(table), prior, rng)
+    s = _labelled(X, y, MECHANISMS[mechanism], frequency, rng)
+    train = rng.random(y.size) < 0.75
+    X_test, y_test, X, y, s = X[~train], y[~train], X[train], y[train], s[train]
+    if s.sum() < LEAST_LABELLED or not 0 < y_test.mean() < 1:
+        return [key | {"slope": None}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SARStackingClassifier([("logistic", None)], random_state=split).fit(X, s)
+    (member,) = model.members_
+    engine = engine_of(np.empty((s.size, 0)), s=s.astype(float), w=np.ones(s.size), u=member.u)
+    rows = []
+    for slope in SLOPES:
+        found = relax(engine, Design.of(np.arange(0)), audits=1.0, follow=slope)
+        for name, weight in WEIGHTS.items():
+            rows.append(key | _scores(found, weight, member.logits(X_test), y_test, y.mean(), int(s.sum()))
+                        | {"slope": slope, "weight": name})  # fmt: skip
+    return rows
+
+
+def _thinned(X: np.ndarray, y: np.ndarray, prior: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return as many rows as there are for this class prior, at most `MOST_ROWS`."""
+    positive, negative = (rng.permutation(np.flatnonzero(y == value)) for value in (1, 0))
+    n = int(min(MOST_ROWS, positive.size / prior, negative.size / (1.0 - prior)))
+    rows = rng.permutation(np.concatenate([positive[: round(n * prior)], negative[: n - round(n * prior)]]))
+    return X[rows], y[rows]
+
+
+def _labelled(X: np.ndarray, y: np.ndarray, slope: float, frequency: float, rng: np.random.Generator) -> np.ndarray:
+    """Return labels of the positives, with this mean frequency; the class logit is that of a logistic model."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        z = slope * np.clip(LogisticRegression().fit(X, y).decision_function(X), -5.0, 5.0)
+    intercept = brentq(lambda a: expit(a + z[y == 1]).mean() - frequency, -50.0, 50.0)
+    return ((rng.random(y.size) < expit(intercept + z)) & (y == 1)).astype(int)
+
+
+def _scores(found: Relaxation, weight: Weight, u: np.ndarray, y: np.ndarray, prior: float, labels: int) -> Row:
+    levels = found.levels
+    density = levels.log_density - levels.imagined
+    believed = weight(levels.class_prior, levels.label_frequency)
+    share = _shares(levels, density + believed)
+    mean = float(share @ levels.class_prior)
+    shift, slope = (np.interp(mean, levels.class_prior, each) for each in (levels.shift, levels.slope))
+    f = expit(found.centre + shift + slope * (u - found.centre))
+    row: Row = {
+        "labels": labels,
+        "error": mean - prior,
+        "log_error": float(logit(np.clip(mean, 1e-3, 1 - 1e-3)) - logit(prior)),
+        "brier": float(np.mean((f - y) ** 2)),
+        "balanced_accuracy": float(balanced_accuracy_score(y, f > mean)),
+    }
+    for doubt in DOUBTS:
+        for told, value in (("labels", density), ("all", density + believed)):
+            below = np.cumsum(_shares(levels, value / doubt)) - 0.5 * _shares(levels, value / doubt)
+            low, high = np.interp([0.025, 0.975], below, levels.class_prior)
+            row[f"covered, {told}, {doubt:g}"] = bool(low <= prior <= high)
+            row[f"width, {told}, {doubt:g}"] = float(high - low)
+    return row
+
+
+def _shares(levels: Levels, log_density: np.ndarray) -> np.ndarray:
+    step = np.gradient(np.log(levels.class_prior)) if log_density.size > 1 else np.ones(1)
+    share = np.exp(log_density - log_density.max()) * np.maximum(step, 1e-12)
+    return share / share.sum()
+
+
+def run(splits: list[int], jobs: int) -> None:
+    """Score what is missing, and print the table."""
+    done = {_key(row) for row in read_rows(NAME)}
+    wanted = [
+        (table, mechanism, prior, frequency, split)
+        for split in splits
+        for table in PUBLISHED_ORACLE
+        for mechanism in MECHANISMS
+        for prior in CLASS_PRIORS
+        for frequency in LABEL_FREQUENCIES
+    ]
+    missing = [job for job in wanted if job not in done]
+    one_thread_each()
+    with multiprocessing.get_context("spawn").Pool(jobs, initializer=ignore_interrupts) as pool:
+        for rows in tqdm(pool.imap_unordered(score_job, missing), total=len(missing), unit="task", file=sys.stderr):
+            for row in rows:
+                append_row(NAME, row)
+    print_levels(splits)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("table", "mechanism", "prior", "frequency", "split"))
+
+
+def print_levels(splits: list[int]) -> None:
+    """Print, for each slope and weight, the mean errors; each cell of class prior and label frequency counts once."""
+    rows = [row for row in read_rows(NAME) if row["split"] in splits and row["slope"] is not None]
+    print(f"{len({_key(row) for row in rows})} tasks.\n")
+    lines = []
+    for slope in SLOPES:
+        for weight in WEIGHTS:
+            own = [row for row in rows if row["slope"] == slope and row["weight"] == weight]
+            cells = {(row["prior"], row["frequency"]) for row in own}
+            by_cell = [[row for row in own if (row["prior"], row["frequency"]) == cell] for cell in cells]
+
+            def mean(value: Callable[[Row], float], by_cell: list[list[Row]] = by_cell) -> float:
+                return float(np.mean([np.mean([value(row) for row in cell]) for cell in by_cell]))
+
+            few, many = ([r for r in own if (r["labels"] < 50) == is_few] for is_few in (True, False))
+            lines.append([
+                f"{slope:g}", weight,
+                f"{np.sqrt(mean(lambda row: row['error'] ** 2)):.3f}",
+                *(f"{np.sqrt(np.mean([row['error'] ** 2 for row in part])):.3f}" for part in (few, many)),
+                f"{mean(lambda row: row['brier']):.4f}",
+                f"{mean(lambda row: row['balanced_accuracy']):.4f}",
+                *(f"{mean(lambda row, n=name: row[n]):.2f}" for name in
+                  ("covered, labels, 3", "width, labels, 3", "covered, all, 2", "width, all, 2")),
+            ])  # fmt: skip
+    heads = [
+        *("slope", "weight", "error of the class prior (rms)", "below 50 labels", "from 50 on", "Brier"),
+        *("balanced accuracy", "covered (labels / 3)", "width", "covered (labels and weight / 2)", "width"),
+    ]
+    print_table(heads, lines)
