@@ -22,7 +22,7 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.attribute_search import MOST_COLUMNS, FoundColumn, find_columns
+from scarless.pair.attribute_search import MOST_COLUMNS, find_columns
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import KnownShare
@@ -41,7 +41,7 @@ from scarless.pair.members import (
 )
 from scarless.pair.mixture import row_intervals
 from scarless.pair.propensities import logit_of
-from scarless.pair.relaxed import Relaxation, levels_interval, relax
+from scarless.pair.relaxed import DOUBT, Levels, Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
 
 MIN_LABELLED_FOR_BOOSTING = 20  # four in each of five folds; fewer were not tried
@@ -50,6 +50,8 @@ FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
 LEAST_GAIN = 5.0  # of held-out log-likelihood, for columns that were found to drive the labelling
+MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
+_MOST_PREFERRED = 9.0  # nats that count for it
 _APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
 
 
@@ -227,14 +229,10 @@ class SARStackingClassifier(PairClassifier):
         estimators = self._suited(estimators, training)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         stack = self._fit_stack(estimators, sets(named), training, folds, named)
-        found = self._search(stack, training, folds)
-        self._found, self._gain = np.array([each.column for each in found], dtype=np.intp), 0.0
-        others: tuple[Relaxation, ...] = ()
-        if found and self._nameless:
-            stack = self._better(stack, self._fit_stack(estimators, sets(self._found), training, folds, self._found))
-        elif found:
-            others = (self._relaxed_mean(stack.members, training, folds, np.append(named, self._found)),)
-        self._store(stack, others, training, folds)
+        self._found, self._gain = np.arange(0), 0.0
+        if self._nameless and (columns := self._search(stack, training, folds)).size:
+            stack = self._better(stack, self._fit_stack(estimators, sets(columns), training, folds, columns))
+        self._store(stack, training, folds)
         return self
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
@@ -326,30 +324,47 @@ class SARStackingClassifier(PairClassifier):
         return _Stack(members, self._relaxed_mean(members, training, folds, e_columns), e_columns)
 
     def _relaxed_mean(
-        self, members: list[Member], training: Training, folds: list[Fold], e_columns: Columns
+        self,
+        members: list[Member],
+        training: Training,
+        folds: list[Fold],
+        e_columns: Columns,
+        follow: float | None = None,
     ) -> Relaxation:
         """Return scale and level of the members' mean, with a propensity of these columns."""
         X, s, w = training
         engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=_mean_logits(members))
         options = self._options(nameless=not e_columns.size)
-        design = Design.of(np.arange(e_columns.size))
-        return relax(engine, design, audits=options.audits, follow=options.follow, known=options.known)
+        follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
+        return relax(engine, design, audits=options.audits, follow=follow, known=options.known)
 
-    def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> list[FoundColumn]:
-        """Return columns that the labels say drive the labelling, beside those that are named."""
+    def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
+        """Return the levels of a propensity that follows the class too, as where an attribute was not named.
+
+        Its share in intervals is one in ten, times its likelihood over that of the stack, each nat worth a third.
+        """
+        if not stack.e_columns.size:
+            return ()
+        other = self._relaxed_mean(stack.members, training, folds, stack.e_columns, FOLLOW)
+        self._missing = other.log_likelihood - stack.relaxation.log_likelihood
+        share = MISSING * float(np.exp(min(self._missing, _MOST_PREFERRED) / DOUBT))
+        return (other.levels._replace(share=share * (1 + len(stack.members))),)
+
+    def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> Columns:
+        """Return the columns that the labels say drive the labelling."""
         if self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
-            return []
+            return np.arange(0)
         self._tell("which columns drive the labelling")
         logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
-        held = held_out(training.weight, folds)
-        return find_columns(training, logits or [stack.members[-1].u], held, stack.e_columns)
+        found = find_columns(training, logits or [stack.members[-1].u], held_out(training.weight, folds))
+        return np.array([each.column for each in found], dtype=np.intp)
 
     def _better(self, nameless: "_Stack", found: "_Stack") -> "_Stack":
         """Return the stack whose propensity has the columns that were found, if held-out labels like it better."""
-        self._gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
-        if self._gain < LEAST_GAIN:
-            self._found = np.arange(0)
+        gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
+        if gain < LEAST_GAIN:
             return nameless
+        self._found, self._gain = found.e_columns, gain
         return found
 
     def _judged_by_naive(
@@ -362,14 +377,13 @@ class SARStackingClassifier(PairClassifier):
         judged = judge_by_naive(members, naive, training, folds)
         return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
-    def _store(self, stack: "_Stack", others: tuple[Relaxation, ...], training: Training, folds: list[Fold]) -> None:
+    def _store(self, stack: "_Stack", training: Training, folds: list[Fold]) -> None:
         s, w = training.s, training.weight
         self.members_, self.relaxation_, self._e_columns = stack
         found = self.relaxation_
-        self._levels = tuple(
-            each.levels for each in (found, *(member.relaxation for member in self.members_ if member.weight), *others)
-        )
-        self._beside = tuple(each.class_prior for each in others)
+        own = [member.relaxation.levels for member in self.members_ if member.weight]
+        self._missing = 0.0
+        self._levels = (found.levels, *own, *self._beside(stack, training, folds))
         self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
         self._judged = float(held_out(w, folds).sum())
         self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
@@ -519,10 +533,11 @@ class SARStackingClassifier(PairClassifier):
                 "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
                 "propensities do."
             ]
-        if found:
+        if self._missing > LEAST_GAIN:
             return [
-                f"By the labels, {found} may drive the labelling too. With {'them' if several else 'it'} in the "
-                f"propensity the class prior would be {self._beside[0]:.3f}; intervals allow for that."
+                "A propensity attribute may be missing: the log-likelihood of held-out labels rises by "
+                f"{self._missing:.1f} if the propensity also rises with the class logit. The class prior is probably "
+                "too low then; its interval allows for that."
             ]
         return []
 

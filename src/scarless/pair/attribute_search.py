@@ -44,8 +44,8 @@ def least_gain(n_columns: int) -> float:
     return 1.0 + 0.5 * float(np.log(n_columns))
 
 
-def find_columns(training: Training, logits: list[Vector], held: Vector, named: Columns) -> list[FoundColumn]:
-    """Return up to three columns that the labels say drive the labelling, beside those that are `named` already.
+def find_columns(training: Training, logits: list[Vector], held: Vector) -> list[FoundColumn]:
+    """Return up to three columns that the labels say drive the labelling, the first found first.
 
     `logits` are the class's, each by models that have not seen the row's label; rows that nobody `held` out do not
     count. Forward selection: each column is judged beside those found before.
@@ -54,9 +54,9 @@ def find_columns(training: Training, logits: list[Vector], held: Vector, named: 
     X, n_columns = _dense(training.X[rows]), training.X.shape[1]
     table = np.column_stack([_standardised(each, weight) for each in (*(u[rows] for u in logits), *X.T)])
     engine = engine_of(table, s=training.s[rows], w=weight)
-    search = _Search(engine, float(weight.sum()), len(logits), tuple(named.tolist()))
+    search = _Search(engine, float(weight.sum()), len(logits), ())
     lively = np.ptp(table[:, len(logits) :], axis=0) > 0
-    candidates = [int(column) for column in np.flatnonzero(lively) if column not in named]
+    candidates = [int(column) for column in np.flatnonzero(lively)]
     found: list[FoundColumn] = []
     while candidates and len(found) < _MOST_FOUND:
         gains = [search.gain(column) for column in candidates]

@@ -56,6 +56,7 @@ class Levels(NamedTuple):
     slope: Vector
     exchanged: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
     known: Vector | float = 0.0  # what is known from elsewhere adds to the density
+    share: float = 1.0  # in intervals, beside other models
 
     @property
     def weight(self) -> Vector:
@@ -82,8 +83,8 @@ class Levels(NamedTuple):
             return self
         around = [np.interp(fact.around(), *self._ascending(fact.share)) for fact in facts]
         prior = np.unique(np.concatenate([self.class_prior, *around]))
-        fields = [np.interp(prior, self.class_prior, np.asarray(field, dtype=np.float64)) for field in self[1:-1]]
-        fine = self._replace(class_prior=prior, **dict(zip(self._fields[1:-1], fields, strict=True)))
+        fields = [np.interp(prior, self.class_prior, np.asarray(field, dtype=np.float64)) for field in self[1:7]]
+        fine = self._replace(class_prior=prior, **dict(zip(self._fields[1:7], fields, strict=True)))
         fine = fine._replace(exchanged=fine.exchanged > 0.5)
         known = np.sum([fact.log_density(getattr(fine, fact.share)) for fact in facts], axis=0)
         return fine._replace(log_density=fine.log_density + known, known=known)
@@ -231,12 +232,13 @@ def relax_roughly(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vecto
 
 
 def levels_interval(levels: Sequence[Levels], share: str, level: float) -> Interval:
-    """Return an interval for "class_prior" or "label_frequency" over several models' levels."""
-    return mixed_interval([getattr(each, share) for each in levels], [each.doubtful_weight for each in levels], level)
+    """Return an interval for "class_prior" or "label_frequency" over several models' levels, each with its share."""
+    weights = [each.share * each.doubtful_weight for each in levels]
+    return mixed_interval([getattr(each, share) for each in levels], weights, level)
 
 
 def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> Interval:
-    """Return the ends of an interval of a mixture, each part with equal share, tails alike.
+    """Return the ends of an interval of a mixture, tails alike.
 
     Examples
     --------
@@ -244,7 +246,8 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
     >>> print(f"{low:.2f} {high:.2f}")
     0.25 0.75
     """
-    values, weight = np.concatenate(parts), np.concatenate(weights) / len(parts)
+    values, weight = np.concatenate(parts), np.concatenate(weights)
+    weight = weight / weight.sum()
     order = np.argsort(values)
     below = np.cumsum(weight[order]) - 0.5 * weight[order]
     low, high = np.interp([0.5 - 0.5 * level, 0.5 + 0.5 * level], below, values[order])
@@ -389,11 +392,19 @@ class _Fits:
 
 
 def _levels_of(points: list[_Point]) -> Levels:
-    fields = [
-        (p.class_prior, p.label_frequency, p.log_density, p.imagined, p.theta[1], np.exp(p.theta[0]), p.exchanged)
-        for p in points
-    ]
-    return Levels(*(np.array(field) for field in zip(*fields, strict=True)))
+    def each(name: str) -> Vector:
+        return np.array([getattr(point, name) for point in points])
+
+    theta = np.array([point.theta[:2] for point in points])
+    return Levels(
+        class_prior=each("class_prior"),
+        label_frequency=each("label_frequency"),
+        log_density=each("log_density"),
+        imagined=each("imagined"),
+        shift=theta[:, 1],
+        slope=np.exp(theta[:, 0]),
+        exchanged=each("exchanged").astype(bool),
+    )
 
 
 def _centred(X: Any, rows: Rows, centre: float, e: Design, hold: Vector | None) -> dict[str, Any]:
