@@ -31,9 +31,12 @@ from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
 from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
 from scarless.pair.fit import PairFit
 from scarless.pair.inference import PairInference, pair_inference
+from scarless.pair.members import gap_to_naive
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed_search import RelaxedPairFit
 from scarless.pair.starts import Start
+
+RANKED_WORSE = 0.02  # in the area under the ROC curve: less is no reason to worry
 
 
 def means_all(attributes: Any) -> bool:
@@ -157,6 +160,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         self.class_prior_ = chosen.relaxation.class_prior
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
+        self._warn_if_ranked_worse(problem, chosen.f)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
     def _store_pair(
@@ -180,7 +184,22 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
+        self._warn_if_ranked_worse(problem, beta_f)
         self._warn_if_level_is_unknown(problem.totals.labelled)
+
+    def _warn_if_ranked_worse(self, problem: PairProblem, beta_f: Vector) -> None:
+        """Warn where a classifier that could be the propensity ranks labelled rows worse than the naive model."""
+        if not self._looks_elsewhere or not problem.exchangeable:
+            return
+        gap = gap_to_naive(problem, beta_f)
+        if gap is not None and gap.is_loss and gap.difference < -RANKED_WORSE:
+            warn_user(
+                f"{type(self).__name__}: the classifier ranks labelled rows worse than the naive model (area under the "
+                f"ROC curve lower by {-gap.difference:.2f}). It sees the same columns as the propensity, and the two "
+                "have probably changed places. Name the attributes that drive the labelling, or use "
+                "SARStackingClassifier(), whose ranking is compared with the naive one.",
+                UserWarning,
+            )
 
     def _warn_if_level_is_unknown(self, labelled: float) -> None:
         """Warn where labels are few or the class prior's interval is wide; not again for each resample of a fit."""

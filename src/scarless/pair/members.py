@@ -12,19 +12,19 @@ from sklearn.utils import get_tags
 
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
-from scarless.engines import Engine, Rows, attach
+from scarless.engines import Engine, InMemoryEngine, Rows, attach
 from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import KnownPropensity
-from scarless.numerics.scores import ranking_gap
+from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.pair.cross_fit import Tell, held_out
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.pair.folded import FoldedRows
 from scarless.pair.folds import Fold
-from scarless.pair.logistic import constant_model, ridge_of
+from scarless.pair.logistic import as_targets, block_logits, constant_model, fit_targets, ridge_of
 from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.propensities import judged
@@ -35,6 +35,7 @@ from scarless.pair.rows import Training, engine_of
 NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7
+_MOST_RANKED = 100_000  # rows that rankings are compared on
 # Inverse penalties of the nameless logistic member, on standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
 # Label frequencies that it assumes, as powers of the share of labelled rows: the class prior lies between that share
@@ -172,6 +173,24 @@ def judge_by_naive(members: list[Member], naive: Member, training: Training, fol
         replace(each, weight=0.0 if ranking_gap(each.u[kept], naive.u[kept], s, w).is_loss else 1.0) for each in members
     ]
     return weighed if any(each.weight for each in weighed) else [*weighed, naive]
+
+
+def gap_to_naive(problem: PairProblem, beta_f: Vector) -> RankingGap | None:
+    """Compare how a logistic classifier and the naive model with the same penalty rank the labels they were fitted to.
+
+    None where the rows are not in this machine's memory.
+    """
+    if not isinstance(problem.engine, InMemoryEngine):
+        return None
+    part = problem.thinned(_MOST_RANKED)
+    naive = fit_targets(part.engine.derive(as_targets), part.f, C=part.C, tol=1e-6, max_iter=100).parameters
+    u, by_naive = (part.engine.collect(block_logits, part.f, beta) for beta in (beta_f, naive))
+    s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
+    return ranking_gap(u, by_naive, s, w)
+
+
+def _value(X: Any, rows: Rows, name: str) -> Vector:
+    return np.asarray(rows[name])
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,16 @@ from scarless.engines import Engine, Rows
 from scarless.engines.lockstep import in_lockstep
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.namespace import concat, namespace_of
+from scarless.numerics.linear import Design, logits
+from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import Start, the_papers_start
 
 _MANY_ROWS = 10_000  # from so many on, a neighbour's Hessian is worth knowing
+_FAR = 10.0  # logits beyond which all are as good as sure
+_NEARLY_FLAT = 0.1  # variance of the class logit over that of the propensity's: less, and the two have changed places
 _AT_ONCE = 1 << 25  # rows times candidates that a device judges in one go
 
 
@@ -133,7 +136,29 @@ def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float
 
 
 def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFit:
-    return fit_pair(problem, start.parameters, options, curvature=start.curvature)
+    """Fit from a start; once more from the other way round where models that can be exchanged seem to have been.
+
+    Where both models see the same columns, the weaker penalty draws the direction of the labels. With that in the
+    propensity, the class would be the same for all rows.
+    """
+    fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
+    if not problem.exchangeable or _class_tells_rows_apart(problem, fit):
+        return fit
+    turned = fit_pair(problem, problem.exchanged(fit.solution.parameters), options)
+    return turned if _class_tells_rows_apart(problem, turned) else fit
+
+
+def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
+    """Whether the class logit differs between rows, not the propensity's alone."""
+    sums, squares = problem.engine.total(_block_moments, problem.f, problem.e, fit.f, fit.e)
+    of_class, of_propensity = squares / problem.weight - (sums / problem.weight) ** 2
+    return bool(of_class >= _NEARLY_FLAT * of_propensity)
+
+
+def _block_moments(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> tuple[Any, Any]:
+    xp, w = namespace_of(rows["w"]), rows["w"]
+    each = [at_most(at_least(logits(d.take(X), beta), -_FAR), _FAR) for d, beta in ((f, beta_f), (e, beta_e))]
+    return xp.stack([w @ z for z in each]), xp.stack([w @ z**2 for z in each])
 
 
 def _near(problem: PairProblem, fit: PairFit) -> Start:
