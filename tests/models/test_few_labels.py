@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
 
 from scarless import (
     ClassPrior,
@@ -20,9 +21,10 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.models.sar_stacking import FOLLOW, MIN_LABELLED_FOR_BOOSTING
+from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING
 from scarless.pair.crossed import CrossOptions
 from scarless.pair.members import judge_by_naive, naive_member
+from scarless.pair.relaxed import levels_interval
 from scarless.pair.rows import Training
 
 
@@ -264,3 +266,87 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
 def test_known_is_checked(few, known, told):
     with pytest.raises(ValueError, match=told):
         logistic_stack(known=known).fit(*few)
+
+
+@pytest.fixture(scope="module")
+def driven():
+    """Return rows whose labels depend on the last column, which the class does not."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1_200, 4))
+    y = rng.random(1_200) < expit(5.0 * X[:, 0])
+    return X, (y & (rng.random(1_200) < expit(2.5 * X[:, 3] - 0.5))).astype(int)
+
+
+def test_a_column_that_labels_prove_to_drive_the_labelling_is_as_good_as_named(driven):
+    X, s = driven
+    with pytest.warns(
+        UserWarning, match=r"by the labels 'x3' drives the labelling \(held-out log-likelihood higher by"
+    ):
+        found = logistic_stack().fit(X, s)
+    named = logistic_stack(propensity_attributes=[3]).fit(X, s)
+    np.testing.assert_array_equal(found.predict_proba(X), named.predict_proba(X))
+    np.testing.assert_array_equal(found.predict_propensity(X), named.predict_propensity(X))
+    assert found.class_prior_interval() == named.class_prior_interval()
+    assert found.propensity_coef_[0, 3] > 1.0
+    assert any("'x3' drives the labelling: with it in the propensity" in each for each in found.summary().remarks)
+    assert not any("By the labels" in each for each in named.summary().remarks)
+
+
+@pytest.mark.parametrize("options", [{}, {"find_attributes": False}])
+def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, options):
+    X, s = driven
+    if not options:
+        monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1e9)
+    model = logistic_stack(**options).fit(X, s)
+    assert not model.propensity_coef_.any()
+    assert model.relaxation_.follow == FOLLOW
+
+
+def test_of_many_columns_none_is_tried_and_the_summary_says_so(driven, monkeypatch):
+    X, s = driven
+    monkeypatch.setattr("scarless.models.sar_stacking.MOST_COLUMNS", 3)
+    model = logistic_stack().fit(X, s)
+    assert not model.propensity_coef_.any()
+    assert "None of the columns was tried as a propensity attribute: there are more than 3" in " ".join(
+        model.summary().remarks
+    )
+
+
+def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3_000, 4))
+    y = rng.random(3_000) < expit(4.0 * X[:, 0])
+    s = (y & (rng.random(3_000) < expit(1.5 * X[:, 1] + 3.0 * X[:, 0] - 2.0))).astype(int)  # column 0 is not named
+    model = logistic_stack(propensity_attributes=[1]).fit(X, s)
+    without = levels_interval(model._levels[:-1], "class_prior", 0.95)
+    low, high = model.class_prior_interval()
+    assert without.high < y.mean() < high
+    assert low <= without.low + 0.01
+    assert model._missing > LEAST_GAIN
+    assert "A propensity attribute may be missing" in " ".join(model.summary().remarks)
+
+
+def test_a_flat_class_is_told_of():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    s = ((rng.random(400) < expit(4.0 * X[:, 0])) & (rng.random(400) < 0.3)).astype(int)
+    with pytest.warns(
+        UserWarning, match=r"ranks labelled rows worse than the naive model \(area under the ROC curve low"
+    ):
+        SAREMClassifier(propensity_attributes="all", C=1e-6, propensity_C=1e3).fit(X, s)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 10))
+    y = rng.random(150) < expit(4.0 * X[:, 0])
+    s = (y & (rng.random(150) < 0.12)).astype(int)
+    model = SAREMClassifierCV(Cs=[0.1], propensity_Cs=[1.0], propensity_attributes="all", cv=3, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        f = model.fit(X, s).predict_proba(X)[:, 1]
+    naive = NaiveClassifier().fit(X, s).predict_proba(X)[:, 1]
+    told = any("ranks labelled rows worse than the naive model" in str(each.message) for each in caught)
+    assert told or roc_auc_score(y, f) > roc_auc_score(y, naive) - 0.05
+    assert np.ptp(f) > 0.01  # the direction of the labels is the class's, not the propensity's alone

@@ -9,7 +9,15 @@ from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_at_least_zero, check_jobs, check_positive, check_share, check_whole, shown
+from scarless.checks.options import (
+    check_at_least_zero,
+    check_flag,
+    check_jobs,
+    check_positive,
+    check_share,
+    check_whole,
+    shown,
+)
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
@@ -22,7 +30,7 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.attribute_search import MOST_COLUMNS, find_columns
+from scarless.pair.attribute_search import MOST_COLUMNS, find_columns, weighted_variance
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import KnownShare
@@ -49,7 +57,7 @@ MIN_LABELLED_FOR_BOOSTING = 20  # four in each of five folds; fewer were not tri
 FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
-LEAST_GAIN = 5.0  # of held-out log-likelihood, for columns that were found to drive the labelling
+LEAST_GAIN = 7.0  # of held-out log-likelihood, for columns that were found to drive the labelling
 MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
 _MOST_PREFERRED = 9.0  # nats that count for it
 _APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
@@ -96,6 +104,10 @@ class SARStackingClassifier(PairClassifier):
     C, propensity_C : float, default=1.0
         Inverse penalties of logistic models; the logistic member's own is chosen among 0.01, 0.1, 1, 10, 100: of those
         that held-out labels cannot tell from the best, the nearest to 1.
+    find_attributes : bool, default=True
+        Without names, and with at most 100 columns: whether up to three columns that the labels say drive the labelling
+        are taken for propensity attributes, with a warning. Each must raise the likelihood of the labels, all together
+        that of held-out labels by 7 nats, and the class must still tell rows further apart than the propensity.
     imaginary_audits : float or "auto", default="auto"
         As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
         labels hardly care: before labels are seen, it has a Beta distribution around one half. "auto": 4 with named
@@ -171,6 +183,7 @@ class SARStackingClassifier(PairClassifier):
         cv: Any = 5,
         C: float = 1.0,
         propensity_C: float = 1.0,
+        find_attributes: bool = True,
         imaginary_audits: float | str = "auto",
         known: Any = None,
         tol: float = 1e-4,
@@ -186,6 +199,7 @@ class SARStackingClassifier(PairClassifier):
         self.cv = cv
         self.C = C
         self.propensity_C = propensity_C
+        self.find_attributes = find_attributes
         self.imaginary_audits = imaginary_audits
         self.known = known
         self.tol = tol
@@ -231,7 +245,8 @@ class SARStackingClassifier(PairClassifier):
         stack = self._fit_stack(estimators, sets(named), training, folds, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, training, folds)).size:
-            stack = self._better(stack, self._fit_stack(estimators, sets(columns), training, folds, columns))
+            found = self._fit_stack(estimators, sets(columns), training, folds, columns)
+            stack = self._better(stack, found, training, folds)
         self._store(stack, training, folds)
         return self
 
@@ -264,6 +279,7 @@ class SARStackingClassifier(PairClassifier):
             check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
+        check_flag(self.find_attributes, "find_attributes")
         _check_known(self.known)
         return _check_estimators(self.estimators)
 
@@ -352,19 +368,36 @@ class SARStackingClassifier(PairClassifier):
 
     def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> Columns:
         """Return the columns that the labels say drive the labelling."""
-        if self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
+        if not self.find_attributes or self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
             return np.arange(0)
         self._tell("which columns drive the labelling")
         logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
         found = find_columns(training, logits or [stack.members[-1].u], held_out(training.weight, folds))
         return np.array([each.column for each in found], dtype=np.intp)
 
-    def _better(self, nameless: "_Stack", found: "_Stack") -> "_Stack":
-        """Return the stack whose propensity has the columns that were found, if held-out labels like it better."""
-        gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
-        if gain < LEAST_GAIN:
+    def _better(self, nameless: "_Stack", found: "_Stack", training: Training, folds: list[Fold]) -> "_Stack":
+        """Return the stack whose propensity has the columns that were found, if held-out labels like it better.
+
+        And if its class tells rows further apart than its propensity: else the two may have changed places.
+        """
+        gain, held = (
+            found.relaxation.log_likelihood - nameless.relaxation.log_likelihood,
+            held_out(training.weight, folds),
+        )
+        u = found.relaxation(_mean_logits(found.members))
+        v = np.asarray(numeric_columns(training.X, found.e_columns) @ found.relaxation.e[:-1])
+        if gain < LEAST_GAIN or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
         self._found, self._gain = found.e_columns, gain
+        names = _listed([str(name) for name in attribute_names(self)[self._found]])
+        warn_user(
+            f"{type(self).__name__}: nobody named a propensity attribute, and by the labels {names} "
+            f"{'drive' if self._found.size > 1 else 'drives'} the labelling (held-out log-likelihood higher by "
+            f"{gain:.1f}). The labels do not say whether it is the labelling or the class that depends on "
+            f"{'them' if self._found.size > 1 else 'it'}: judge for yourself, then name propensity_attributes, or set "
+            "find_attributes=False.",
+            UserWarning,
+        )
         return found
 
     def _judged_by_naive(
@@ -527,11 +560,16 @@ class SARStackingClassifier(PairClassifier):
                 f"labels rises by {self._gain:.1f}. Judge whether that can be, and name what you know of."
             ]
         if self._nameless:
+            untried = "" if not self.find_attributes else " No column earned a place in the propensity."
+            if self.n_features_in_ > MOST_COLUMNS:
+                untried = (
+                    f" None of the columns was tried as a propensity attribute: there are more than {MOST_COLUMNS}."
+                )
             return [
                 "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
                 f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
                 "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
-                "propensities do."
+                f"propensities do.{untried}"
             ]
         if self._missing > LEAST_GAIN:
             return [

@@ -3,6 +3,9 @@
 A class logit that has not seen the row's own label is given. A column that is tried enters both models: the class,
 since the given logit may have taken the labelling for the class there, and the propensity. It earns what the labels
 gain by the second. Only where the class is nearly sure can labels tell the two apart: with few labels gains are small.
+
+Labels do not say which of two factors is the class. A propensity that tells rows further apart than the class is not
+believed, as elsewhere here: the column is then one of the class's, and the two have changed places.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +15,7 @@ from scipy import sparse
 
 from scarless.engines import Engine
 from scarless.engines.problem import PenalisedProblem
-from scarless.numerics.arrays import Columns, Vector
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import LogisticPair
@@ -24,6 +27,7 @@ _LASTING = 10  # columns that are tried again once the first one is found
 _MOST_ROWS = 5_000  # unlabelled, and as many labelled ones: enough to see an effect that matters
 _LOGIT_RIDGE, _CLASS_RIDGE, _PROPENSITY_RIDGE, _LEVEL_RIDGE = 0.05, 1.0, 0.25, 0.1
 _TOL, _MAX_ITER = 1e-6, 50
+_FAR = 10.0
 
 
 class FoundColumn(NamedTuple):
@@ -54,7 +58,7 @@ def find_columns(training: Training, logits: list[Vector], held: Vector) -> list
     X, n_columns = _dense(training.X[rows]), training.X.shape[1]
     table = np.column_stack([_standardised(each, weight) for each in (*(u[rows] for u in logits), *X.T)])
     engine = engine_of(table, s=training.s[rows], w=weight)
-    search = _Search(engine, float(weight.sum()), len(logits), ())
+    search = _Search(engine, table, weight, len(logits), ())
     lively = np.ptp(table[:, len(logits) :], axis=0) > 0
     candidates = [int(column) for column in np.flatnonzero(lively)]
     found: list[FoundColumn] = []
@@ -73,7 +77,8 @@ class _Search(NamedTuple):
     """The rows, the class logits in the first columns, and the columns that both models see already."""
 
     engine: Engine
-    weight: float
+    table: Matrix
+    weight: Vector
     n_logits: int
     columns: tuple[int, ...]
 
@@ -85,8 +90,17 @@ class _Search(NamedTuple):
         for effect in (1.0, -1.0):  # from no effect at all, the way to a strong one may lead uphill
             start = np.insert(plain.parameters, plain.parameters.size - 1, effect)
             start[n_class - 1] -= 0.5 * effect
-            ends.append(self._fit((*self.columns, column), (*self.columns, column), start).value)
-        return plain.value - min(ends)
+            end = self._fit((*self.columns, column), (*self.columns, column), start)
+            if self._class_tells_more(end.parameters, (*self.columns, column)):
+                ends.append(end.value)
+        return plain.value - min(ends, default=np.inf)
+
+    def _class_tells_more(self, parameters: Vector, columns: tuple[int, ...]) -> bool:
+        """Whether the class logit differs more between rows than the propensity's."""
+        places, n_class = [self.n_logits + column for column in columns], self.n_logits + len(columns)
+        u = self.table[:, [*range(self.n_logits), *places]] @ parameters[:n_class]
+        v = self.table[:, places] @ parameters[n_class + 1 : -1]
+        return weighted_variance(u, self.weight) > weighted_variance(v, self.weight)
 
     def with_column(self, column: int) -> "_Search":
         """Return the search with one more column in both models."""
@@ -105,8 +119,8 @@ class _Search(NamedTuple):
             np.full(self.n_logits, _LOGIT_RIDGE), np.full(len(f), _CLASS_RIDGE), [0.0],
             np.full(len(e), _PROPENSITY_RIDGE), [_LEVEL_RIDGE],
         ])  # fmt: skip
-        problem = PenalisedProblem(self.engine, pair, ridge)
-        return problem.solve(start, total_weight=self.weight, tol=_TOL, max_iter=_MAX_ITER, damp_indefinite=True)
+        total, problem = float(self.weight.sum()), PenalisedProblem(self.engine, pair, ridge)
+        return problem.solve(start, total_weight=total, tol=_TOL, max_iter=_MAX_ITER, damp_indefinite=True)
 
 
 def _sampled(s: Vector, w: Vector) -> tuple[Columns, Vector]:
@@ -122,6 +136,18 @@ def _sampled(s: Vector, w: Vector) -> tuple[Columns, Vector]:
 
 def _dense(X: Any) -> Any:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
+def weighted_variance(x: Vector, w: Vector) -> float:
+    """Return the variance of values, logits beyond 10 as good as sure.
+
+    Examples
+    --------
+    >>> weighted_variance(np.array([-1.0, 1.0]), np.ones(2)), weighted_variance(np.array([-1e9, 1e9]), np.ones(2))
+    (1.0, 100.0)
+    """
+    x = np.clip(x, -_FAR, _FAR)
+    return float(np.average((x - np.average(x, weights=w)) ** 2, weights=w))
 
 
 def _standardised(x: Vector, w: Vector) -> Vector:

@@ -1,0 +1,91 @@
+"""Columns that drive the labelling earn their place by the likelihood of the labels; others do not."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from scarless.pair import attribute_search
+from scarless.pair.attribute_search import find_columns, least_gain
+from scarless.pair.rows import Training
+
+
+def labelled(driving=(), effect=2.0, n_rows=2_000, n_columns=6, seed=0):
+    """Return rows, labels and the true class logit; columns in `driving` drive the labelling."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns))
+    logit = 5.0 * X[:, 0] + 2.0 * X[:, 1]
+    e = expit(-0.5 + effect * X[:, list(driving)].sum(axis=1))
+    s = (rng.random(n_rows) < expit(logit)) & (rng.random(n_rows) < e)
+    return X, s.astype(float), logit
+
+
+def search(X, s, logit, w=None):
+    w = np.ones(s.size) if w is None else w
+    return find_columns(Training(X, s, w), [logit], w)
+
+
+@pytest.mark.parametrize("driving", [(3,), (1,), (2, 4)])
+def test_columns_that_drive_the_labelling_are_found_first(driving):
+    found = search(*labelled(driving))
+    assert {each.column for each in found[: len(driving)]} == set(driving)
+    assert all(each.gain > 10.0 for each in found[: len(driving)])
+
+
+def test_hardly_anything_is_found_where_labels_are_picked_at_random():
+    gains = [each.gain for seed in range(10) for each in search(*labelled(seed=seed))]
+    assert len(gains) <= 3
+    assert max(gains, default=0.0) < 4.0
+
+
+def test_a_column_of_the_class_is_not_found_in_the_propensitys_place():
+    """Labels fit as well with both models exchanged, the class's column in the propensity."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1_200, 4))
+    s = (rng.random(1_200) < expit(5.0 * X[:, 0])) & (rng.random(1_200) < expit(2.5 * X[:, 3] - 0.5))
+    both = 5.0 * X[:, 0] + 4.0 * X[:, 3]  # a class logit that took the labelling for the class
+    found = search(X, s.astype(float), both)
+    assert found[0].column == 3
+    assert 0 not in {each.column for each in found}
+
+
+def test_the_more_columns_are_tried_the_more_one_must_gain():
+    assert least_gain(1) == 1.0
+    assert least_gain(100) == pytest.approx(1.0 + np.log(10.0))
+
+
+def test_sparse_rows_are_searched_as_dense_ones_are():
+    X, s, logit = labelled((3,))
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    dense, thin = search(X, s, logit), search(sparse.csr_array(X), s, logit)
+    assert dense
+    assert dense == thin
+
+
+def test_a_weight_of_two_is_a_row_twice_and_rows_that_nobody_held_out_do_not_count():
+    X, s, logit = labelled((3,), n_rows=600)
+    twice = np.arange(600) % 3 == 0
+    rows = np.append(np.arange(600), np.flatnonzero(twice))
+    by_weight, by_rows = search(X, s, logit, 1.0 + twice), search(X[rows], s[rows], logit[rows])
+    assert [each.column for each in by_weight] == [each.column for each in by_rows]
+    np.testing.assert_allclose([each.gain for each in by_weight], [each.gain for each in by_rows], rtol=1e-3)
+    noise = np.random.default_rng(1).normal(size=(50, X.shape[1]))
+    more = search(np.vstack([X, noise]), np.append(s, np.ones(50)), np.append(logit, noise[:, 0]),
+                  np.append(1.0 + twice, np.zeros(50)))  # fmt: skip
+    assert more == by_weight
+
+
+def test_units_and_constant_columns_do_not_matter():
+    X, s, logit = labelled((3,))
+    far = np.column_stack([X * 1e6 + 1e3, np.full(s.size, 7.0)])
+    columns, others = ([each.column for each in search(table, s, logit)] for table in (X, far))
+    assert columns == others
+
+
+def test_of_many_rows_a_sample_is_searched_that_stands_for_all(monkeypatch):
+    X, s, logit = labelled((3,), n_rows=6_000)
+    every = search(X, s, logit)
+    monkeypatch.setattr(attribute_search, "_MOST_ROWS", 1_000)
+    some = search(X, s, logit)
+    assert every[0].column == some[0].column == 3
+    assert 0.4 < some[0].gain / every[0].gain < 1.6
