@@ -242,7 +242,7 @@ def _print_oracle(good: dict[Any, Row]) -> None:
     print_table(["table", "oracle, ours", "published", "difference"], lines)
 
 
-def _splits(text: str) -> list[int]:
+def split_range(text: str) -> list[int]:
     first, _, last = text.partition("-")
     return list(range(int(first), int(last or first) + 1))
 
@@ -250,7 +250,7 @@ def _splits(text: str) -> list[int]:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.few", description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--splits", type=_splits, default=_splits("0-19"))
+    parser.add_argument("--splits", type=split_range, default=split_range("0-19"))
     parser.add_argument("--methods", type=lambda text: text.split(";"), default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=2, help="processes, of one thread each")
     options = parser.parse_args(arguments)

@@ -1,10 +1,10 @@
-"""``python -m benchmarks.few levels``: what to believe of the class prior before the labels are seen.
+"""``python -m benchmarks.few_levels``: what to believe of the class prior before the labels are seen.
 
 With few labels the likelihood is nearly flat in the class prior, and what was believed before decides. Each of the
 fifteen tables of ``benchmarks.few`` is thinned to class priors from .05 to .8, its positives are labelled with mean
 frequencies from .05 to .7 by three mechanisms, and a logistic direction is fitted without names. The walk through the
-levels is then read with several slopes of the propensity in the class logit and several weights. ``levels --splits
-100-101`` adds to ``results/few_levels.jsonl`` what is missing and prints the means as Markdown.
+levels is then read with several slopes of the propensity in the class logit and several weights. ``--splits 100-101``
+adds to ``results/few_levels.jsonl`` what is missing and prints the means as Markdown.
 
 A weight is :math:`c^a (1-c)^b` for the label frequency `c`, times the step of the logarithm of the class prior: a Beta
 distribution of `c` with parameters `a` and `b + 1`, where these are positive.
@@ -12,6 +12,7 @@ distribution of `c` with parameters `a` and `b + 1`, where these are positive.
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import sys
 import warnings
@@ -28,7 +29,7 @@ from tqdm import tqdm
 from benchmarks.elsewhere import ignore_interrupts, one_thread_each
 from benchmarks.elsewhere_report import print_table
 from benchmarks.elsewhere_tasks import seed_of
-from benchmarks.few import PUBLISHED_ORACLE, load
+from benchmarks.few import PUBLISHED_ORACLE, load, split_range
 from benchmarks.runner import Row, append_row, read_rows
 from scarless import SARStackingClassifier
 from scarless.numerics.linear import Design
@@ -92,8 +93,8 @@ def score_job(job: tuple[str, str, float, float, int]) -> list[Row]:
         return [key | {"slope": None}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = SARStackingClassifier([("logistic", None)], random_state=split).fit(X, s)
-    (member,) = model.members_
+        model = SARStackingClassifier([("logistic", None)], find_attributes=False, random_state=split).fit(X, s)
+    member = model.members_[0]
     engine = engine_of(np.empty((s.size, 0)), s=s.astype(float), w=np.ones(s.size), u=member.u)
     rows = []
     for slope in SLOPES:
@@ -204,3 +205,15 @@ def print_levels(splits: list[int]) -> None:
         *("balanced accuracy", "covered (labels / 3)", "width", "covered (labels and weight / 2)", "width"),
     ]
     print_table(heads, lines)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.few_levels", description=__doc__.splitlines()[0])
+    parser.add_argument("--splits", type=split_range, default=[100], help="as 100-101")
+    parser.add_argument("--jobs", type=int, default=2, help="processes, of one thread each")
+    options = parser.parse_args(arguments)
+    run(options.splits, options.jobs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

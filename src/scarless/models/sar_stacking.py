@@ -52,7 +52,7 @@ from scarless.pair.propensities import logit_of
 from scarless.pair.relaxed import DOUBT, Levels, Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
 
-MIN_LABELLED_FOR_BOOSTING = 20  # four in each of five folds; fewer were not tried
+MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
 # Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):
 FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
