@@ -54,7 +54,7 @@ def test_what_the_stages_add_sums_to_the_logits(pu, library):
     np.testing.assert_array_equal(booster.logits(other, 0), np.zeros(50))
     for stage in range(1, 4):
         booster.advance(labels_gradient(pu))
-        total += booster.last(other)
+        total += booster.last(booster.ready(other))
         seen.append(total.copy())
         np.testing.assert_allclose(booster.logits(other, stage), total, atol=1e-5)
     assert np.ptp(seen[-1]) > 0.5
@@ -307,6 +307,8 @@ def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monk
         always.advance(_logistic(s, np.ones(300)))
     assert len(calls) == 4
     np.testing.assert_array_equal(once.logits(X, 3), always.logits(X, 3))
+    np.testing.assert_allclose(once.z, once.logits(X, 3), rtol=1e-12)  # as the trees were grown, and as they predict
+    assert not any("gradient_hessian" in vars(model._loss) for model in once.models)
     assert all(type(model) is HistGradientBoostingRegressor for model in once.models)
     once.forget()
     assert once.bins is None

@@ -26,7 +26,7 @@ _MOST_FOUND = 3
 _LASTING = 10  # columns that are tried again once the first one is found
 _MOST_ROWS = 5_000  # unlabelled, and as many labelled ones: enough to see an effect that matters
 _LOGIT_RIDGE, _CLASS_RIDGE, _PROPENSITY_RIDGE, _LEVEL_RIDGE = 0.05, 1.0, 0.25, 0.1
-_TOL, _MAX_ITER = 1e-6, 50
+_TOL, _MAX_ITER = 1e-5, 50
 _FAR = 10.0
 
 

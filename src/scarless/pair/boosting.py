@@ -34,8 +34,12 @@ class Booster(Protocol):
         """Grow the trees of one stage."""
         ...
 
-    def last(self, X: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows."""
+    def ready(self, X: Any) -> Any:
+        """Return rows as `last` reads them."""
+        ...
+
+    def last(self, rows: Any) -> Vector:
+        """Return what the last stage adds to the logits of rows that are `ready`."""
         ...
 
     def logits(self, X: Any, n_stages: int) -> Vector:
@@ -109,14 +113,17 @@ def _edges(column: Vector, n_steps: int) -> Vector:
 
 
 class _BinnedOnce(HistGradientBoostingRegressor):
-    """scikit-learn's boosting that takes the bins of an earlier fit to the same rows.
+    """scikit-learn's boosting that takes the bins of an earlier fit to the same rows, and remembers its predictions.
 
-    Binning takes longer than the few trees of a stage. A scikit-learn that bins elsewhere never calls `_bin_data`:
-    then every stage bins for itself, more slowly and with the same trees.
+    Binning takes longer than the few trees of a stage, and predicting for the training rows as long as half a tree.
+    A scikit-learn that does these things elsewhere never calls the methods below: then every stage bins and predicts
+    for itself, more slowly and with the same trees.
     """
 
     bins: Any = None  # the bin mapper and the binned rows
+    fitted: Any = None  # what the trees say of the training rows
     _bin_mapper: Any
+    _loss: Any
 
     def _bin_data(self, *args: Any, **kwargs: Any) -> Any:
         if self.bins is None:
@@ -125,11 +132,23 @@ class _BinnedOnce(HistGradientBoostingRegressor):
         self._bin_mapper, codes = self.bins
         return codes
 
-    def plain(self) -> tuple[HistGradientBoostingRegressor, Any]:
-        """Return the fit as one of scikit-learn's own class, which model files may hold, and the bins."""
-        bins = self.__dict__.pop("bins", None)
+    def _get_loss(self, *args: Any, **kwargs: Any) -> Any:
+        loss = super()._get_loss(*args, **kwargs)
+        gradients = loss.gradient_hessian
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self.fitted = kwargs.get("raw_prediction")  # each tree is added in place
+            return gradients(*args, **kwargs)
+
+        loss.gradient_hessian = watched
+        return loss
+
+    def plain(self) -> tuple[HistGradientBoostingRegressor, Any, Vector | None]:
+        """Return the fit as one of scikit-learn's own class, which model files may hold; the bins; the predictions."""
+        bins, fitted = self.__dict__.pop("bins", None), self.__dict__.pop("fitted", None)
+        vars(getattr(self, "_loss", self)).pop("gradient_hessian", None)
         self.__class__ = HistGradientBoostingRegressor
-        return self, bins
+        return self, bins, None if fitted is None else np.ravel(fitted)
 
 
 class HistogramBooster:
@@ -157,17 +176,21 @@ class HistogramBooster:
         weight = np.maximum(curvature, _FLATTEST)
         growing = _BinnedOnce(**self.params)
         growing.bins = self.bins
-        model, self.bins = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
+        model, self.bins, fitted = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
         self.models.append(model)
-        self.z += model.predict(self.X)
+        self.z += model.predict(self.X) if fitted is None else fitted
 
-    def last(self, X: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows."""
-        return np.asarray(self.models[-1].predict(self.prepare(X)), dtype=np.float64)
+    def ready(self, X: Any) -> Any:
+        """Return rows as `last` reads them."""
+        return self.prepare(X)
+
+    def last(self, rows: Any) -> Vector:
+        """Return what the last stage adds to the logits of rows that are `ready`."""
+        return np.asarray(self.models[-1].predict(rows), dtype=np.float64)
 
     def logits(self, X: Any, n_stages: int) -> Vector:
         """Return the logits of rows after some stages."""
-        X = self.prepare(X)
+        X = self.ready(X)
         return np.asarray(sum((model.predict(X) for model in self.models[:n_stages]), np.zeros(X.shape[0])))
 
 
@@ -180,22 +203,30 @@ class _RoundBooster:
         self.ends = [0]  # rounds after each stage; a stage ends early where no leaf can be split
         self._begin(final_step(estimator).get_params(), self.prepare(X), s)
 
-    def last(self, X: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows."""
-        return self._between(self.prepare(X), self.ends[-2], self.ends[-1])
+    def ready(self, X: Any) -> Any:
+        """Return rows as `last` reads them."""
+        return self.prepare(X)
+
+    def last(self, rows: Any) -> Vector:
+        """Return what the last stage adds to the logits of rows that are `ready`."""
+        return self._between(rows, self.ends[-2], self.ends[-1])
 
     def logits(self, X: Any, n_stages: int) -> Vector:
         """Return the logits of rows after some stages."""
-        return self._between(self.prepare(X), 0, self.ends[n_stages])
+        return self._between(self.ready(X), 0, self.ends[n_stages])
 
-    def _between(self, X: Any, start: int, end: int) -> Vector:
-        return np.zeros(X.shape[0]) if end == start else np.asarray(self._predict(X, start, end), dtype=np.float64)
+    def _between(self, rows: Any, start: int, end: int) -> Vector:
+        return np.zeros(_count(rows)) if end == start else np.asarray(self._predict(rows, start, end), dtype=np.float64)
 
     def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         raise NotImplementedError
 
-    def _predict(self, X: Any, start: int, end: int) -> Any:
+    def _predict(self, rows: Any, start: int, end: int) -> Any:
         raise NotImplementedError
+
+
+def _count(rows: Any) -> int:
+    return int(rows.num_row() if hasattr(rows, "num_row") else rows.shape[0])
 
 
 class LightGBMBooster(_RoundBooster):
@@ -237,8 +268,8 @@ class LightGBMBooster(_RoundBooster):
         options = {"verbosity": -1, **given, "objective": "none"}
         self.model = Booster(params=options, train_set=Dataset(X, label=s, params=options, free_raw_data=False))
 
-    def _predict(self, X: Any, start: int, end: int) -> Any:
-        return self.model.predict(X, start_iteration=start, num_iteration=end - start, raw_score=True)
+    def _predict(self, rows: Any, start: int, end: int) -> Any:
+        return self.model.predict(rows, start_iteration=start, num_iteration=end - start, raw_score=True)
 
 
 class XGBoostBooster(_RoundBooster):
@@ -282,8 +313,12 @@ class XGBoostBooster(_RoundBooster):
         self.data = self._matrix(X, label=s)
         self.model = Booster(options, [self.data])
 
-    def _predict(self, X: Any, start: int, end: int) -> Any:
-        return self.model.predict(self._matrix(X), output_margin=True, iteration_range=(start, end))
+    def ready(self, X: Any) -> Any:
+        """Return rows as `last` reads them, in the library's own form, made once."""
+        return self._matrix(self.prepare(X))
+
+    def _predict(self, rows: Any, start: int, end: int) -> Any:
+        return self.model.predict(rows, output_margin=True, iteration_range=(start, end))
 
     def _matrix(self, X: Any, **options: Any) -> Any:
         from xgboost import DMatrix  # noqa: PLC0415  an extra

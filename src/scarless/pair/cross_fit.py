@@ -94,12 +94,13 @@ def boost(
     parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
     base = _start_propensity(make, parts, seen, w, folds, propensity, n_jobs)
     boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
+    tests = [booster.ready(test) for booster, (_, test) in zip(boosters, parts, strict=True)]
     u, best = np.full(w.size, base), None
     values: list[float] = []
     means: list[float] = []
     for stage in range(n_stages):
         gradients = [_observed(base, propensity.v[train], seen.of(train), w[train]) for train, _ in folds]
-        u = _advance(boosters, gradients, parts, folds, u, n_jobs)
+        u = _advance(boosters, gradients, tests, folds, u, n_jobs)
         propensity.update(u)
         values.append(_mean(seen.value(u, propensity.v), held))
         means.append(_mean(seen.found(propensity.v), held))
@@ -189,10 +190,11 @@ def _start_propensity(
     share = float(w @ seen.s) / float(w.sum())
     targets, balanced = seen.first(w)
     boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
+    tests = [booster.ready(test) for booster, (_, test) in zip(boosters, parts, strict=True)]
     u = np.zeros(w.size)
     for _ in range(_START_STAGES):
         gradients = [_logistic(targets[train], balanced[train] / balanced[train].mean()) for train, _ in folds]
-        u = _advance(boosters, gradients, parts, folds, u, n_jobs)
+        u = _advance(boosters, gradients, tests, folds, u, n_jobs)
     f = np.asarray(expit(u))
     propensity.start(f)
     frequency = float((w * f) @ seen.found(propensity.v)) / float(w @ f)
@@ -202,21 +204,21 @@ def _start_propensity(
 def _advance(
     boosters: list[Booster],
     gradients: list[Any],
-    parts: list[tuple[Any, Any]],
+    tests: list[Any],
     folds: list[Fold],
     u: Vector,
     n_jobs: Any,
 ) -> Vector:
     """Grow one stage in every fold; return the logits of the rows that each has not seen."""
 
-    def grow(booster: Booster, gradient: Any, X: Any) -> Vector:
+    def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
         with trees_alone(u.size):
             booster.advance(gradient)
-            return booster.last(X)
+            return booster.last(test)
 
     jobs = (
         delayed(grow)(booster, gradient, test)
-        for booster, gradient, (_, test) in zip(boosters, gradients, parts, strict=True)
+        for booster, gradient, test in zip(boosters, gradients, tests, strict=True)
     )
     return u + judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, u.size)
 

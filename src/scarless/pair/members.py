@@ -35,6 +35,7 @@ from scarless.pair.rows import Training, engine_of
 NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-7
+_DIRECTION_TOL = 1e-5  # of directions that are averaged
 _MOST_RANKED = 100_000  # rows that rankings are compared on
 # Inverse penalties of the nameless logistic member, on standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
@@ -253,7 +254,7 @@ def _linear_path(
 def _solved(engine: Engine, design: Design, ridge: Vector, start: Vector, options: CrossOptions) -> Vector:
     problem = PenalisedProblem(engine, KnownPropensity(design), ridge)
     weight = row_totals(engine).weight
-    return problem.solve(start, total_weight=weight, tol=_PATH_TOL, max_iter=options.max_iter).parameters
+    return problem.solve(start, total_weight=weight, tol=_DIRECTION_TOL, max_iter=options.max_iter).parameters
 
 
 def _linear(X: Any, beta: Vector) -> Vector:
