@@ -26,7 +26,7 @@ from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
 from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
 from scarless.pair.fit import PairFit
@@ -198,7 +198,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
                 f"ROC curve lower by {-gap.difference:.2f}). It sees the same columns as the propensity, and the two "
                 "have probably changed places. Name the attributes that drive the labelling, or use "
                 "SARStackingClassifier(), whose ranking is compared with the naive one.",
-                UserWarning,
+                ClassPriorWarning,
             )
 
     def _warn_if_level_is_unknown(self, labelled: float) -> None:

@@ -5,7 +5,10 @@ import warnings
 
 
 class ClassPriorWarning(UserWarning):
-    """The labels say little about the class prior: rank rows by a fit, but do not count positives by it."""
+    """The labels say little about the class prior, or class and propensity may have changed places.
+
+    What of a fit can be relied on, and what would help, is in the message.
+    """
 
 
 _BETWEEN = ("scarless.", "sklearn.", "joblib.", "contextlib")
