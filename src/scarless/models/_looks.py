@@ -40,7 +40,7 @@ from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
-from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, in_group
+from scarless.pair.facts import Fact, LabelFrequency, check_known, in_group
 from scarless.pair.fit import FitOptions
 from scarless.pair.look_doubts import audit_gap, look_gaps, unsaid_rate
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
@@ -76,8 +76,7 @@ class LooksMixin(LooksReading):
     def _wants_looks(self, X: Any, y: Any, audit: Any) -> bool:
         """Whether a fit has more to go by than one label of each row."""
         rate = self.false_positive_rate
-        if self.known is not None and not isinstance(self.known, list | tuple):
-            raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(self.known)}.")
+        check_known(self.known)
         more = audit is not None or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
         more = more or any(getattr(self, name, None) is not None for name in ("propensity_offset", "propensity_bounds"))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
@@ -137,15 +136,12 @@ class LooksMixin(LooksReading):
                 if claim.look >= looks.n_looks:
                     raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
                 kind = int(looks.kinds[claim.look])
-            elif isinstance(claim, ClassPrior):
-                if claim.where is not None:
-                    group = f"group {number}"
-                    columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
-                    engine = with_group(engine, group, columns, tuple(claim.where.values()))
-                    if not float(engine.total(_block_group, group)[0]) > 0:
-                        raise ValueError(f"known says the {claim.told}, and no row is there.")
-            else:
-                raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
+            elif claim.where is not None:
+                group = f"group {number}"
+                columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
+                engine = with_group(engine, group, columns, tuple(claim.where.values()))
+                if not float(engine.total(_block_group, group)[0]) > 0:
+                    raise ValueError(f"known says the {claim.told}, and no row is there.")
             facts.append((claim, kind, group))
         return engine, tuple(
             Fact(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.told)

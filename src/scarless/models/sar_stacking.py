@@ -33,7 +33,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.attribute_search import MOST_COLUMNS, find_columns, weighted_variance
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
-from scarless.pair.facts import KnownShare
+from scarless.pair.facts import check_known
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
@@ -77,7 +77,8 @@ class SARStackingClassifier(PairClassifier):
     With named attributes the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`. Without
     names the labels alone cannot tell whether the class or the labelling differs between rows. The propensity then
     follows the class, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`: surer positives are labelled
-    more often. The ranking of rows does not depend on this assumption; the class prior and the propensities do.
+    more often. No member's ranking of rows depends on this assumption; the class prior and the propensities do. Columns
+    that the labels say drive the labelling are searched for (`find_attributes`).
 
     Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and
     `e`, not `f`. So no member is chosen. Without names, a member that ranks held-out labels worse than the naive model,
@@ -138,7 +139,8 @@ class SARStackingClassifier(PairClassifier):
     relaxation_ : Relaxation
         Of the mean.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
-        Without names the coefficients are 0: ``relaxation_.follow`` is the slope in the class logit.
+        Without names, and where no column was found, the coefficients are 0: ``relaxation_.follow`` is the slope in the
+        class logit.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
     log_likelihood_ : float
@@ -380,10 +382,8 @@ class SARStackingClassifier(PairClassifier):
 
         And if its class tells rows further apart than its propensity: else the two may have changed places.
         """
-        gain, held = (
-            found.relaxation.log_likelihood - nameless.relaxation.log_likelihood,
-            held_out(training.weight, folds),
-        )
+        gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
+        held = held_out(training.weight, folds)
         u = found.relaxation(_mean_logits(found.members))
         v = np.asarray(numeric_columns(training.X, found.e_columns) @ found.relaxation.e[:-1])
         if gain < LEAST_GAIN or weighted_variance(v, held) > weighted_variance(u, held):
@@ -626,11 +626,8 @@ def _interval(found: Relaxation, level: float) -> Interval:
 
 
 def _check_known(known: Any) -> None:
-    if known is not None and not isinstance(known, list | tuple):
-        raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(known)}.")
+    check_known(known)
     for claim in known or ():
-        if not isinstance(claim, KnownShare):
-            raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
         if getattr(claim, "where", None) is not None or getattr(claim, "look", 0) != 0:
             raise ValueError(
                 f"SARStackingClassifier knows one label of each row and facts about all rows; known says {claim.told}. "

@@ -19,15 +19,15 @@ from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import LogisticPair
+from scarless.pair.relaxed import FAR
 from scarless.pair.rows import Training, engine_of
 
-MOST_COLUMNS = 100  # that are searched; with more, the largest gain is mostly one of chance
+MOST_COLUMNS = 100  # that are searched; wider tables were not tried
 _MOST_FOUND = 3
 _LASTING = 10  # columns that are tried again once the first one is found
-_MOST_ROWS = 5_000  # unlabelled, and as many labelled ones: enough to see an effect that matters
+_MOST_ROWS = 5_000  # of each kind, labelled and unlabelled; more take longer
 _LOGIT_RIDGE, _CLASS_RIDGE, _PROPENSITY_RIDGE, _LEVEL_RIDGE = 0.05, 1.0, 0.25, 0.1
 _TOL, _MAX_ITER = 1e-5, 50
-_FAR = 10.0
 
 
 class FoundColumn(NamedTuple):
@@ -146,7 +146,7 @@ def weighted_variance(x: Vector, w: Vector) -> float:
     >>> weighted_variance(np.array([-1.0, 1.0]), np.ones(2)), weighted_variance(np.array([-1e9, 1e9]), np.ones(2))
     (1.0, 100.0)
     """
-    x = np.clip(x, -_FAR, _FAR)
+    x = np.clip(x, -FAR, FAR)
     return float(np.average((x - np.average(x, weights=w)) ** 2, weights=w))
 
 

@@ -115,8 +115,8 @@ def _edges(column: Vector, n_steps: int) -> Vector:
 class _BinnedOnce(HistGradientBoostingRegressor):
     """scikit-learn's boosting that takes the bins of an earlier fit to the same rows, and remembers its predictions.
 
-    Binning takes longer than the few trees of a stage, and predicting for the training rows as long as half a tree.
-    A scikit-learn that does these things elsewhere never calls the methods below: then every stage bins and predicts
+    Binning takes longer than the few trees of a stage, and the trees' predictions are known when they are grown. A
+    scikit-learn that does these things elsewhere never calls the methods below: then every stage bins and predicts
     for itself, more slowly and with the same trees.
     """
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from scarless.checks.options import check_at_least_zero, check_share, check_whole
+from scarless.checks.options import check_at_least_zero, check_share, check_whole, shown
 from scarless.engines import Engine, Rows
 from scarless.engines.change import ChangeOfUnits
 from scarless.numerics import linear
@@ -106,6 +106,15 @@ class LabelFrequency(KnownShare):
     def told(self) -> str:
         """The share in words."""
         return f"label frequency of look {self.look}"
+
+
+def check_known(known: Any) -> None:
+    """Raise where `known` is not a list of shares."""
+    if known is not None and not isinstance(known, list | tuple):
+        raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(known)}.")
+    for claim in known or ():
+        if not isinstance(claim, KnownShare):
+            raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
 
 
 class Share(NamedTuple):

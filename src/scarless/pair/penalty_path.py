@@ -17,10 +17,10 @@ from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folded import FoldedRows, block_products, times_scored
 from scarless.pair.problem import PairProblem
+from scarless.pair.relaxed import FAR
 from scarless.pair.starts import Start, the_papers_start
 
 _MANY_ROWS = 10_000  # from so many on, a neighbour's Hessian is worth knowing
-_FAR = 10.0  # logits beyond which all are as good as sure
 _NEARLY_FLAT = 0.1  # variance of the class logit over that of the propensity's: less, and the two have changed places
 _AT_ONCE = 1 << 25  # rows times candidates that a device judges in one go
 
@@ -157,7 +157,7 @@ def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
 
 def _block_moments(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> tuple[Any, Any]:
     xp, w = namespace_of(rows["w"]), rows["w"]
-    each = [at_most(at_least(logits(d.take(X), beta), -_FAR), _FAR) for d, beta in ((f, beta_f), (e, beta_e))]
+    each = [at_most(at_least(logits(d.take(X), beta), -FAR), FAR) for d, beta in ((f, beta_f), (e, beta_e))]
     return xp.stack([w @ z for z in each]), xp.stack([w @ z**2 for z in each])
 
 

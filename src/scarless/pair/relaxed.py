@@ -40,7 +40,7 @@ _LONGEST = 2.0  # in logits, in one step
 _STUCK = 1e-6  # in class prior, where more of a level changes nothing
 _CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
 _MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
-_FAR = 10.0  # logits beyond which all are as good as sure
+FAR = 10.0  # logits beyond which all are as good as sure
 _SURE = 30.0  # that of a label frequency of 1, to rounding
 _CORRECTIONS = 4  # of the level, until its class prior is the one that is known
 
@@ -435,7 +435,7 @@ def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple
     terms = likelihood.pair_terms(u, v)
     value = likelihood.log_likelihood(u, v, rows["s"], terms)
     xp = namespace_of(w)
-    u, v = (at_most(at_least(each, -_FAR), _FAR) for each in (u, v))
+    u, v = (at_most(at_least(each, -FAR), FAR) for each in (u, v))
     fields = (value, terms.f, terms.f * terms.e, terms.f * terms.not_f, u, u * u, v, v * v)
     return tuple(xp.asarray(w @ field) for field in fields)
 
