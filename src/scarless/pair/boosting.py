@@ -13,11 +13,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.pipeline import Pipeline
 
 from scarless.checks.pipelines import final_step
+from scarless.checks.tables import take_rows
 from scarless.numerics.arrays import Vector
+from scarless.pair.folds import Fold
 
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
 
-ROUNDS = 5  # a stage: the propensity is fitted anew after so many
+_FIRST_ROUNDS, _LATER_ROUNDS = 5, 10  # of a stage: the propensity is fitted anew after so many
+_EARLY = 50  # rounds, after which steps are small and stages longer
 _FLATTEST = 1e-6  # curvature of a row
 
 
@@ -26,12 +29,16 @@ class Booster(Protocol):
 
     importances: Vector | None
 
+    def begin_again(self) -> None:
+        """Forget all trees, but not the training rows."""
+        ...
+
     def forget(self) -> None:
         """Let go of the training rows: nothing more will be grown."""
         ...
 
-    def advance(self, gradient: Gradient) -> None:
-        """Grow the trees of one stage."""
+    def advance(self, gradient: Gradient, rounds: int) -> None:
+        """Grow the trees of one stage of so many rounds."""
         ...
 
     def ready(self, X: Any) -> Any:
@@ -67,9 +74,37 @@ def most_rounds(estimator: Any) -> int:
     return int(params.get("max_iter") or params.get("n_estimators") or 100)
 
 
-def rounds_of_stage(estimator: Any) -> int:
-    """Return how many rounds a stage has: no more than the estimator would boost in all."""
-    return min(ROUNDS, most_rounds(estimator))
+def rounds_of_stages(most: int) -> list[int]:
+    """Return how many rounds each stage has: together no more than `most`, and fewer by less than one stage.
+
+    Examples
+    --------
+    >>> rounds_of_stages(12), rounds_of_stages(3)
+    ([5, 5], [3])
+    >>> rounds_of_stages(75)
+    [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 10, 5]
+    """
+    if most < _FIRST_ROUNDS:
+        return [most]
+    early = min(most, _EARLY) // _FIRST_ROUNDS
+    later, rest = divmod(max(most - _EARLY, 0), _LATER_ROUNDS)
+    return [_FIRST_ROUNDS] * early + [_LATER_ROUNDS] * later + [_FIRST_ROUNDS] * (rest // _FIRST_ROUNDS)
+
+
+def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
+    """Return a booster for the training rows of each fold, and the rows that it holds out as `last` reads them.
+
+    Histograms are found once for all folds, unless a pipeline comes before them: it may look at labels.
+    """
+    kind = booster_kind(estimator)
+    if kind is HistogramBooster and not isinstance(estimator, Pipeline):
+        steps = HistogramBooster.steps(estimator, X, s)
+        if steps.edges is not None:
+            X = steps(X)
+            ours = [HistogramBooster(estimator, take_rows(X, train), s[train], steps) for train, _ in folds]
+            return list(ours), [take_rows(X, test) for _, test in folds]
+    others = [kind(estimator, take_rows(X, train), s[train]) for train, _ in folds]
+    return others, [booster.ready(take_rows(X, test)) for booster, (_, test) in zip(others, folds, strict=True)]
 
 
 class _Prepared:
@@ -152,29 +187,44 @@ class _BinnedOnce(HistGradientBoostingRegressor):
 
 
 class HistogramBooster:
-    """scikit-learn's histogram boosting: each stage is a small regression on Newton steps."""
+    """scikit-learn's histogram boosting: each stage is a small regression on Newton steps.
 
-    def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
-        params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
-        by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
-        self.prepare = _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
-        self.X, self.z = self.prepare(X), np.zeros(s.size)
+    Rows that were made into `steps` before come with them.
+    """
+
+    def __init__(self, estimator: Any, X: Any, s: Vector, steps: _Stepped | None = None) -> None:
+        self.prepare = self.steps(estimator, X, s) if steps is None else steps
+        self.X, self.z = self.prepare(X) if steps is None else X, np.zeros(s.size)
         allowed = HistGradientBoostingRegressor().get_params()
-        self.params = {name: value for name, value in params.items() if name in allowed and name != "loss"}
-        self.params |= {"max_iter": rounds_of_stage(estimator), "early_stopping": False, "warm_start": False}
+        params = final_step(estimator).get_params(deep=False)
+        self.params = {
+            name: value for name, value in params.items() if name in allowed and name not in ("loss", "max_iter")
+        }
+        self.params |= {"early_stopping": False, "warm_start": False}
         self.models: list[Any] = []
         self.bins: Any = None
         self.importances: Vector | None = None
+
+    @staticmethod
+    def steps(estimator: Any, X: Any, s: Vector) -> _Stepped:
+        """Return how rows become steps."""
+        params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
+        by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
+        return _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
+
+    def begin_again(self) -> None:
+        """Forget all trees, but not the training rows."""
+        self.models, self.z = [], np.zeros(self.z.size)
 
     def forget(self) -> None:
         """Let go of the training rows."""
         self.X, self.z, self.bins = None, np.empty(0), None
 
-    def advance(self, gradient: Gradient) -> None:
+    def advance(self, gradient: Gradient, rounds: int) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
         climb, curvature = gradient(self.z)
         weight = np.maximum(curvature, _FLATTEST)
-        growing = _BinnedOnce(**self.params)
+        growing = _BinnedOnce(**self.params, max_iter=rounds)
         growing.bins = self.bins
         model, self.bins, fitted = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
         self.models.append(model)
@@ -197,11 +247,30 @@ class HistogramBooster:
 class _RoundBooster:
     """A library that takes gradients round by round, and predicts from some rounds to others."""
 
+    params: dict[str, Any]
+    data: Any  # the training rows in the library's own form
+
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
         self.prepare = _Prepared(estimator, X, s)
-        self.rounds = rounds_of_stage(estimator)
+        self._read(final_step(estimator).get_params(), self.prepare(X), s)
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget all trees, but not the training rows."""
         self.ends = [0]  # rounds after each stage; a stage ends early where no leaf can be split
-        self._begin(final_step(estimator).get_params(), self.prepare(X), s)
+        self.model = self._empty()
+
+    def advance(self, gradient: Gradient, rounds: int) -> None:
+        """Boost the rounds of one stage."""
+
+        def objective(z: Vector, _: Any) -> tuple[Vector, Vector]:
+            climb, curvature = gradient(np.asarray(z, dtype=np.float64))
+            return -climb, np.maximum(curvature, _FLATTEST)
+
+        for _ in range(rounds):
+            if self._ends_with(objective):
+                break
+        self.ends.append(self._rounds_so_far())
 
     def ready(self, X: Any) -> Any:
         """Return rows as `last` reads them."""
@@ -218,7 +287,19 @@ class _RoundBooster:
     def _between(self, rows: Any, start: int, end: int) -> Vector:
         return np.zeros(_count(rows)) if end == start else np.asarray(self._predict(rows, start, end), dtype=np.float64)
 
-    def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
+    def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
+        """Keep parameters and rows in the library's own form."""
+        raise NotImplementedError
+
+    def _empty(self) -> Any:
+        """Return the library's booster without trees."""
+        raise NotImplementedError
+
+    def _ends_with(self, objective: Any) -> bool:
+        """Boost one round; return whether no leaf can be split any more."""
+        raise NotImplementedError
+
+    def _rounds_so_far(self) -> int:
         raise NotImplementedError
 
     def _predict(self, rows: Any, start: int, end: int) -> Any:
@@ -245,28 +326,28 @@ class LightGBMBooster(_RoundBooster):
         """Gain of each column."""
         return np.asarray(self.model.feature_importance("gain"), dtype=np.float64)
 
-    def advance(self, gradient: Gradient) -> None:
-        """Boost the rounds of one stage."""
-
-        def objective(z: Vector, _: Any) -> tuple[Vector, Vector]:
-            climb, curvature = gradient(np.asarray(z, dtype=np.float64))
-            return -climb, np.maximum(curvature, _FLATTEST)
-
-        for _ in range(self.rounds):
-            if self.model.update(fobj=objective):
-                break
-        self.ends.append(self.model.current_iteration())
-
     def forget(self) -> None:
-        """Let go of the training rows."""
+        """Let go of the training rows, which cannot be pickled either."""
         self.model.free_dataset()
+        self.data = None
 
-    def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
-        from lightgbm import Booster, Dataset  # noqa: PLC0415  an extra
+    def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
+        from lightgbm import Dataset  # noqa: PLC0415  an extra
 
         given = {self._RENAMED.get(k, k): v for k, v in params.items() if k not in self._DROPPED and v is not None}
-        options = {"verbosity": -1, **given, "objective": "none"}
-        self.model = Booster(params=options, train_set=Dataset(X, label=s, params=options, free_raw_data=False))
+        self.params = {"verbosity": -1, **given, "objective": "none"}
+        self.data = Dataset(X, label=s, params=self.params, free_raw_data=False)
+
+    def _empty(self) -> Any:
+        from lightgbm import Booster  # noqa: PLC0415  an extra
+
+        return Booster(params=self.params, train_set=self.data)
+
+    def _ends_with(self, objective: Any) -> bool:
+        return bool(self.model.update(fobj=objective))
+
+    def _rounds_so_far(self) -> int:
+        return int(self.model.current_iteration())
 
     def _predict(self, rows: Any, start: int, end: int) -> Any:
         return self.model.predict(rows, start_iteration=start, num_iteration=end - start, raw_score=True)
@@ -274,8 +355,6 @@ class LightGBMBooster(_RoundBooster):
 
 class XGBoostBooster(_RoundBooster):
     """XGBoost with its objective replaced."""
-
-    data: Any
 
     _DROPPED: ClassVar = {
         "n_estimators", "objective", "importance_type", "early_stopping_rounds", "callbacks", "eval_metric", "missing",
@@ -289,29 +368,27 @@ class XGBoostBooster(_RoundBooster):
         names = self.model.feature_names or [f"f{j}" for j in range(self.model.num_features())]
         return np.array([gain.get(name, 0.0) for name in names])
 
-    def advance(self, gradient: Gradient) -> None:
-        """Boost the rounds of one stage."""
-
-        def objective(z: Vector, _: Any) -> tuple[Vector, Vector]:
-            climb, curvature = gradient(np.asarray(z, dtype=np.float64))
-            return -climb, np.maximum(curvature, _FLATTEST)
-
-        for number in range(self.ends[-1], self.ends[-1] + self.rounds):
-            self.model.update(self.data, number, fobj=objective)
-        self.ends.append(self.model.num_boosted_rounds())
-
     def forget(self) -> None:
         """Let go of the training rows, which cannot be pickled either."""
         self.data = None
 
-    def _begin(self, params: dict[str, Any], X: Any, s: Vector) -> None:
-        from xgboost import Booster  # noqa: PLC0415  an extra
-
+    def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         given = {name: value for name, value in params.items() if name not in self._DROPPED and value is not None}
-        options = {"verbosity": 0, **given, "base_score": 0.0, "disable_default_eval_metric": 1}
+        self.params = {"verbosity": 0, **given, "base_score": 0.0, "disable_default_eval_metric": 1}
         self.options = {name: params.get(name) for name in ("enable_categorical", "feature_types", "missing")}
         self.data = self._matrix(X, label=s)
-        self.model = Booster(options, [self.data])
+
+    def _empty(self) -> Any:
+        from xgboost import Booster  # noqa: PLC0415  an extra
+
+        return Booster(self.params, [self.data])
+
+    def _ends_with(self, objective: Any) -> bool:
+        self.model.update(self.data, self._rounds_so_far(), fobj=objective)
+        return False
+
+    def _rounds_so_far(self) -> int:
+        return int(self.model.num_boosted_rounds())
 
     def ready(self, X: Any) -> Any:
         """Return rows as `last` reads them, in the library's own form, made once."""

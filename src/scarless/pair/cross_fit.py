@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 from scarless.checks.tables import take_rows
 from scarless.engines.blas import trees_alone
 from scarless.numerics.arrays import Vector
-from scarless.pair.boosting import Booster
+from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.evidence import Evidence
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
@@ -23,7 +23,7 @@ from scarless.pair.propensities import Propensity, judged, logit_of
 
 Tell = Callable[[str], None]
 
-_START_STAGES = 4  # of boosting labelled against unlabelled rows, where a propensity begins
+_START_ROUNDS = 20  # of boosting labelled against unlabelled rows, where a propensity begins
 _BETTER = 1e-5  # in log-likelihood per row, to count as better
 
 
@@ -75,46 +75,44 @@ class Learned(NamedTuple):
 
 
 def boost(
-    make: Callable[[Any, Vector], Booster],
-    X: Any,
+    fitted: tuple[list[Booster], list[Any]],
     seen: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
     *,
-    n_stages: int,
+    most: int,
     patience: int,
     n_jobs: int | None,
     tell: Tell,
 ) -> CrossFit:
     """Boost the observed likelihood in all folds at once, the propensity fitted anew after every stage.
 
-    Stops when the held-out likelihood has not risen for `patience` stages, and goes back to where it was best.
+    Boosters come with the rows that each holds out, ready. At most so many rounds are boosted: it stops when the
+    held-out likelihood has not risen for `patience` rounds, and goes back to where it was best.
     """
-    parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
-    base = _start_propensity(make, parts, seen, w, folds, propensity, n_jobs)
-    boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
-    tests = [booster.ready(test) for booster, (_, test) in zip(boosters, parts, strict=True)]
-    u, best = np.full(w.size, base), None
+    boosters, tests = fitted
+    base = _start_propensity(boosters, tests, seen, w, folds, propensity, n_jobs)
+    u, best, held, stages = np.full(w.size, base), None, held_out(w, folds), rounds_of_stages(most)
     values: list[float] = []
     means: list[float] = []
-    for stage in range(n_stages):
+    for stage, rounds in enumerate(stages):
         gradients = [_observed(base, propensity.v[train], seen.of(train), w[train]) for train, _ in folds]
-        u = _advance(boosters, gradients, tests, folds, u, n_jobs)
+        u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
         propensity.update(u)
         values.append(_mean(seen.value(u, propensity.v), held))
         means.append(_mean(seen.found(propensity.v), held))
         tell(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
         if best is None or values[-1] > values[best[0]] + _BETTER:
             best = stage, u.copy(), propensity.v.copy()
-        elif stage - best[0] >= patience:
+        elif sum(stages[best[0] + 1 : stage + 1]) >= patience:
             break
     assert best is not None
     at, u, v = best
     for booster in boosters:
         booster.forget()
     models: list[FoldModel] = [Boosted(booster, base, at + 1) for booster in boosters]
-    return CrossFit(u, v, held, models, values, means, at, converged=at + 1 < n_stages)
+    return CrossFit(u, v, held, models, values, means, at, converged=at + 1 < len(stages))
 
 
 def alternate(
@@ -178,8 +176,8 @@ def held_out(w: Vector, folds: list[Fold]) -> Vector:
 
 
 def _start_propensity(
-    make: Callable[[Any, Vector], Booster],
-    parts: list[tuple[Any, Any]],
+    boosters: list[Booster],
+    tests: list[Any],
     seen: Evidence,
     w: Vector,
     folds: list[Fold],
@@ -189,12 +187,12 @@ def _start_propensity(
     """Begin as the paper does, with labelled against unlabelled rows; return the logit of the class prior implied."""
     share = float(w @ seen.s) / float(w.sum())
     targets, balanced = seen.first(w)
-    boosters = [make(part, seen.s[train]) for (part, _), (train, _) in zip(parts, folds, strict=True)]
-    tests = [booster.ready(test) for booster, (_, test) in zip(boosters, parts, strict=True)]
     u = np.zeros(w.size)
-    for _ in range(_START_STAGES):
+    for rounds in rounds_of_stages(_START_ROUNDS):
         gradients = [_logistic(targets[train], balanced[train] / balanced[train].mean()) for train, _ in folds]
-        u = _advance(boosters, gradients, tests, folds, u, n_jobs)
+        u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
+    for booster in boosters:
+        booster.begin_again()
     f = np.asarray(expit(u))
     propensity.start(f)
     frequency = float((w * f) @ seen.found(propensity.v)) / float(w @ f)
@@ -204,6 +202,7 @@ def _start_propensity(
 def _advance(
     boosters: list[Booster],
     gradients: list[Any],
+    rounds: int,
     tests: list[Any],
     folds: list[Fold],
     u: Vector,
@@ -213,7 +212,7 @@ def _advance(
 
     def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
         with trees_alone(u.size):
-            booster.advance(gradient)
+            booster.advance(gradient, rounds)
             return booster.last(test)
 
     jobs = (

@@ -1,7 +1,6 @@
 """A classifier of the user's, cross-fitted and relaxed: from checked rows to what a fit stores."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scarless.engines import attach
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
-from scarless.pair.boosting import booster_kind, most_rounds, rounds_of_stage
+from scarless.pair.boosting import booster_kind, boosters_of, most_rounds
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.pair.evidence import Evidence, OneLabel
 from scarless.pair.facts import KnownShare
@@ -28,7 +27,7 @@ from scarless.pair.rows import Training, engine_of
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
 _SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
-_PATIENCE = 5  # stages of boosting without a better held-out likelihood
+_PATIENCE = 25  # rounds of boosting without a better held-out likelihood
 
 
 @dataclass(frozen=True)
@@ -171,13 +170,10 @@ def fit_classifier(
     tell: Tell,
 ) -> CrossFit:
     """Fit a classifier in folds, by boosting where its library allows that, else by expectation maximisation."""
-    kind = None if classifier is None else booster_kind(classifier)
-    if kind is not None:
-        stages = most_rounds(classifier) // rounds_of_stage(classifier)
-        make = partial(kind, classifier)
-        return boost(
-            make, X, seen, w, folds, propensity, n_stages=stages, patience=_PATIENCE, n_jobs=options.n_jobs, tell=tell
-        )
+    if classifier is not None and booster_kind(classifier) is not None:
+        boosters = boosters_of(classifier, X, seen.s, folds)
+        most, n_jobs = most_rounds(classifier), options.n_jobs
+        return boost(boosters, seen, w, folds, propensity, most=most, patience=_PATIENCE, n_jobs=n_jobs, tell=tell)
     learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
         learners,
