@@ -22,6 +22,7 @@ from scarless import (
     TableClassifier,
 )
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING
+from scarless.pair.attribute_search import FoundColumn
 from scarless.pair.crossed import CrossOptions
 from scarless.pair.members import judge_by_naive, naive_member
 from scarless.pair.relaxed import levels_interval
@@ -300,6 +301,18 @@ def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, 
     model = logistic_stack(**options).fit(X, s)
     assert not model.propensity_coef_.any()
     assert model.relaxation_.follow == FOLLOW
+
+
+def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
+    X, _ = driven
+    rng = np.random.default_rng(1)
+    s = (rng.random(len(X)) < 0.5 * expit(3.0 * X[:, 0])).astype(int)
+    monkeypatch.setattr("scarless.models.sar_stacking.FOLLOW", 4.0)  # which labels at random contradict
+    monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1.5)
+    monkeypatch.setattr("scarless.models.sar_stacking.find_columns", lambda *_: [FoundColumn(2, 9.0)])
+    model, other = logistic_stack().fit(X, s), logistic_stack(propensity_attributes=[2]).fit(X, s)
+    assert other.log_likelihood_ > model.log_likelihood_ + 1.5  # as a constant propensity would have it
+    assert not model.propensity_coef_.any()
 
 
 def test_of_many_columns_none_is_tried_and_the_summary_says_so(driven, monkeypatch):

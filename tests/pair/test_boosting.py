@@ -16,6 +16,7 @@ from scarless.pair.boosting import (
     LightGBMBooster,
     XGBoostBooster,
     booster_kind,
+    boosters_of,
     most_rounds,
     rounds_of_stages,
 )
@@ -312,3 +313,30 @@ def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monk
     assert all(type(model) is HistGradientBoostingRegressor for model in once.models)
     once.forget()
     assert once.bins is None
+
+
+def test_histograms_are_found_once_for_all_folds_and_a_booster_can_begin_again(pu):
+    s, folds = (
+        pu.s.astype(float),
+        [(np.arange(40, pu.s.size), np.arange(40)), (np.arange(pu.s.size - 40), np.arange(40))],
+    )
+    boosters, tests = boosters_of(small("sklearn"), pu.X, s, folds)
+    assert boosters[0].prepare is boosters[1].prepare
+    np.testing.assert_array_equal(tests[0], boosters[0].ready(pu.X[:40]))
+    np.testing.assert_array_equal(boosters[1].X, boosters[0].ready(pu.X)[:-40])
+    scaled, _ = boosters_of(make_pipeline(StandardScaler(), small("sklearn")), pu.X, s, folds)
+    assert scaled[0].prepare is not scaled[1].prepare  # what comes before may look at labels
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
+    booster = booster_kind(small(library))(small(library), pu.X, pu.s.astype(float))
+    grown = []
+    for _ in range(2):
+        booster.advance(labels_gradient(pu), 5)
+        booster.advance(labels_gradient(pu), 10)
+        grown.append(booster.logits(pu.X, 2))
+        booster.begin_again()
+        np.testing.assert_array_equal(booster.logits(pu.X, 0), np.zeros(pu.s.size))
+    np.testing.assert_allclose(*grown, atol=1e-6)
+    assert np.ptp(grown[0]) > 0.5

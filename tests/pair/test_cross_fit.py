@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from scarless import SAREMClassifier
 from scarless.engines import blas
+from scarless.engines.blas import side_by_side
 from scarless.pair.cross_fit import CrossFit, held_out
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.propensities import judged
@@ -234,6 +235,32 @@ def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
         monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", 10)
         crossed(Watched(random_state=0), max_iter=1).fit(pu.X, pu.s)
     assert Watched.seen == {1, 2}
+
+
+def test_folds_of_more_rows_are_boosted_side_by_side_and_trees_of_many_take_all_threads(monkeypatch):
+    monkeypatch.setattr("scarless.engines.blas.cpu_count", lambda: 4)
+    with threadpool_limits(2, user_api="openmp"):
+        for n_rows, n_jobs, n_threads, openmp in [
+            (1_000, None, None, 1),
+            (1_000, 3, 3, 1),
+            (50_000, None, 4, 1),
+            (50_000, 1, 1, 2),
+            (1_000_000, None, None, 2),
+        ]:
+            found, limit = side_by_side(n_rows, 5, n_jobs)
+            with limit:
+                assert (found, openmp_threads()) == (n_threads, {openmp})
+        assert openmp_threads() == {2}
+    assert side_by_side(50_000, 3, None)[0] == 3
+
+
+def test_folds_side_by_side_give_the_same_answers(simulated, monkeypatch):
+    data = simulated(n=400)
+    model = crossed(HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4))
+    f = [model.fit(data.X, data.s).predict_proba(data.X)]
+    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", 10)
+    f.append(model.fit(data.X, data.s).predict_proba(data.X))
+    np.testing.assert_array_equal(*f)
 
 
 def fit_that(values, means, best):

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.numerics.relaxed import centre_sums
+from scarless.pair import relaxed as relaxed_module
 from scarless.pair.relaxed import Levels, Relaxation, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 from scarless.pair.rows import engine_of
 
@@ -267,6 +268,35 @@ def test_repeated_rows_are_weights_and_rows_of_weight_0_do_not_count(data, rough
     weighted = relaxed(X + 50.0 * (w == 0)[:, None], wild, np.where(w > 0, s, 1.0 - s), w, rough=rough)
     repeated = relaxed(np.repeat(X, w, axis=0), np.repeat(u, w), np.repeat(s, w), rough=rough)
     assert_same(weighted, repeated, atol=1e-6)
+
+
+@pytest.mark.parametrize("outlier", [None, 1e4])
+def test_rows_of_nearly_the_same_logit_are_put_together_and_tell_the_same(monkeypatch, outlier):
+    X, u, s = simulate(n=4000)
+    w = np.random.default_rng(1).random(4000)
+    if outlier is not None:
+        u[7] = outlier
+    options = {"columns": np.arange(0), "follow": 0.5}
+    seen, grouped = [], relaxed_module._grouped
+    monkeypatch.setattr(relaxed_module, "_grouped", lambda engine: seen.append(grouped(engine)) or seen[-1])
+    together = relaxed(X, u, s, w, **options)
+    monkeypatch.setattr(relaxed_module, "_MANY_ROWS", 10_000)
+    alone = relaxed(X, u, s, w, **options)
+    assert len(seen) == 1
+    assert seen[0].n_rows < 2000
+    assert together.class_prior == pytest.approx(alone.class_prior, abs=2e-4)
+    assert together.slope == pytest.approx(alone.slope, rel=1e-3)
+    assert together.log_likelihood == pytest.approx(alone.log_likelihood, abs=0.04)
+    ends = [levels_interval([each.levels], "class_prior", 0.95) for each in (together, alone)]
+    np.testing.assert_allclose(*ends, atol=1e-3)
+
+
+def test_rows_are_not_put_together_where_something_is_known_of_each(data):
+    X, u, s = data
+    known = engine_of(X, u=u, s=s, w=np.ones(s.size), v=X[:, 1])
+    assert relaxed_module._grouped(known) is known
+    flat = engine_of(X, u=np.ones(s.size), s=s, w=np.ones(s.size))
+    assert relaxed_module._grouped(flat) is flat
 
 
 def test_sparse_attributes_whose_mean_is_0_are_dense_ones():

@@ -7,9 +7,11 @@ from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 FEW_ROWS = 10_000  # to which trees are fitted on one thread
+_MANY_ROWS = 200_000  # from which on the threads of a single tree have enough to do
 
 
 class BlasThreads:
@@ -80,7 +82,22 @@ def trees_alone(n_rows: int) -> AbstractContextManager[Any]:
     Threads that share so little work wait for each other, on a busy machine for long (seen: 46 seconds in place of
     0.6). The limit is this thread's own, so that what begins others must hold down each.
     """
-    return nullcontext() if n_rows > FEW_ROWS else _controller().limit(limits=1, user_api="openmp")
+    return _one_thread() if n_rows <= FEW_ROWS else nullcontext()
+
+
+def side_by_side(n_rows: int, n_folds: int, n_jobs: int | None) -> tuple[int | None, AbstractContextManager[Any]]:
+    """Return how many threads boost folds at once, and what holds the trees of each thread down to one of OpenMP.
+
+    Unless the user says how many: with few rows folds go one after the other, since trees of so few rows take as long
+    in Python, one thread at a time, as in the library; then side by side; with many, each tree gets all threads.
+    """
+    if n_rows <= FEW_ROWS or n_jobs is not None:
+        return n_jobs, trees_alone(n_rows)
+    return (None, nullcontext()) if n_rows > _MANY_ROWS else (min(n_folds, cpu_count()), _one_thread())
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    return _controller().limit(limits=1, user_api="openmp")
 
 
 BLAS = BlasThreads()

@@ -57,7 +57,7 @@ MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below 
 FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
-LEAST_GAIN = 7.0  # of held-out log-likelihood, for columns that were found to drive the labelling
+LEAST_GAIN = 7.0  # of held-out log-likelihood, for each column that was found to drive the labelling
 MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
 _MOST_PREFERRED = 9.0  # nats that count for it
 _APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
@@ -108,7 +108,7 @@ class SARStackingClassifier(PairClassifier):
     find_attributes : bool, default=True
         Without names, and with at most 100 columns: whether up to three columns that the labels say drive the labelling
         are taken for propensity attributes, with a warning. Each must raise the likelihood of the labels, all together
-        that of held-out labels by 7 nats, and the class must still tell rows further apart than the propensity.
+        that of held-out labels by 7 nats each, and the class must still tell rows further apart than the propensity.
     imaginary_audits : float or "auto", default="auto"
         As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
         labels hardly care: before labels are seen, it has a Beta distribution around one half. "auto": 4 with named
@@ -380,13 +380,19 @@ class SARStackingClassifier(PairClassifier):
     def _better(self, nameless: "_Stack", found: "_Stack", training: Training, folds: list[Fold]) -> "_Stack":
         """Return the stack whose propensity has the columns that were found, if held-out labels like it better.
 
-        And if its class tells rows further apart than its propensity: else the two may have changed places.
+        And if its class tells rows further apart than its propensity: else the two may have changed places. What labels
+        gain must be due to the columns: both stacks' members with a constant propensity, and with one that follows the
+        class, are what it is compared with.
         """
-        gain = found.relaxation.log_likelihood - nameless.relaxation.log_likelihood
-        held = held_out(training.weight, folds)
+        without = [
+            self._relaxed_mean(stack.members, training, folds, nameless.e_columns, follow).log_likelihood
+            for stack in (nameless, found)
+            for follow in (0.0, FOLLOW)
+        ]
+        gain, held = found.relaxation.log_likelihood - max(without), held_out(training.weight, folds)
         u = found.relaxation(_mean_logits(found.members))
         v = np.asarray(numeric_columns(training.X, found.e_columns) @ found.relaxation.e[:-1])
-        if gain < LEAST_GAIN or weighted_variance(v, held) > weighted_variance(u, held):
+        if gain < LEAST_GAIN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
         self._found, self._gain = found.e_columns, gain
         names = _listed([str(name) for name in attribute_names(self)[self._found]])
@@ -568,8 +574,8 @@ class SARStackingClassifier(PairClassifier):
             return [
                 "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
                 f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
-                "class logit. The ranking of rows does not depend on this assumption; the class prior and the "
-                f"propensities do.{untried}"
+                "class logit. No member's ranking of rows depends on this assumption, that of their mean hardly does. "
+                f"The class prior and the propensities do.{untried}"
             ]
         if self._missing > LEAST_GAIN:
             return [

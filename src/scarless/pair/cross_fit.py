@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
-from scarless.engines.blas import trees_alone
+from scarless.engines.blas import side_by_side, trees_alone
 from scarless.numerics.arrays import Vector
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.evidence import Evidence
@@ -211,7 +211,7 @@ def _advance(
     """Grow one stage in every fold; return the logits of the rows that each has not seen."""
 
     def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
-        with trees_alone(u.size):
+        with side_by_side(u.size, len(folds), n_jobs)[1]:
             booster.advance(gradient, rounds)
             return booster.last(test)
 
@@ -219,7 +219,8 @@ def _advance(
         delayed(grow)(booster, gradient, test)
         for booster, gradient, test in zip(boosters, gradients, tests, strict=True)
     )
-    return u + judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, u.size)
+    n_threads, _ = side_by_side(u.size, len(folds), n_jobs)
+    return u + judged(Parallel(n_jobs=n_threads, prefer="threads")(jobs), folds, u.size)
 
 
 def _fit_and_judge(learner: Learner, part: tuple[Any, Any], targets: Vector, weight: Vector) -> Vector:

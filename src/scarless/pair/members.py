@@ -34,7 +34,7 @@ from scarless.pair.rows import Training, engine_of
 
 NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
-_PATH_TOL = 1e-7
+_PATH_TOL = 1e-6
 _DIRECTION_TOL = 1e-5  # of directions that are averaged
 _MOST_RANKED = 100_000  # rows that rankings are compared on
 # Inverse penalties of the nameless logistic member, on standardised columns.
