@@ -1,5 +1,6 @@
 """Boosting on the observed likelihood: stages add up, gradients are gradients, tables of all kinds pass."""
 
+import copy
 import pickle
 from functools import partial
 
@@ -52,16 +53,17 @@ def test_what_the_stages_add_sums_to_the_logits(pu, library):
     booster = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float))
     other = pu.X[:50] + 0.1
     total, seen = np.zeros(50), []
-    np.testing.assert_array_equal(booster.logits(other, 0), np.zeros(50))
-    for stage in range(1, 4):
+    np.testing.assert_array_equal(booster.logits(other), np.zeros(50))
+    for _ in range(3):
         booster.advance(labels_gradient(pu), 5)
         total += booster.last(booster.ready(other))
         seen.append(total.copy())
-        np.testing.assert_allclose(booster.logits(other, stage), total, atol=1e-5)
+        np.testing.assert_allclose(booster.logits(other), total, atol=1e-5)
     assert np.ptp(seen[-1]) > 0.5
-    booster.forget()
-    for stage, expected in enumerate(seen, start=1):  # an earlier stage can be gone back to
-        np.testing.assert_allclose(booster.logits(other, stage), expected, atol=1e-5)
+    for stage in (3, 2, 1):  # an earlier stage can be gone back to
+        again = copy.deepcopy(booster) if library == "sklearn" else booster
+        again.keep(stage)
+        np.testing.assert_allclose(again.logits(other), seen[stage - 1], atol=1e-5)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -69,8 +71,8 @@ def test_stages_climb_the_observed_likelihood(pu, library):
     estimator = small(library)
     booster, v = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float)), np.log(pu.e / (1 - pu.e))
     values = []
-    for stage in range(4):
-        u = -0.2 + booster.logits(pu.X, stage)
+    for _ in range(4):
+        u = -0.2 + booster.logits(pu.X)
         values.append(log_likelihood(u, v, pu.s, pair_terms(u, v)).mean())
         booster.advance(labels_gradient(pu), 5)
     assert (np.diff(values) > 1e-3).all()
@@ -124,11 +126,11 @@ def test_steps_found_once_grow_the_trees_of_the_table_itself(rare):
         booster.advance(gradient, 5)
         booster.advance(gradient, 5)
     other = X + rng.choice([-0.2, 0.0, 0.2], size=X.shape)  # values that were not seen go to the nearest
-    expected = plain.logits(pandas.DataFrame(other), 2)
-    np.testing.assert_allclose(stepped.logits(other, 2), expected, atol=1e-12)
+    expected = plain.logits(pandas.DataFrame(other))
+    np.testing.assert_allclose(stepped.logits(other), expected, atol=1e-12)
     if rare:
-        at_10 = stepped.logits(np.column_stack([X[:20, 0], np.zeros(20)]), 2)
-        at_others = stepped.logits(np.column_stack([X[:20, 0], np.ones(20)]), 2)
+        at_10 = stepped.logits(np.column_stack([X[:20, 0], np.zeros(20)]))
+        at_others = stepped.logits(np.column_stack([X[:20, 0], np.ones(20)]))
         assert (at_10 != at_others).any()
 
 
@@ -244,7 +246,7 @@ def test_columns_that_cannot_be_split_leave_the_logits_alone(library):
     for _ in range(2):
         booster.advance(_logistic(s, np.ones(60)), 5)
         np.testing.assert_allclose(booster.last(np.ones((4, 2))), 0.0, atol=1e-6)
-    np.testing.assert_allclose(booster.logits(np.ones((4, 2)), 2), 0.0, atol=1e-6)
+    np.testing.assert_allclose(booster.logits(np.ones((4, 2))), 0.0, atol=1e-6)
 
 
 def test_which_estimators_are_boosted_directly():
@@ -307,11 +309,11 @@ def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monk
         always.bins = None
         always.advance(_logistic(s, np.ones(300)), 5)
     assert len(calls) == 4
-    np.testing.assert_array_equal(once.logits(X, 3), always.logits(X, 3))
-    np.testing.assert_allclose(once.z, once.logits(X, 3), rtol=1e-12)  # as the trees were grown, and as they predict
+    np.testing.assert_array_equal(once.logits(X), always.logits(X))
+    np.testing.assert_allclose(once.z, once.logits(X), rtol=1e-12)  # as the trees were grown, and as they predict
     assert not any("gradient_hessian" in vars(model._loss) for model in once.models)
     assert all(type(model) is HistGradientBoostingRegressor for model in once.models)
-    once.forget()
+    once.keep(2)
     assert once.bins is None
 
 
@@ -335,8 +337,8 @@ def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
     for _ in range(2):
         booster.advance(labels_gradient(pu), 5)
         booster.advance(labels_gradient(pu), 10)
-        grown.append(booster.logits(pu.X, 2))
+        grown.append(booster.logits(pu.X))
         booster.begin_again()
-        np.testing.assert_array_equal(booster.logits(pu.X, 0), np.zeros(pu.s.size))
+        np.testing.assert_array_equal(booster.logits(pu.X), np.zeros(pu.s.size))
     np.testing.assert_allclose(*grown, atol=1e-6)
     assert np.ptp(grown[0]) > 0.5

@@ -33,8 +33,8 @@ class Booster(Protocol):
         """Forget all trees, but not the training rows."""
         ...
 
-    def forget(self) -> None:
-        """Let go of the training rows: nothing more will be grown."""
+    def keep(self, n_stages: int) -> None:
+        """Keep the trees of the first stages, and let go of the training rows: nothing more will be grown."""
         ...
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
@@ -49,8 +49,8 @@ class Booster(Protocol):
         """Return what the last stage adds to the logits of rows that are `ready`."""
         ...
 
-    def logits(self, X: Any, n_stages: int) -> Vector:
-        """Return the logits of rows after some stages, the base not included."""
+    def logits(self, X: Any) -> Vector:
+        """Return the logits of rows, the base not included."""
         ...
 
 
@@ -216,9 +216,14 @@ class HistogramBooster:
         """Forget all trees, but not the training rows."""
         self.models, self.z = [], np.zeros(self.z.size)
 
-    def forget(self) -> None:
-        """Let go of the training rows."""
+    def keep(self, n_stages: int) -> None:
+        """Keep the trees of the first stages as one model, which is checked and stored once; let go of the rows."""
         self.X, self.z, self.bins = None, np.empty(0), None
+        whole, *others = self.models[:n_stages]
+        for other in others:
+            whole._predictors += other._predictors
+            whole._baseline_prediction = whole._baseline_prediction + other._baseline_prediction
+        self.models = [whole.set_params(max_iter=len(whole._predictors))]
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
@@ -238,10 +243,10 @@ class HistogramBooster:
         """Return what the last stage adds to the logits of rows that are `ready`."""
         return np.asarray(self.models[-1].predict(rows), dtype=np.float64)
 
-    def logits(self, X: Any, n_stages: int) -> Vector:
-        """Return the logits of rows after some stages."""
+    def logits(self, X: Any) -> Vector:
+        """Return the logits of rows."""
         X = self.ready(X)
-        return np.asarray(sum((model.predict(X) for model in self.models[:n_stages]), np.zeros(X.shape[0])))
+        return np.asarray(sum((model.predict(X) for model in self.models), np.zeros(X.shape[0])))
 
 
 class _RoundBooster:
@@ -280,9 +285,13 @@ class _RoundBooster:
         """Return what the last stage adds to the logits of rows that are `ready`."""
         return self._between(rows, self.ends[-2], self.ends[-1])
 
-    def logits(self, X: Any, n_stages: int) -> Vector:
-        """Return the logits of rows after some stages."""
-        return self._between(self.ready(X), 0, self.ends[n_stages])
+    def logits(self, X: Any) -> Vector:
+        """Return the logits of rows."""
+        return self._between(self.ready(X), 0, self.ends[-1])
+
+    def keep(self, n_stages: int) -> None:
+        """Use the trees of the first stages alone; let go of the training rows, which cannot be pickled either."""
+        self.ends, self.data = self.ends[: n_stages + 1], None
 
     def _between(self, rows: Any, start: int, end: int) -> Vector:
         return np.zeros(_count(rows)) if end == start else np.asarray(self._predict(rows, start, end), dtype=np.float64)
@@ -326,10 +335,10 @@ class LightGBMBooster(_RoundBooster):
         """Gain of each column."""
         return np.asarray(self.model.feature_importance("gain"), dtype=np.float64)
 
-    def forget(self) -> None:
-        """Let go of the training rows, which cannot be pickled either."""
+    def keep(self, n_stages: int) -> None:
+        """Use the trees of the first stages alone, and let go of the training rows."""
+        super().keep(n_stages)
         self.model.free_dataset()
-        self.data = None
 
     def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         from lightgbm import Dataset  # noqa: PLC0415  an extra
@@ -367,10 +376,6 @@ class XGBoostBooster(_RoundBooster):
         gain = self.model.get_score(importance_type="gain")
         names = self.model.feature_names or [f"f{j}" for j in range(self.model.num_features())]
         return np.array([gain.get(name, 0.0) for name in names])
-
-    def forget(self) -> None:
-        """Let go of the training rows, which cannot be pickled either."""
-        self.data = None
 
     def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
         given = {name: value for name, value in params.items() if name not in self._DROPPED and value is not None}

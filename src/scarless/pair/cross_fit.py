@@ -53,15 +53,14 @@ class CrossFit(NamedTuple):
 
 
 class Boosted(NamedTuple):
-    """So many stages of a booster."""
+    """A booster, and where its logits begin."""
 
     booster: Booster
     base: float
-    n_stages: int
 
     def logits(self, X: Any) -> Vector:
         """Return the class's logits of rows."""
-        return self.base + self.booster.logits(X, self.n_stages)
+        return self.base + self.booster.logits(X)
 
 
 class Learned(NamedTuple):
@@ -110,8 +109,8 @@ def boost(
     assert best is not None
     at, u, v = best
     for booster in boosters:
-        booster.forget()
-    models: list[FoldModel] = [Boosted(booster, base, at + 1) for booster in boosters]
+        booster.keep(at + 1)
+    models: list[FoldModel] = [Boosted(booster, base) for booster in boosters]
     return CrossFit(u, v, held, models, values, means, at, converged=at + 1 < len(stages))
 
 
