@@ -185,7 +185,7 @@ def test_a_pipelines_first_steps_are_fitted_once_for_each_booster(pu):
     booster = HistogramBooster(pipeline, pu.X, pu.s.astype(float))
     for _ in range(3):
         booster.advance(labels_gradient(pu), 5)
-        booster.last(pu.X[:5])
+        booster.last(booster.ready(pu.X[:5]))
     assert Counted.fits == 1
 
 
@@ -245,7 +245,7 @@ def test_columns_that_cannot_be_split_leave_the_logits_alone(library):
     booster = booster_kind(estimator)(estimator, np.ones((60, 2)), s)
     for _ in range(2):
         booster.advance(_logistic(s, np.ones(60)), 5)
-        np.testing.assert_allclose(booster.last(np.ones((4, 2))), 0.0, atol=1e-6)
+        np.testing.assert_allclose(booster.last(booster.ready(np.ones((4, 2)))), 0.0, atol=1e-6)
     np.testing.assert_allclose(booster.logits(np.ones((4, 2))), 0.0, atol=1e-6)
 
 
