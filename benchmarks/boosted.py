@@ -1,10 +1,10 @@
 """``python -m benchmarks.boosted [part]``: boosting that has not seen the labels it is judged by.
 
 Parts: ``tables``, on the five tables of `benchmarks.elsewhere` where supervised boosting beats supervised logistic
-regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there. Plain EM
-is the same classifier with ``cross_fit=None``. Errors are mean squared errors on test rows: of ``f`` to the class
-(tables) or to the true probability (simulated), of ``e`` on positives. ``speed`` is the CPU time of the stack as a
-multiple of that of supervised boosting.
+regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there of both.
+Plain EM is the same classifier with ``cross_fit=None``. Errors are mean squared errors on test rows: of ``f`` to the
+class (tables) or to the true probability (simulated), of ``e`` on positives. ``speed`` is the CPU time of the stack as
+a multiple of that of supervised boosting, each with the threads that it takes by default.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def test_libraries_agree(simulated, library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("limit", "rounds"), [(3, 3), (5, 5), (12, 10)])
+@pytest.mark.parametrize(("limit", "rounds"), [(3, 3), (5, 5), (12, 10), (75, 75)])
 def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit, rounds):
     name = "max_iter" if library == "sklearn" else "n_estimators"
     estimator = small(library, **{name: limit, "learning_rate": 0.01})  # too slow to stop early
@@ -317,7 +317,7 @@ def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monk
     assert once.bins is None
 
 
-def test_histograms_are_found_once_for_all_folds_and_a_booster_can_begin_again(pu):
+def test_histograms_are_found_once_for_all_folds(pu):
     s, folds = (
         pu.s.astype(float),
         [(np.arange(40, pu.s.size), np.arange(40)), (np.arange(pu.s.size - 40), np.arange(40))],
@@ -342,3 +342,16 @@ def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
         np.testing.assert_array_equal(booster.logits(pu.X), np.zeros(pu.s.size))
     np.testing.assert_allclose(*grown, atol=1e-6)
     assert np.ptp(grown[0]) > 0.5
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_importances_are_those_of_the_trees_that_are_kept(pu, library):
+    booster, early = (booster_kind(small(library))(small(library), pu.X, pu.s.astype(float)) for _ in range(2))
+    early.advance(labels_gradient(pu), 5)
+    for _ in range(3):
+        booster.advance(labels_gradient(pu), 5)
+    assert not np.allclose(booster.importances, early.importances)
+    booster.keep(1)
+    np.testing.assert_allclose(booster.importances, early.importances, rtol=1e-6)
+    booster.keep(0)
+    assert not booster.importances.any()

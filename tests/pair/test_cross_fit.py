@@ -1,5 +1,8 @@
 """Cross-fits: no row is judged by a model that saw it; order, copies and folds mean what they say."""
 
+import sys
+from functools import partial
+from threading import get_ident
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from scarless import SAREMClassifier
 from scarless.engines import blas
-from scarless.engines.blas import side_by_side
+from scarless.engines.blas import threads_for_folds, trees_alone
+from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.propensities import judged
@@ -237,30 +241,49 @@ def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
     assert Watched.seen == {1, 2}
 
 
-def test_folds_of_more_rows_are_boosted_side_by_side_and_trees_of_many_take_all_threads(monkeypatch):
-    monkeypatch.setattr("scarless.engines.blas.cpu_count", lambda: 4)
+@pytest.mark.parametrize(
+    ("n_rows", "n_jobs", "at_once", "openmp"),
+    [
+        (1_000, None, 1, 1),
+        (1_000, 3, 3, 1),
+        (50_000, None, 2, 1),
+        (50_000, 1, 1, 2),
+        (50_000, 3, 3, 1),
+        (1_000_000, None, 1, 2),
+        (1_000_000, 2, 2, 1),
+    ],
+)
+def test_folds_are_boosted_side_by_side_with_one_thread_each_or_in_turn(n_rows, n_jobs, at_once, openmp):
     with threadpool_limits(2, user_api="openmp"):
-        for n_rows, n_jobs, n_threads, openmp in [
-            (1_000, None, None, 1),
-            (1_000, 3, 3, 1),
-            (50_000, None, 4, 1),
-            (50_000, 1, 1, 2),
-            (1_000_000, None, None, 2),
-        ]:
-            found, limit = side_by_side(n_rows, 5, n_jobs)
-            with limit:
-                assert (found, openmp_threads()) == (n_threads, {openmp})
+        assert threads_for_folds(n_rows, 5, n_jobs) == at_once
+        with trees_alone(n_rows, at_once):
+            assert openmp_threads() == {openmp}
         assert openmp_threads() == {2}
-    assert side_by_side(50_000, 3, None)[0] == 3
+    with threadpool_limits(1, user_api="openmp"):
+        assert threads_for_folds(50_000, 5, None) == 1  # as the caller allows
 
 
-def test_folds_side_by_side_give_the_same_answers(simulated, monkeypatch):
+@pytest.mark.parametrize("few", [10, 10_000])
+def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_answers(simulated, monkeypatch, few):
     data = simulated(n=400)
-    model = crossed(HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4))
-    f = [model.fit(data.X, data.s).predict_proba(data.X)]
-    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", 10)
-    f.append(model.fit(data.X, data.s).predict_proba(data.X))
-    np.testing.assert_array_equal(*f)
+    make = partial(HistGradientBoostingClassifier, max_iter=20, max_leaf_nodes=4, max_features=0.5)
+    expected = crossed(make(random_state=np.random.RandomState(0))).fit(data.X, data.s).predict_proba(data.X)
+    model = crossed(make(random_state=np.random.RandomState(0)))
+    threads, judge = set(), HistogramBooster.last
+    monkeypatch.setattr(HistogramBooster, "last", lambda *given: threads.add(get_ident()) or judge(*given))
+    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", few)
+    with threadpool_limits(2, user_api="openmp"):
+        np.testing.assert_array_equal(model.fit(data.X, data.s).predict_proba(data.X), expected)
+        assert openmp_threads() == {2}
+    assert (len(threads) > 1) == (few == 10)
+
+
+def test_a_library_that_was_imported_later_is_held_down_too(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    before = blas._controller()
+    monkeypatch.delitem(sys.modules, "xgboost")
+    assert blas._controller() is not before
+    assert blas._controller() is blas._controller()
 
 
 def fit_that(values, means, best):

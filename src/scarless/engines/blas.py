@@ -1,16 +1,18 @@
 """The threads of libraries, for work that has better use of the cores or is too small for them."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from threading import Lock, get_ident
 from typing import Any
 
-from joblib import cpu_count
+from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 FEW_ROWS = 10_000  # to which trees are fitted on one thread
+_LATE = ("lightgbm", "xgboost", "torch")  # libraries with threads of their own, imported when they are needed
 _MANY_ROWS = 200_000  # from which on the threads of a single tree have enough to do
 
 
@@ -70,34 +72,36 @@ class BlasThreads:
         return max(pools, default=1)
 
 
-@cache
 def _controller() -> ThreadpoolController:
-    """Return the handle on the libraries' pools; finding them takes milliseconds, so once."""
+    """Return the handle on the libraries' pools; finding them takes milliseconds, so once, and after a new library."""
+    return _controller_with(tuple(name for name in _LATE if name in sys.modules))
+
+
+@cache
+def _controller_with(late: tuple[str, ...]) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def trees_alone(n_rows: int) -> AbstractContextManager[Any]:
-    """Hold the trees that this thread fits down to one thread of OpenMP where rows are few.
+def trees_alone(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
+    """Hold the trees that this thread fits down to one thread of OpenMP where rows are few, or other threads fit too.
 
     Threads that share so little work wait for each other, on a busy machine for long (seen: 46 seconds in place of
-    0.6). The limit is this thread's own, so that what begins others must hold down each.
+    0.6). The limit is this thread's own, so that what begins others must hold down each. It begins with this call.
     """
-    return _one_thread() if n_rows <= FEW_ROWS else nullcontext()
+    alone = n_rows <= FEW_ROWS or n_at_once > 1
+    return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
 
 
-def side_by_side(n_rows: int, n_folds: int, n_jobs: int | None) -> tuple[int | None, AbstractContextManager[Any]]:
-    """Return how many threads boost folds at once, and what holds the trees of each thread down to one of OpenMP.
+def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:
+    """Return how many threads boost folds at once: as many as the user says, and where he does not, by the rows.
 
-    Unless the user says how many: with few rows folds go one after the other, since trees of so few rows take as long
-    in Python, one thread at a time, as in the library; then side by side; with many, each tree gets all threads.
+    One with few rows, since so small trees take as long in Python, one thread at a time, as in the library; one with
+    many, which keep all threads of OpenMP busy with a single tree; in between as many as OpenMP may use.
     """
-    if n_rows <= FEW_ROWS or n_jobs is not None:
-        return n_jobs, trees_alone(n_rows)
-    return (None, nullcontext()) if n_rows > _MANY_ROWS else (min(n_folds, cpu_count()), _one_thread())
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    return _controller().limit(limits=1, user_api="openmp")
+    if n_jobs is not None or not FEW_ROWS < n_rows <= _MANY_ROWS:
+        return int(effective_n_jobs(n_jobs))
+    allowed = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "openmp"]
+    return min(n_folds, max(allowed, default=1))
 
 
 BLAS = BlasThreads()

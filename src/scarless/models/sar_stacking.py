@@ -354,7 +354,7 @@ class SARStackingClassifier(PairClassifier):
         engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=_mean_logits(members))
         options = self._options(nameless=not e_columns.size)
         follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
-        return relax(engine, design, audits=options.audits, follow=follow, known=options.known)
+        return relax(engine, design, audits=options.audits, follow=follow, known=options.known, merge=True)
 
     def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named.
@@ -381,8 +381,8 @@ class SARStackingClassifier(PairClassifier):
         """Return the stack whose propensity has the columns that were found, if held-out labels like it better.
 
         And if its class tells rows further apart than its propensity: else the two may have changed places. What labels
-        gain must be due to the columns: both stacks' members with a constant propensity, and with one that follows the
-        class, are what it is compared with.
+        gain must be due to the columns: it must beat the members of both stacks with a propensity that is constant or
+        follows the class.
         """
         without = [
             self._relaxed_mean(stack.members, training, folds, nameless.e_columns, follow).log_likelihood
@@ -574,7 +574,7 @@ class SARStackingClassifier(PairClassifier):
             return [
                 "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
                 f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
-                "class logit. No member's ranking of rows depends on this assumption, that of their mean hardly does. "
+                "class logit. No member's ranking of rows depends on this assumption; that of their mean hardly does. "
                 f"The class prior and the propensities do.{untried}"
             ]
         if self._missing > LEAST_GAIN:

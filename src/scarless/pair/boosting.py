@@ -5,12 +5,14 @@ The libraries differ in how they take a gradient; nothing else here knows them a
 """
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
 
 from scarless.checks.pipelines import final_step
 from scarless.checks.tables import take_rows
@@ -94,7 +96,8 @@ def rounds_of_stages(most: int) -> list[int]:
 def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
     """Return a booster for the training rows of each fold, and the rows that it holds out as `last` reads them.
 
-    Histograms are found once for all folds, unless a pipeline comes before them: it may look at labels.
+    The histograms of a table of numbers are found once for all folds, unless a pipeline comes before: it may look at
+    labels.
     """
     kind = booster_kind(estimator)
     if kind is HistogramBooster and not isinstance(estimator, Pipeline):
@@ -195,12 +198,11 @@ class HistogramBooster:
     def __init__(self, estimator: Any, X: Any, s: Vector, steps: _Stepped | None = None) -> None:
         self.prepare = self.steps(estimator, X, s) if steps is None else steps
         self.X, self.z = self.prepare(X) if steps is None else X, np.zeros(s.size)
-        allowed = HistGradientBoostingRegressor().get_params()
+        allowed = set(HistGradientBoostingRegressor().get_params()) - {"loss", "max_iter", "random_state"}
         params = final_step(estimator).get_params(deep=False)
-        self.params = {
-            name: value for name, value in params.items() if name in allowed and name not in ("loss", "max_iter")
-        }
+        self.params = {name: value for name, value in params.items() if name in allowed}
         self.params |= {"early_stopping": False, "warm_start": False}
+        self.seed = _seed_of(params["random_state"])
         self.models: list[Any] = []
         self.bins: Any = None
         self.importances: Vector | None = None
@@ -229,7 +231,8 @@ class HistogramBooster:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
         climb, curvature = gradient(self.z)
         weight = np.maximum(curvature, _FLATTEST)
-        growing = _BinnedOnce(**self.params, max_iter=rounds)
+        seed = (self.seed + len(self.models)) % 2**31
+        growing = _BinnedOnce(**self.params, max_iter=rounds, random_state=seed)
         growing.bins = self.bins
         model, self.bins, fitted = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
         self.models.append(model)
@@ -247,6 +250,13 @@ class HistogramBooster:
         """Return the logits of rows."""
         X = self.ready(X)
         return np.asarray(sum((model.predict(X) for model in self.models), np.zeros(X.shape[0])))
+
+
+def _seed_of(random_state: Any) -> int:
+    """Return a seed that is drawn now, not in threads whose order nobody knows."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class _RoundBooster:
@@ -333,7 +343,9 @@ class LightGBMBooster(_RoundBooster):
     @property
     def importances(self) -> Vector | None:
         """Gain of each column."""
-        return np.asarray(self.model.feature_importance("gain"), dtype=np.float64)
+        if not self.ends[-1]:
+            return np.zeros(self.model.num_feature())
+        return np.asarray(self.model.feature_importance("gain", iteration=self.ends[-1]), dtype=np.float64)
 
     def keep(self, n_stages: int) -> None:
         """Use the trees of the first stages alone, and let go of the training rows."""
@@ -373,7 +385,7 @@ class XGBoostBooster(_RoundBooster):
     @property
     def importances(self) -> Vector | None:
         """Gain of each column."""
-        gain = self.model.get_score(importance_type="gain")
+        gain = self.model[: self.ends[-1]].get_score(importance_type="gain") if self.ends[-1] else {}
         names = self.model.feature_names or [f"f{j}" for j in range(self.model.num_features())]
         return np.array([gain.get(name, 0.0) for name in names])
 

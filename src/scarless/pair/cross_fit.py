@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
-from scarless.engines.blas import side_by_side, trees_alone
+from scarless.engines.blas import threads_for_folds, trees_alone
 from scarless.numerics.arrays import Vector
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.evidence import Evidence
@@ -208,9 +208,10 @@ def _advance(
     n_jobs: Any,
 ) -> Vector:
     """Grow one stage in every fold; return the logits of the rows that each has not seen."""
+    n_threads = threads_for_folds(u.size, len(folds), n_jobs)
 
     def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
-        with side_by_side(u.size, len(folds), n_jobs)[1]:
+        with trees_alone(u.size, n_threads):
             booster.advance(gradient, rounds)
             return booster.last(test)
 
@@ -218,7 +219,6 @@ def _advance(
         delayed(grow)(booster, gradient, test)
         for booster, gradient, test in zip(boosters, gradients, tests, strict=True)
     )
-    n_threads, _ = side_by_side(u.size, len(folds), n_jobs)
     return u + judged(Parallel(n_jobs=n_threads, prefer="threads")(jobs), folds, u.size)
 
 

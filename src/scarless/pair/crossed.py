@@ -103,9 +103,8 @@ def cross_fit(
         return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
     hold = propensity.beta if guard else None
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
-    relaxation = relax(
-        rows, propensity.design, audits=options.audits, hold=hold, follow=options.follow, known=options.known
-    )
+    settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
+    relaxation = relax(rows, propensity.design, hold=hold, merge=True, **settings)
     return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
 
 

@@ -265,9 +265,8 @@ def _relaxed_linear(
     name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
 ) -> Member:
     engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    relaxation = relax(
-        engine, Design.of(np.arange(0)), audits=options.audits, follow=options.follow, known=options.known
-    )
+    settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
+    relaxation = relax(engine, Design.of(np.arange(0)), merge=True, **settings)
     return Member(name, attributes, u, relaxation, linear, linear, 1)
 
 

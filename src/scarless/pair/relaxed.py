@@ -27,7 +27,7 @@ from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.facts import KnownShare
-from scarless.pair.rows import engine_of, in_memory
+from scarless.pair.rows import engine_of
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
@@ -43,8 +43,8 @@ _CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
 _MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
 FAR = 10.0  # logits beyond which all are as good as sure
 _SURE = 30.0  # that of a label frequency of 1, to rounding
-_MANY_ROWS = 3_000  # from which on rows of nearly the same logit are put together
-_GROUP = 0.01  # of the spread of logits, within such a group
+_MANY_ROWS = 3_000  # from which on rows of nearly the same logit are merged
+_GROUP = 0.01  # of the spread of logits, within such a group of up to 10,000 rows
 _CORRECTIONS = 4  # of the level, until its class prior is the one that is known
 
 
@@ -196,6 +196,7 @@ def relax(
     hold: Vector | None = None,
     follow: float = 0.0,
     known: Sequence[KnownShare] = (),
+    merge: bool = False,
 ) -> Relaxation:
     """Estimate scale and level of held-out logits ``u``, and the propensity, together. Rows of weight 0 do not count.
 
@@ -209,10 +210,11 @@ def relax(
     have them.
 
     `follow` is the slope of the propensity's logit in the class logit, for a propensity whose attributes nobody named.
-    `known` is what is known of the class prior and the label frequency from elsewhere.
+    `known` is what is known of the class prior and the label frequency from elsewhere. With `merge`, many rows in
+    memory of nearly the same logit are merged, where no propensity attribute tells them apart.
     """
-    if not e.n_columns and hold is None and engine.n_rows > _MANY_ROWS:
-        engine = _grouped(engine)
+    if merge and engine.n_rows > _MANY_ROWS and not e.n_columns and hold is None:
+        engine = _merged(engine)
     fits = _Fits.of(engine, e, audits, hold, follow)
     top = fits.at_top()
     believed = top._replace(exchanged=False)  # whatever lies around it
@@ -412,26 +414,26 @@ def _levels_of(points: list[_Point]) -> Levels:
     )
 
 
-def _grouped(engine: Engine) -> Engine:
-    """Return the rows, those together that have nearly the same logit: where no attribute is seen, that is all of them.
+def _merged(engine: Engine) -> Engine:
+    """Merge rows of the same label and nearly the same logit: without propensity attributes a row has nothing else.
 
-    Logits of a group differ by a hundredth of their spread at most. A row then loses less than 1e-5 nats.
+    The narrower the groups, the more rows there are: all together change the log-likelihood by less than 0.1.
     """
-    u, s, w = (in_memory(engine, name) for name in ("u", "s", "w"))
-    v = engine.collect(_known_logits)
+    u, s, w, v = np.transpose(engine.collect(_values))
+    kept = w > 0
+    u, s, w = u[kept], s[kept], w[kept]
     spread = float(np.std(np.clip(u, *np.quantile(u, [0.01, 0.99]))))
     if v.any() or not spread:
         return engine
-    cells = np.stack([np.floor(u / (_GROUP * spread)), s])
-    group = np.unique(cells, axis=1, return_inverse=True)[1].ravel()
+    width = _GROUP * spread * min(1.0, np.sqrt(10_000 / u.size))
+    group = np.unique(np.stack([np.floor(u / width), s]), axis=1, return_inverse=True)[1].ravel()
     weight, *sums = (np.bincount(group, w * each).astype(np.float64) for each in (np.ones(u.size), u, s))
-    kept = weight > 0
-    u, s = (each[kept] / weight[kept] for each in sums)
-    return engine_of(np.empty((u.size, 0)), u=u, s=np.round(s), w=weight[kept])
+    u, s = (each / weight for each in sums)
+    return engine_of(np.empty((u.size, 0)), u=u, s=np.round(s), w=weight)
 
 
-def _known_logits(X: Any, rows: Rows) -> Vector:
-    return np.asarray(rows.get("v", np.zeros(X.shape[0])))
+def _values(X: Any, rows: Rows) -> Matrix:
+    return np.stack([*(rows[name] for name in ("u", "s", "w")), rows.get("v", np.zeros(X.shape[0]))], axis=1)
 
 
 def _centred(X: Any, rows: Rows, centre: float, e: Design, hold: Vector | None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from scarless.pair.rows import engine_of
 # Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
 FARTHEST = 8.0
 TREES = 100  # of a forest
-_MANY_ROWS = 2_000  # below, threads take longer to begin than a forest to grow
 LOGISTIC = "logistic"
 
 
@@ -106,9 +105,8 @@ def _check_folds(n_folds: int, s: Vector) -> None:
 
 
 def _forest(X: Any, kind: type, fewest: int) -> Any:
-    """Return a forest whose trees do not grow without end on many rows, and then grow on all cores."""
-    jobs = -1 if X.shape[0] > _MANY_ROWS else None
-    return kind(TREES, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000), n_jobs=jobs)
+    """Return a forest whose trees do not grow without end on many rows."""
+    return kind(TREES, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
 
 
 def _logistic_scores(X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
