@@ -5,12 +5,14 @@ The libraries differ in how they take a gradient; nothing else here knows them a
 """
 
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
@@ -207,6 +209,18 @@ class HistogramBooster:
         self.bins: Any = None
         self.importances: Vector | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with all trees in a few arrays: hundreds of trees are slow to store one by one."""
+        models = [copy(model) for model in self.models]
+        trees = [_packed(model.__dict__.pop("_predictors")) for model in models]
+        return {**self.__dict__, "models": models, "trees": trees}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        trees = state.pop("trees")
+        self.__dict__.update(state)
+        for model, packed in zip(self.models, trees, strict=True):
+            model._predictors = _unpacked(*packed)
+
     @staticmethod
     def steps(estimator: Any, X: Any, s: Vector) -> _Stepped:
         """Return how rows become steps."""
@@ -250,6 +264,22 @@ class HistogramBooster:
         """Return the logits of rows."""
         X = self.ready(X)
         return np.asarray(sum((model.predict(X) for model in self.models), np.zeros(X.shape[0])))
+
+
+_TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # what scikit-learn's predictor is made of
+
+
+def _packed(predictors: list[list[Any]]) -> tuple[list[Any], Any]:
+    """Return the parts of all trees end to end, and how long each is: one tree a round, since this is regression."""
+    trees = [tree for (tree,) in predictors]
+    parts = [[getattr(tree, name) for tree in trees] for name in _TREE]
+    return [np.concatenate(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
+
+
+def _unpacked(parts: list[Any], lengths: Any) -> list[list[Any]]:
+    ends = np.cumsum(lengths, axis=1)[:, :-1]
+    columns = [np.split(part, end) for part, end in zip(parts, ends, strict=True)]
+    return [[TreePredictor(*tree)] for tree in zip(*columns, strict=True)]
 
 
 def _seed_of(random_state: Any) -> int:
