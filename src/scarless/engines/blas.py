@@ -86,17 +86,18 @@ def trees_alone(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
     """Hold the trees that this thread fits down to one thread of OpenMP where rows are few, or other threads fit too.
 
     Threads that share so little work wait for each other, on a busy machine for long (seen: 46 seconds in place of
-    0.6). The limit is this thread's own, so that what begins others must hold down each. It begins with this call.
+    0.6). The limit is this thread's own, so each thread must ask for it. It begins with this call, not with the `with`.
     """
     alone = n_rows <= FEW_ROWS or n_at_once > 1
     return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
 
 
 def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:
-    """Return how many threads boost folds at once: as many as the user says, and where he does not, by the rows.
+    """Return how many threads boost folds at once: the user's `n_jobs`, or a number that suits the rows.
 
-    One with few rows, since so small trees take as long in Python, one thread at a time, as in the library; one with
-    many, which keep all threads of OpenMP busy with a single tree; in between as many as OpenMP may use.
+    With few rows it is one: such small trees spend most of their time in Python, where threads wait for each other.
+    With many rows it is one too: a single tree keeps all threads of OpenMP busy. In between, each thread of OpenMP
+    takes a fold.
     """
     if n_jobs is not None or not FEW_ROWS < n_rows <= _MANY_ROWS:
         return int(effective_n_jobs(n_jobs))

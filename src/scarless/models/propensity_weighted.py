@@ -207,7 +207,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         Seed of the folds.
     n_jobs : int, optional
         Folds that are fitted at the same time, in threads.
-        None: one, and boosting as many as OpenMP has threads, between 10,000 and 200,000 rows.
+        None: one fold at a time; boosting of 10,000 to 200,000 rows fits as many as OpenMP has threads.
 
     Attributes
     ----------

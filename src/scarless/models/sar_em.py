@@ -143,7 +143,7 @@ class SAREMClassifier(EMClassifier):
         Seed of random starts, and of folds.
     n_jobs : int, optional
         Folds of a cross-fit that are fitted at the same time, in threads.
-        None: one, and boosting as many as OpenMP has threads, between 10,000 and 200,000 rows.
+        None: one fold at a time; boosting of 10,000 to 200,000 rows fits as many as OpenMP has threads.
     verbose : bool, default=False
         Print a line for each iteration. Newton: the start's name, the penalised objective per row (minus the
         log-likelihood, so lower is better), what the step is predicted to gain of it, and the share of the step that

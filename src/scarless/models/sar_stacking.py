@@ -127,7 +127,7 @@ class SARStackingClassifier(PairClassifier):
         Seed of the folds where `cv` is a number.
     n_jobs : int, optional
         Folds that boosting or EM grow at the same time, in threads.
-        None: one, and boosting as many as OpenMP has threads, between 10,000 and 200,000 rows.
+        None: one fold at a time; boosting of 10,000 to 200,000 rows fits as many as OpenMP has threads.
     verbose : bool, default=False
         Print what is being fitted.
 

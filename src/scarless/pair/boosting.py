@@ -79,7 +79,7 @@ def most_rounds(estimator: Any) -> int:
 
 
 def rounds_of_stages(most: int) -> list[int]:
-    """Return how many rounds each stage has: together no more than `most`, and fewer by less than one stage.
+    """Return how many rounds each stage has. Their sum is at most `most`, and less than 5 below it.
 
     Examples
     --------
@@ -106,8 +106,10 @@ def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[l
         steps = HistogramBooster.steps(estimator, X, s)
         if steps.edges is not None:
             X = steps(X)
-            ours = [HistogramBooster(estimator, take_rows(X, train), s[train], steps) for train, _ in folds]
-            return list(ours), [take_rows(X, test) for _, test in folds]
+            boosters: list[Booster] = [
+                HistogramBooster(estimator, take_rows(X, train), s[train], steps) for train, _ in folds
+            ]
+            return boosters, [take_rows(X, test) for _, test in folds]
     others = [kind(estimator, take_rows(X, train), s[train]) for train, _ in folds]
     return others, [booster.ready(take_rows(X, test)) for booster, (_, test) in zip(others, folds, strict=True)]
 
@@ -194,7 +196,7 @@ class _BinnedOnce(HistGradientBoostingRegressor):
 class HistogramBooster:
     """scikit-learn's histogram boosting: each stage is a small regression on Newton steps.
 
-    Rows that were made into `steps` before come with them.
+    If `steps` are given, the rows are in steps already.
     """
 
     def __init__(self, estimator: Any, X: Any, s: Vector, steps: _Stepped | None = None) -> None:

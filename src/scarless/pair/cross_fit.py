@@ -74,7 +74,7 @@ class Learned(NamedTuple):
 
 
 def boost(
-    fitted: tuple[list[Booster], list[Any]],
+    prepared: tuple[list[Booster], list[Any]],
     seen: Evidence,
     w: Vector,
     folds: list[Fold],
@@ -87,10 +87,10 @@ def boost(
 ) -> CrossFit:
     """Boost the observed likelihood in all folds at once, the propensity fitted anew after every stage.
 
-    Boosters come with the rows that each holds out, ready. At most so many rounds are boosted: it stops when the
-    held-out likelihood has not risen for `patience` rounds, and goes back to where it was best.
+    `prepared` are the boosters, and for each the rows that it holds out. Boosting ends after `most` rounds, or when the
+    held-out likelihood has not risen for `patience` rounds; then it goes back to where the likelihood was best.
     """
-    boosters, tests = fitted
+    boosters, tests = prepared
     base = _start_propensity(boosters, tests, seen, w, folds, propensity, n_jobs)
     u, best, held, stages = np.full(w.size, base), None, held_out(w, folds), rounds_of_stages(most)
     values: list[float] = []

@@ -417,7 +417,7 @@ def _levels_of(points: list[_Point]) -> Levels:
 def _merged(engine: Engine) -> Engine:
     """Merge rows of the same label and nearly the same logit: without propensity attributes a row has nothing else.
 
-    The narrower the groups, the more rows there are: all together change the log-likelihood by less than 0.1.
+    Groups are narrower the more rows there are, so that merging moves the log-likelihood by less than 0.1 in all.
     """
     u, s, w, v = np.transpose(engine.collect(_values))
     kept = w > 0
