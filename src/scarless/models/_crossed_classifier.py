@@ -108,6 +108,7 @@ class CrossedClassifier(PairClassifier):
                 tell,
             )
         self._store_crossed(crossed, training)
+        self._warn_of_driver(training, [crossed.fit.u], crossed.fit.weight, self._e_columns)
 
     def _store_crossed(self, crossed: Crossed, training: Training) -> None:
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight

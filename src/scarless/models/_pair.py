@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
@@ -21,22 +22,44 @@ from scarless.models._base import (
     warn_if_level_is_unknown,
     warn_unless_converged,
 )
-from scarless.models.uncertainty import InferenceMixin
-from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.models.uncertainty import InferenceMixin, attribute_names
+from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import ClassPriorWarning, warn_user
+from scarless.pair.attribute_search import MOST_COLUMNS
 from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
 from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
 from scarless.pair.fit import PairFit
+from scarless.pair.form import FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.members import gap_to_naive
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed_search import RelaxedPairFit
+from scarless.pair.rows import Training
 from scarless.pair.starts import Start
 
 RANKED_WORSE = 0.02  # in the area under the ROC curve: less is no reason to worry
+_RESTS_ON_FORM = (
+    "Class prior, interval and propensities rest on that form, and classifier and propensity may be swapped. Check "
+    "propensity_attributes, or use SARStackingClassifier, whose classifiers need not be linear."
+)
+
+
+def _is_numeric(X: Any) -> bool:
+    """Whether a table that a classifier of the user's reads holds finite numbers only."""
+    values = X.data if sparse.issparse(X) else X
+    return isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
+
+
+def told_of_driver(name: str, gain: float) -> str:
+    """Say that a column which nobody named drives the labelling, by the labels."""
+    return (
+        f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which is "
+        "not named, drives the labelling. If that can be, name it; if not, the class depends on it in a way that the "
+        "models do not see. Until then the class prior and its interval may be far off."
+    )
 
 
 def means_all(attributes: Any) -> bool:
@@ -137,7 +160,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
 
     def _remarks(self) -> list[str]:
         told = self._told_of_higher()
-        return [*([told] if told else []), *super()._remarks()]
+        return [*filter(None, [told, self._told_of_form()]), *super()._remarks()]
 
     def _store_relaxed(self, chosen: RelaxedPairFit, fits: list[PairFit]) -> None:
         """Store a relaxed pair, found from fits by Newton."""
@@ -160,7 +183,8 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         self.class_prior_ = chosen.relaxation.class_prior
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
-        self._warn_if_ranked_worse(problem, chosen.f)
+        self._warn_if_ranked_worse(problem, chosen.f, chosen.e)
+        self._test_form(problem, chosen.f, chosen.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
     def _store_pair(
@@ -184,22 +208,69 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
-        self._warn_if_ranked_worse(problem, beta_f)
+        self._warn_if_ranked_worse(problem, beta_f, fit.e)
+        self._test_form(problem, beta_f, fit.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
-    def _warn_if_ranked_worse(self, problem: PairProblem, beta_f: Vector) -> None:
-        """Warn where a classifier that could be the propensity ranks labelled rows worse than the naive model."""
-        if not self._looks_elsewhere or not problem.exchangeable:
+    def _warn_if_ranked_worse(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
+        """Warn where the fit ranks labelled rows worse than the naive model.
+
+        A classifier that sees the same columns as the propensity is compared by itself, since the two may have changed
+        places. Else the product of both is compared: a good classifier alone may rank labels worse than naive.
+        """
+        if not self._looks_elsewhere:
             return
-        gap = gap_to_naive(problem, beta_f)
-        if gap is not None and gap.is_loss and gap.difference < -RANKED_WORSE:
-            warn_user(
-                f"{type(self).__name__}: the classifier ranks labelled rows worse than the naive model (area under the "
-                f"ROC curve lower by {-gap.difference:.2f}). It sees the same columns as the propensity, and the two "
-                "have probably changed places. Name the attributes that drive the labelling, or use "
-                "SARStackingClassifier(), whose ranking is compared with the naive one.",
-                ClassPriorWarning,
-            )
+        gap = gap_to_naive(problem, beta_f, None if problem.exchangeable else beta_e)
+        if gap is None or not gap.is_loss or gap.difference >= -RANKED_WORSE:
+            return
+        what = "the classifier ranks" if problem.exchangeable else "classifier and propensity together rank"
+        why = (
+            "It sees the same columns as the propensity, and the two have probably changed places."
+            if problem.exchangeable
+            else "The fit is probably in a poor local optimum: use n_starts=5."
+        )
+        warn_user(
+            f"{type(self).__name__}: {what} labelled rows worse than the naive model (area under the "
+            f"ROC curve lower by {-gap.difference:.2f}). {why} Name the attributes that drive the labelling, or use "
+            "SARStackingClassifier(), whose ranking is compared with the naive one.",
+            ClassPriorWarning,
+        )
+
+    def _test_form(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
+        """Test the form of two logistic models, and warn where the labels contradict it."""
+        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._looks_elsewhere else None
+        if told := self._told_of_form():
+            warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
+
+    def _told_of_form(self) -> str:
+        """Say that the labels contradict the form of the models, and what to do; empty where they do not."""
+        found = getattr(self, "form_test_", None)
+        if found is None or not found.rejected:
+            return ""
+        names = attribute_names(self)
+        if found.driver >= 0:
+            return f"{told_of_driver(str(names[found.driver]), found.gain)} {_RESTS_ON_FORM}"
+        return (
+            f"The labels contradict the form of the two models: they fit clearly better with "
+            f"{found.direction.told(names)} (score test, adjusted p = {found.p_value:.1g}). The class is not linear in "
+            f"the attributes, or the labelling depends on attributes that are not named. {_RESTS_ON_FORM}"
+        )
+
+    def _warn_of_driver(self, training: Training, logits: list[Vector], held: Vector, named: Columns) -> None:
+        """Warn where labels say that a column which nobody named drives the labelling; `logits` have not seen them."""
+        self._driver: tuple[int, float] | None = None
+        n_columns = training.X.shape[1]
+        if not self._looks_elsewhere or not 0 < named.size < n_columns <= MOST_COLUMNS or not _is_numeric(training.X):
+            return
+        found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
+        self._driver = None if found is None else (found.column, found.gain)
+        if told := self._told_of_driver():
+            warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
+
+    def _told_of_driver(self) -> str:
+        """Say that labels reject the named attributes against a column which is not among them; empty if not."""
+        found = getattr(self, "_driver", None)
+        return "" if found is None else told_of_driver(str(attribute_names(self)[found[0]]), found[1])
 
     def _warn_if_level_is_unknown(self, labelled: float) -> None:
         """Warn where labels are few or the class prior's interval is wide; not again for each resample of a fit."""

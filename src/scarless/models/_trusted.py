@@ -89,6 +89,8 @@ _OURS = {
         "scarless.pair.cross_fit.Boosted",
         "scarless.pair.cross_fit.CrossFit",
         "scarless.pair.cross_fit.Learned",
+        "scarless.pair.form.Direction",
+        "scarless.pair.form.FormTest",
         "scarless.pair.relaxed.Levels",
         "scarless.scale.raw_columns.Column",
         "scarless.scale.raw_columns.Output",

@@ -202,6 +202,11 @@ class SAREMClassifier(EMClassifier):
         Newton only: which of them was taken (`index`) and why (`reason`).
     higher_basin_ : Basin or None
         Newton only: what another start was seen to lead to, where the paper's is the only one and led clearly lower.
+    form_test_ : FormTest or None
+        Newton only: a score test of the form of both models, on up to 5,000 rows in memory with at least 20 labels:
+        `direction`, what either model would have to see besides, with `statistic` and `p_value`, adjusted for the
+        `n_directions` tried; `driver`, a column that is not named and by the labels drives the labelling, or -1, with
+        its `gain`; `rejected`, whether the labels contradict the form: there is a warning then.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : array of str

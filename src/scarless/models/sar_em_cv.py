@@ -137,7 +137,7 @@ class SAREMClassifierCV(LooksSearch):
         Of the choice fitted to all rows, as in `SAREMClassifier`.
     n_looks_, n_audited_, label_frequencies_, false_positive_rate_, visit_coef_
         With several looks or audits, as in `SAREMClassifier`.
-    classes_, n_features_in_, feature_names_in_
+    form_test_, classes_, n_features_in_, feature_names_in_
         As in `SAREMClassifier`.
 
     See Also

@@ -250,6 +250,8 @@ class SARStackingClassifier(PairClassifier):
         if self._nameless and (columns := self._search(stack, training, folds)).size:
             found = self._fit_stack(estimators, sets(columns), training, folds, columns)
             stack = self._better(stack, found, training, folds)
+        logits = [each.u for each in stack.members if each.weight]
+        self._warn_of_driver(training, logits, held_out(training.weight, folds), named)
         self._store(stack, training, folds)
         return self
 
@@ -578,6 +580,8 @@ class SARStackingClassifier(PairClassifier):
                 "class logit. No member's ranking of rows depends on this assumption; that of their mean hardly does. "
                 f"The class prior and the propensities do.{untried}"
             ]
+        if told := self._told_of_driver():
+            return [told]
         if self._missing > LEAST_GAIN:
             return [
                 "A propensity attribute may be missing: the log-likelihood of held-out labels rises by "

@@ -150,6 +150,7 @@ def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
     names = [*attribute_names(model)[columns], "intercept"] if found.e.size == columns.size + 1 else ["intercept"]
     remarks = ["The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."]
     remarks += [*found.levels.remarks(), *few_labels_remarks(model._labelled)]
+    remarks += filter(None, [model._told_of_driver()])
     if columns.size == 0:
         remarks.append(ONE_PROPENSITY)
     return StackSummary(

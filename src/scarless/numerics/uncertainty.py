@@ -302,3 +302,33 @@ def collinear_columns(information: Matrix, columns: Vector, *, noise: float) -> 
     smallest = max(_NO_PART, np.sqrt(noise))
     found = [np.flatnonzero(np.abs(vector) > smallest * np.abs(vector).max()) for vector in null.T]
     return sorted(found, key=lambda members: (members.size, members.tolist()))
+
+
+def added_scores(fitted: Matrix, added: Matrix, residual: Vector, ridge: Vector) -> Vector:
+    r"""Return Rao's score statistic of each direction that a fitted model leaves out, one at a time.
+
+    Rows of `fitted` and `added` are derivatives of the row's linear predictors times the root of its information;
+    `residual` is standardised. With :math:`A = F'F + R` the penalised information and :math:`c = A^{-1}F'z`, a
+    direction `z` has the efficient score :math:`(z - Fc)'r` with variance :math:`z'z - z'Fc`. NaN where the fitted
+    directions leave nothing of it. Chi-squared with one degree of freedom where the model holds.
+
+    Examples
+    --------
+    >>> fitted, added = np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    >>> added_scores(fitted, added, np.array([1.0, 1.0, -1.0, -1.0]), np.zeros(1))
+    array([4.])
+    >>> added_scores(fitted, fitted, np.ones(4), np.zeros(1))  # nothing new
+    array([nan])
+    """
+    scale = np.sqrt(np.square(fitted).sum(axis=0) + ridge)
+    scale = np.where(scale > 0, scale, 1.0)
+    units = fitted / scale
+    values, vectors = np.linalg.eigh(units.T @ units + np.diag(ridge / scale**2))
+    told = values > values[-1] * 1e-10
+    inverse = (vectors[:, told] / values[told]) @ vectors[:, told].T
+    along = units.T @ added
+    explained = inverse @ along
+    squares = np.square(added).sum(axis=0)
+    variance = squares - np.einsum("ij,ij->j", along, explained)
+    score = residual @ added - (residual @ units) @ explained
+    return np.divide(score**2, variance, out=np.full(squares.size, np.nan), where=variance > 1e-6 * squares)

@@ -48,21 +48,30 @@ def least_gain(n_columns: int) -> float:
     return 1.0 + 0.5 * float(np.log(n_columns))
 
 
-def find_columns(training: Training, logits: list[Vector], held: Vector) -> list[FoundColumn]:
-    """Return up to three columns that the labels say drive the labelling, the first found first.
+def find_columns(
+    training: Training,
+    logits: list[Vector],
+    held: Vector,
+    *,
+    named: tuple[int, ...] = (),
+    tried: Columns | None = None,
+    most: int = _MOST_FOUND,
+) -> list[FoundColumn]:
+    """Return columns that the labels say drive the labelling, the first found first, at most so many.
 
     `logits` are the class's, each by models that have not seen the row's label; rows that nobody `held` out do not
-    count. Forward selection: each column is judged beside those found before.
+    count. Forward selection: each column is judged beside those that were `named` or found before. `tried` limits the columns that are judged.
     """
     rows, weight = _sampled(training.s, held)
     X, n_columns = _dense(training.X[rows]), training.X.shape[1]
     table = np.column_stack([_standardised(each, weight) for each in (*(u[rows] for u in logits), *X.T)])
     engine = engine_of(table, s=training.s[rows], w=weight)
-    search = _Search(engine, table, weight, len(logits), ())
+    search = _Search(engine, table, weight, len(logits), named)
     lively = np.ptp(table[:, len(logits) :], axis=0) > 0
-    candidates = [int(column) for column in np.flatnonzero(lively)]
+    tried = np.arange(n_columns) if tried is None else tried
+    candidates = [int(column) for column in tried if lively[column] and column not in named]
     found: list[FoundColumn] = []
-    while candidates and len(found) < _MOST_FOUND:
+    while candidates and len(found) < most:
         gains = [search.gain(column) for column in candidates]
         best = int(np.argmax(gains))
         if gains[best] < least_gain(n_columns):

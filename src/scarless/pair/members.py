@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
@@ -176,16 +176,20 @@ def judge_by_naive(members: list[Member], naive: Member, training: Training, fol
     return weighed if any(each.weight for each in weighed) else [*weighed, naive]
 
 
-def gap_to_naive(problem: PairProblem, beta_f: Vector) -> RankingGap | None:
-    """Compare how a logistic classifier and the naive model with the same penalty rank the labels they were fitted to.
+def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
+    """Compare how a fit and the naive model with the same penalty rank the labels that they were fitted to.
 
-    None where the rows are not in this machine's memory.
+    The classifier is compared, or with `beta_e` the product of both models. None where the rows are not in this
+    machine's memory.
     """
     if not isinstance(problem.engine, InMemoryEngine):
         return None
     part = problem.thinned(_MOST_RANKED)
-    naive = fit_targets(part.engine.derive(as_targets), part.f, C=part.C, tol=1e-6, max_iter=100).parameters
-    u, by_naive = (part.engine.collect(block_logits, part.f, beta) for beta in (beta_f, naive))
+    seen = part.f if beta_e is None else Design.of(np.union1d(part.f.indices, part.e.indices))
+    naive = fit_targets(part.engine.derive(as_targets), seen, C=part.C, tol=1e-6, max_iter=100).parameters
+    u, by_naive = part.engine.collect(block_logits, part.f, beta_f), part.engine.collect(block_logits, seen, naive)
+    if beta_e is not None:
+        u = log_expit(u) + log_expit(part.engine.collect(block_logits, part.e, beta_e))
     s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
     return ranking_gap(u, by_naive, s, w)
 

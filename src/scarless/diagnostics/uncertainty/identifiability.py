@@ -34,6 +34,8 @@ _LEVEL = 0.95
 # Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,
 # and beyond the second number 0.06 to 0.76 or more.
 _SURE, _VAGUE = 0.5, 2.0
+# The labels contradict the form by which they identify the class prior.
+CONTRADICTED = "identified by a form that the labels contradict"
 _FEW = 5.0  # labelled rows per parameter below which an information matrix promises too much
 _ENTANGLED = -0.8  # correlation of an attribute's two coefficients below which it is told of
 
@@ -45,7 +47,9 @@ class IdentifiabilityReport:
     Attributes
     ----------
     verdict : str
-        "identified", "weakly identified" or "not identified": of the class prior, by the data alone. Not identified
+        "identified", "weakly identified", "identified by a form that the labels contradict" or "not identified": of
+        the class prior, by the data alone. The third is a fit whose `form_test_` rejects that both models are linear in
+        the attributes that they see; the class prior may then be far outside its interval. Not identified
         is also what has another value with both models exchanged, and a fit in a local optimum where another start was
         seen to lead higher (`higher_basin_`). At best weakly identified is a fit in which all
         positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
@@ -209,8 +213,11 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     higher = getattr(estimator, "higher_basin_", None)
     moving, harmless = look.directions()
     verdict = _verdict(half, data_interval, exchanged, sure=_may_be_sure(estimator, inference, data_interval))
+    form = getattr(estimator, "form_test_", None)
+    if form is not None and form.rejected and verdict != "not identified":
+        verdict = CONTRADICTED
     return IdentifiabilityReport(
-        verdict=verdict if higher is None else "not identified",
+        verdict="not identified" if higher is not None else verdict,
         class_prior=estimator.class_prior_,
         class_prior_interval=estimator.class_prior_interval(level=_LEVEL),
         data_interval=data_interval,
@@ -283,6 +290,11 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
         return (
             f"The data do not identify the class prior: {own} rests on the penalty and on the form of the models; the "
             f"data alone allow {alone}."
+        )
+    if report.verdict == CONTRADICTED:
+        return (
+            "The data identify the class prior only if the class is linear in the attributes and the labelling depends "
+            f"on those named, which the labels contradict: {own} may be far off."
         )
     how = " only weakly" if report.verdict == "weakly identified" else ""
     return (

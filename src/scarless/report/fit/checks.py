@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from scarless.diagnostics import Calibration, identifiability_report, label_calibration, profile_class_prior, scar_test
+from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.models.uncertainty import known_inference
 from scarless.report.fit import looks
@@ -111,6 +112,11 @@ _IDENTIFIED = {
         "Yes, if both models are of the right form: the labels settle how many positives there are.",
     ),
     "weakly identified": ("open", "Only roughly: the labels leave a good deal of room for the number of positives."),
+    CONTRADICTED: (
+        "bad",
+        "No: the labels contradict the form of the models, and without it they do not settle how many positives there "
+        "are.",
+    ),
     "not identified": ("bad", "No: labels alone leave the number of positives open; the form of the models decides."),
 }
 
