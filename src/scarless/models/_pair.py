@@ -32,7 +32,7 @@ from scarless.pair.attribute_search import MOST_COLUMNS
 from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
 from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
 from scarless.pair.fit import PairFit
-from scarless.pair.form import FormTest, check_form, unnamed_driver
+from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.members import gap_to_naive
 from scarless.pair.problem import PairProblem
@@ -56,9 +56,9 @@ def _is_numeric(X: Any) -> bool:
 def told_of_driver(name: str, gain: float) -> str:
     """Say that a column which nobody named drives the labelling, by the labels."""
     return (
-        f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which is "
-        "not named, drives the labelling. If that can be, name it; if not, the class depends on it in a way that the "
-        "models do not see. Until then the class prior and its interval may be far off."
+        f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which "
+        "is not named, drives the labelling. If that can be, name it; if not, the class depends on it in a way that "
+        "the models do not see. Until then the class prior and its interval may be far off."
     )
 
 
@@ -142,13 +142,15 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
         found = climbs[self.selection_.index]
-        name = type(self).__name__
-        warn_unless_converged(found.fit.solution, name, total_weight=problem.weight, tol=tol)
-        self.higher_basin_: Basin | None = seen_higher(problem, found) if look and self._looks_elsewhere else None
-        if self.higher_basin_ is not None:
-            warn_of_higher(self.higher_basin_, found.basin, name)
-            self.selection_ = replace(self.selection_, reason=self._told_of_higher())
+        warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
+        self.higher_basin_: Basin | None = seen_higher(problem, found.basin) if look and self._looks_elsewhere else None
+        self._tell_of_higher(found.basin)
         return found
+
+    def _tell_of_higher(self, found: Basin) -> None:
+        if self.higher_basin_ is not None:
+            warn_of_higher(self.higher_basin_, found, type(self).__name__)
+            self.selection_ = replace(self.selection_, reason=self._told_of_higher())
 
     def _told_of_higher(self) -> str:
         """Return the sentences on a higher optimum that was seen; empty where none was."""
@@ -209,7 +211,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self._inference: PairInference | None = None if refitted else inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
         self._warn_if_ranked_worse(problem, beta_f, fit.e)
-        self._test_form(problem, beta_f, fit.e)
+        self._test_form(problem, fit.f, fit.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
     def _warn_if_ranked_worse(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
@@ -237,15 +239,23 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         )
 
     def _test_form(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
-        """Test the form of two logistic models, and warn where the labels contradict it."""
+        """Test the form of two logistic models, and warn where the labels contradict it.
+
+        A local optimum fails the test too: after a single start others are tried where there is reason to doubt.
+        """
         self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._looks_elsewhere else None
+        doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPECT
+        basins = getattr(self, "basins_", [])
+        if doubtful and len(basins) == 1 and basins[0].starts == ("paper",) and self.higher_basin_ is None:
+            self.higher_basin_ = seen_higher(problem, basins[0], thoroughly=True)
+            self._tell_of_higher(basins[0])
         if told := self._told_of_form():
             warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
 
     def _told_of_form(self) -> str:
         """Say that the labels contradict the form of the models, and what to do; empty where they do not."""
         found = getattr(self, "form_test_", None)
-        if found is None or not found.rejected:
+        if found is None or not found.rejected or getattr(self, "higher_basin_", None) is not None:
             return ""
         names = attribute_names(self)
         if found.driver >= 0:

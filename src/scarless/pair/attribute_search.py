@@ -60,7 +60,8 @@ def find_columns(
     """Return columns that the labels say drive the labelling, the first found first, at most so many.
 
     `logits` are the class's, each by models that have not seen the row's label; rows that nobody `held` out do not
-    count. Forward selection: each column is judged beside those that were `named` or found before. `tried` limits the columns that are judged.
+    count. Forward selection: each column is judged beside those that were `named` or found before. `tried` limits the
+    columns that are judged.
     """
     rows, weight = _sampled(training.s, held)
     X, n_columns = _dense(training.X[rows]), training.X.shape[1]

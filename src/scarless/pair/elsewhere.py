@@ -13,10 +13,11 @@ from scarless.engines.problem import WIDEST_MATRIX
 from scarless.outside.notices import warn_user
 from scarless.pair.basins import Basin, Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.starts import Start, all_positive_start
+from scarless.pair.starts import Start, all_positive_start, make_starts
 
 # The look is on about so many rows, or on more where labels are rare: on those that hold so many of them.
 _ROWS, _LABELS = 1000, 50
+_ROWS_IN_DOUBT, _STARTS_IN_DOUBT = 5000, 6  # where a score test rejects the form of what was found
 _ROUGH = 1e-5
 _STEPS, _STEPS_ON_ALL = 30, 6
 # What is worth telling: higher by more than this, in penalised log-likelihood, and at a class prior that far away.
@@ -29,19 +30,24 @@ def asks_for_papers_start(n_starts: int, start: Any) -> bool:
     return n_starts == 1 and isinstance(start, str) and start in ("auto", _PAPER)
 
 
-def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
+def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False) -> Basin | None:
     """Return what another start leads to where that is clearly higher than what was found from the paper's; else None.
+
+    Where there is reason to doubt what was found, look `thoroughly`: from five starts, on more rows.
 
     Looks at a part of the rows first; what seems to be another optimum there, and not a worse one, is climbed on from
     for a few steps on all rows. It is told only if a fit from several starts would have taken it (see `choose`).
     Models wider than a matrix are not looked at, nor is a climb that did not end.
     """
-    part = problem.part(max(_ROWS, int(_LABELS / problem.labelled_share)))
-    if problem.n_parameters > WIDEST_MATRIX or not found.basin.converged or not 0.0 < part.labelled_share < 1.0:
+    part = problem.part(max(_ROWS_IN_DOUBT if thoroughly else _ROWS, int(_LABELS / problem.labelled_share)))
+    if problem.n_parameters > WIDEST_MATRIX or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
-    paper = Start(_PAPER, found.basin.parameters)
+    paper = Start(_PAPER, found.parameters)
     with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
-        climbs = climb_all(part, [paper, all_positive_start(part)], tol=_ROUGH, max_iter=_STEPS)
+        others = [all_positive_start(part)]
+        if thoroughly:
+            others = make_starts(part, "auto", _STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
+        climbs = climb_all(part, [paper, *others], tol=_ROUGH, max_iter=_STEPS)
     times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
         rival = _rival(part, climbs, times)
@@ -49,7 +55,7 @@ def seen_higher(problem: PairProblem, found: Climb) -> Basin | None:
             return None
         climbs = climb_all(problem, [paper, rival], tol=_ROUGH, max_iter=_STEPS_ON_ALL)
     taken = climbs[choose(problem, climbs).index].basin
-    return taken if taken.objective < found.basin.objective - _HIGHER and _are_apart(taken, found.basin) else None
+    return taken if taken.objective < found.objective - _HIGHER and _are_apart(taken, found) else None
 
 
 def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None:

@@ -30,6 +30,7 @@ _MOST_TRIED = 10  # columns
 MOST_ROWS = 5_000
 MOST_PAIRED = 40  # columns whose products with each other are tested; of more, only the squares
 MIN_LABELLED = 20  # with fewer the statistics are far from chi-squared
+_FAR = 3.0  # spreads from the mean, at which products are cut off: a few outlying rows would make the statistic
 _NEAREST = 1e-12  # to 0 and 1, of probabilities that are divided by
 
 
@@ -89,7 +90,7 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
         return tested
     u, named = logits(X[:, part.f.indices], beta_f), tuple(int(column) for column in part.e.indices)
     driver = unnamed_driver(Training(X, s, w), [u], w, named, columns)
-    if driver is None or 2.0 * driver.gain < tested.statistic:  # the form of the class explains more
+    if driver is None or driver.gain < 0.5 * tested.statistic:  # about what the other direction gains
         return tested
     return tested._replace(driver=driver.column, gain=driver.gain)
 
@@ -112,7 +113,9 @@ def _tested(
     p = np.clip(terms.f * terms.e, _NEAREST, 1.0 - _NEAREST)
     root, ones = np.sqrt(w), np.ones((len(X), 1))
     slopes = dict(zip(("classifier", "propensity"), (root * each for each in fisher_roots(terms)), strict=True))
-    of_f, of_e = (np.hstack([seen, ones]) * slope[:, None] for seen, slope in zip((X_f, X_e), slopes.values(), strict=True))
+    of_f, of_e = (
+        np.hstack([seen, ones]) * slope[:, None] for seen, slope in zip((X_f, X_e), slopes.values(), strict=True)
+    )
     fitted, residual = np.hstack([of_f, of_e]), root * (s - p) / np.sqrt(p * (1.0 - p))
     tests: list[tuple[float, Direction]] = []
     for model, columns, added in _directions(part, X, u, v, w):
@@ -123,8 +126,8 @@ def _tested(
     tests.sort(key=lambda test: -test[0])
     statistic, direction = tests[0]
     p_value = min(float(chi2.sf(statistic, 1)) * len(tests), 1.0)
-    columns = list(dict.fromkeys(column for _, each in tests for column in each.columns))[:_MOST_TRIED]
-    return FormTest(direction, statistic, p_value, len(tests)), np.array(columns, dtype=np.intp)
+    involved = list(dict.fromkeys(column for _, each in tests for column in each.columns))[:_MOST_TRIED]
+    return FormTest(direction, statistic, p_value, len(tests)), np.array(involved, dtype=np.intp)
 
 
 def _directions(
@@ -132,14 +135,15 @@ def _directions(
 ) -> Iterator[tuple[str, list[tuple[int, ...]], Matrix]]:
     """Yield directions: of which model, of which columns, and their values, of unit spread."""
     Z = _standardised(X, w)
+    near = np.clip(Z, -_FAR, _FAR)
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
         if columns.size:
             pairs = _pairs(columns)
-            yield model, pairs, _standardised(np.column_stack([Z[:, i] * Z[:, j] for i, j in pairs]), w)
+            yield model, pairs, _standardised(np.column_stack([near[:, i] * near[:, j] for i, j in pairs]), w)
     others = np.setdiff1d(np.arange(X.shape[1]), part.e.indices)
     if others.size:
         yield "propensity", [(int(column),) for column in others], Z[:, others]
-    logit = _standardised(np.column_stack([u, v]), w)
+    logit = np.clip(_standardised(np.column_stack([u, v]), w), -_FAR, _FAR)
     products = _standardised(np.column_stack([logit[:, 0] ** 2, logit[:, 0] * logit[:, 1]]), w)
     yield "classifier", [(), ()], products
 

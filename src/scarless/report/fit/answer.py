@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import Interval, NaiveClassifier, SARStackingClassifier, SCARClassifier
 from scarless.models.summary import FEW_LABELS
 from scarless.report.fit.data import Answer, Check, Estimate, find
@@ -181,6 +182,11 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
         )
     elif identifiability is not None and identifiability.verdict == "not identified":
         told.append("The data do not settle how many positives there are: the number rests on the form of the models.")
+    elif identifiability is not None and identifiability.verdict == CONTRADICTED:
+        told.append(
+            "The labels contradict the form of the models, on which the number of positives rests. --model stack does "
+            "not need the class to be linear."
+        )
     elif _all_columns_label(subject) and not _told_apart(subject):
         told.append(
             "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
