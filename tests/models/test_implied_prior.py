@@ -25,7 +25,7 @@ def data(simulated):
 
 def test_implied_prior_is_the_mean_share_with_its_error_and_weights_are_copies(data):
     share = data.s / data.e
-    mean, error = _implied(data.s, data.e, np.ones(1000))
+    mean, error, *_ = _implied(data.s, data.e, np.ones(1000))
     assert mean == pytest.approx(share.mean())
     assert error == pytest.approx(share.std() / np.sqrt(1000))
     w = np.arange(1000) % 3

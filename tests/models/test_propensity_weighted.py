@@ -15,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless import PropensityWeightedClassifier
 from scarless.metrics import make_pu_scorer
+from scarless.models._implied_prior import implied_prior
+from scarless.pair.rows import engine_of
 
 
 def minimum(loss, n_columns, C):
@@ -255,3 +257,53 @@ def test_propensities_whose_inverse_overflows_are_told_of():
     with pytest.warns(ConvergenceWarning, match="more positives than rows"):
         model = PropensityWeightedClassifier().fit(np.eye(4), s, propensity=np.full(4, 5e-324))
     assert np.isfinite(model.predict_proba(np.eye(4))).all()
+
+
+def _with_propensities_down_to(smallest, seed=0, n=3000):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = rng.random(n) < expit(2 * X[:, 0] - X[:, 1] - 0.6)
+    e = np.exp(np.log(smallest) * rng.random(n))
+    return X, y, (y & (rng.random(n) < e)).astype(int), e
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_few_rows_with_most_of_the_weight_are_told_of(seed):
+    X, _, s, e = _with_propensities_down_to(1e-4, seed)
+    with pytest.warns(UserWarning, match=r"labelled rows tell as much as \d+ of equal weight.*max_weight=20"):
+        PropensityWeightedClassifier().fit(X, s, propensity=e)
+
+
+def test_effective_rows_are_those_of_the_weights():
+    rng = np.random.default_rng(0)
+    s, e, w = (rng.random(200) < 0.3).astype(float), rng.uniform(0.01, 1, 200), rng.integers(1, 4, 200).astype(float)
+    found = implied_prior(engine_of(np.empty((200, 0)), s=s, e=e, w=w))
+    k = s / e
+    assert found.effective == pytest.approx((w @ k) ** 2 / (w @ k**2))
+    assert found.labelled == w @ s
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moderate_propensities_are_not_told_of(seed):
+    X, _, s, e = _with_propensities_down_to(0.1, seed)
+    PropensityWeightedClassifier().fit(X, s, propensity=e)  # a warning would be an error
+
+
+def test_max_weight_cuts_weights_as_larger_propensities_would():
+    X, _, s, e = _with_propensities_down_to(1e-3)
+    cut = PropensityWeightedClassifier(max_weight=10).fit(X, s, propensity=e)
+    same = PropensityWeightedClassifier().fit(X, s, propensity=np.maximum(e, 0.1))
+    np.testing.assert_array_equal(cut.coef_, same.coef_)
+
+
+@pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan])
+def test_a_largest_weight_below_one_is_refused(wrong):
+    X, _, s, e = _with_propensities_down_to(0.1)
+    with pytest.raises(ValueError, match="max_weight, the largest weight 1/e of a labelled row, must be a number"):
+        PropensityWeightedClassifier(max_weight=wrong).fit(X, s, propensity=e)
+
+
+def test_a_largest_weight_is_for_the_risk():
+    X, _, s, e = _with_propensities_down_to(0.1)
+    with pytest.raises(ValueError, match="max_weight is for method='risk'"):
+        PropensityWeightedClassifier(method="likelihood", max_weight=10).fit(X, s, propensity=e)

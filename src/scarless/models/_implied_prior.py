@@ -10,6 +10,9 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.namespace import at_least, at_most
 from scarless.outside.notices import warn_user
 
+# Effective labelled rows below which the propensity-weighted risk is not to be trusted: with 8 to 26 its ranking was
+# below the naive model's in 8 of 8 runs, by up to .13 in AUC; with 64 to 77 by .02 at most; with 270 in none of 8.
+MIN_EFFECTIVE_ROWS = 50
 _SMALLEST = 1e-290  # propensity whose inverse can be summed
 _SQUARED = 1e50  # share whose square can be summed
 _MARGIN, _ERRORS = 0.1, 3.0  # by which two class priors must differ, also in standard errors, to be told of
@@ -38,6 +41,8 @@ class ImpliedPrior(NamedTuple):
 
     mean: float
     error: float  # standard error, with a weight as so many rows
+    labelled: float  # labelled rows
+    effective: float  # rows of equal weight that would tell as much as these with weights of s/e
 
     @property
     def possible(self) -> float:
@@ -52,10 +57,13 @@ def shares(s: Vector, e: Vector) -> Vector:
 
 def implied_prior(engine: Engine) -> ImpliedPrior:
     """Return the class prior by propensities and labels alone. Rows: ``s``, ``e``, ``w``."""
-    weight = row_totals(engine).weight
+    totals = row_totals(engine)
+    weight = totals.weight
     mean, near = (float(each) for each in engine.total(_block_shares, weight))
     variance = float(engine.total(_block_variance, weight, near)[0])
-    return ImpliedPrior(mean, float(np.sqrt(variance / weight)))
+    squares = variance + near**2
+    effective = weight * near**2 / squares if squares > 0 else 0.0
+    return ImpliedPrior(mean, float(np.sqrt(variance / weight)), float(totals.labelled), effective)
 
 
 def _block_shares(X: Any, rows: Rows, weight: float) -> tuple[Any, Any]:
@@ -84,5 +92,16 @@ def warn_of_prior(found: float, implied: ImpliedPrior, labelled_share: float, na
             f"{name}: the mean probability that its classifier gives the training rows is {found:.3f}, which is then "
             f"the class prior; the propensities imply {implied.possible:.3f}, the mean of s/e (standard error "
             f"{implied.error:.3f}). {ADVICE[model]}",
+            UserWarning,
+        )
+
+
+def warn_of_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> None:
+    """Warn where a few labelled rows with small propensities decide a propensity-weighted risk."""
+    if implied.effective < MIN_EFFECTIVE_ROWS and implied.effective < implied.labelled / 2:
+        warn_user(
+            f"{name}: small propensities give a few labelled rows most of the weight. The {implied.labelled:g} "
+            f"labelled rows tell as much as {implied.effective:.0f} of equal weight; with fewer than "
+            f"{MIN_EFFECTIVE_ROWS} class prior and ranking depend on chance. {remedy}",
             UserWarning,
         )

@@ -1,5 +1,6 @@
 """Learning with propensities that are known."""
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.kinds import refuse_unread
-from scarless.checks.options import check_choice, check_jobs
+from scarless.checks.options import check_choice, check_jobs, shown
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals
 from scarless.checks.tables import check_foreign_table
@@ -23,7 +24,7 @@ from scarless.models._base import (
     need_labels,
     warn_unless_converged,
 )
-from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_prior
+from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_few_effective, warn_of_prior
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
@@ -54,6 +55,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     """The fit that all classifiers with a given propensity share."""
 
     _propensity_is_fact = True
+    _remedy = "Use method='likelihood', which a small propensity costs far less."
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
         """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
@@ -84,6 +86,8 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
         self.class_prior_ = float(positives) / totals.weight
         if self._corrects:
             self._warn_of_prior(implied, totals.labelled_share, method)
+        if method == "risk":
+            warn_of_few_effective(implied, type(self).__name__, remedy=self._remedy)
 
     def _warn_of_prior(self, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
         learner = None if self.estimator is None else self._learner
@@ -189,6 +193,11 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         boosting do; liblinear and others do not and are refused after a trial fit. With ``method="likelihood"`` any
         classifier with ``sample_weight`` and ``predict_proba`` will do.
     method : {"risk", "likelihood"}, default="risk"
+    max_weight : float, optional
+        With ``method="risk"``: the largest weight :math:`1/e` that a labelled row may have, at least 1. Larger ones are
+        cut to it, which lowers the variance and makes the class prior too low. There is a warning where the labelled
+        rows tell no more than 50 rows of equal weight would, :math:`(\sum 1/e)^2 / \sum 1/e^2 < 50`, and than half of
+        their number.
     cross_fit : int, splitter, list of pairs or None, default=5
         With an estimator of your own and ``method="likelihood"``: folds, as in `SAREMClassifier`. Each row's class is
         judged by models that have not seen its label, and scale and level of their logits are fitted to the labels at
@@ -249,11 +258,14 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     0.50 true, 0.50 estimated, 0.25 labelled
     """
 
+    _remedy = "Use method='likelihood', which a small propensity costs far less, or cut the weights on purpose: max_weight=20."
+
     def __init__(
         self,
         estimator: Any = None,
         *,
         method: str = "risk",
+        max_weight: float | None = None,
         cross_fit: Any = 5,
         C: float = 1.0,
         tol: float | None = None,
@@ -264,6 +276,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     ) -> None:
         self.estimator = estimator
         self.method = method
+        self.max_weight = max_weight
         self.cross_fit = cross_fit
         self.C = C
         self.tol = tol
@@ -301,6 +314,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         check_solver_options(self)
         refuse_odd_cv(self.cross_fit, "cross_fit")
         check_jobs(self.n_jobs)
+        largest = self._check_max_weight(method)
         read = self._read(X, y, sample_weight)
         if propensity is None:
             warn_user(
@@ -312,8 +326,20 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         n_rows = read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size
         e = check_propensity(named_values(X, propensity), n_rows=n_rows)
         warn_of_row_order(X, propensity=propensity)
-        self._fit_known(read, e, method)
+        self._fit_known(read, e if largest is None else np.maximum(e, 1.0 / largest), method)
         return self
+
+    def _check_max_weight(self, method: str) -> float | None:
+        if self.max_weight is None:
+            return None
+        if not isinstance(self.max_weight, Real) or isinstance(self.max_weight, bool) or not self.max_weight >= 1:
+            raise ValueError(
+                "max_weight, the largest weight 1/e of a labelled row, must be a number of at least 1, e.g. 20; got "
+                f"{shown(self.max_weight)}."
+            )
+        if method != "risk":
+            raise ValueError("max_weight is for method='risk'; the likelihood has no such weights. Leave it out.")
+        return float(self.max_weight)
 
     def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.

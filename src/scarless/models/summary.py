@@ -24,6 +24,12 @@ _STYLE = (
 
 FEW_LABELS = 50  # with fewer, class priors are off by .12 to .19, rms (benchmarks/README.md, "Few labels")
 
+REACHES_ONE = (
+    "Class prior and label frequency rest on the form of the classifier, whose probability comes close to 1 in the "
+    "surest rows. If even these are positive only with probability m, the class prior is too high by a factor of up to "
+    "1/m, and no label shows it: check the class of some of the surest rows."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -174,6 +180,8 @@ class Summary:
                 "std err inf: the data tell nothing of this coefficient alone; identifiability_report says which "
                 "combinations they do not tell apart."
             )
+        if not self.extra:  # several looks and audits do not rest on it
+            notes.append(REACHES_ONE)
         return [*notes, *self.remarks]
 
     def heads(self) -> list[str]:

@@ -27,11 +27,6 @@ EXCHANGEABLE = (
     "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
     "attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
 )
-REACHES_ONE = (
-    "Class prior and label frequency rest on the form of the classifier, whose probability comes close to 1 in the "
-    "surest rows. If even these are positive only with probability m, the class prior is too high by a factor of up to "
-    "1/m, and no label shows it: check the class of some of the surest rows."
-)
 NOT_CONVERGED = "The solver did not converge: neither estimates nor standard errors are those of the optimum."
 
 
@@ -260,7 +255,6 @@ class InferenceMixin:
         remarks += few_labels_remarks(float(self._known_inference().sums.labelled))
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)
-        remarks.append(REACHES_ONE)
         if self._known_inference().exchangeable:
             remarks.append(EXCHANGEABLE)
         if all_labelled(self._known_inference().label_frequency.value):

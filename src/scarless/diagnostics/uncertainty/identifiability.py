@@ -22,6 +22,7 @@ from scarless.diagnostics.uncertainty.directions import (
     of_all,
     two_effects,
 )
+from scarless.models.summary import REACHES_ONE
 from scarless.models.uncertainty import attribute_names, known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
@@ -195,6 +196,10 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     - Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum
       likelihood. If the labelling depends on attributes, name them:
       SAREMClassifier(propensity_attributes=[...]).
+    - Class prior and label frequency rest on the form of the classifier, whose probability comes close
+      to 1 in the surest rows. If even these are positive only with probability m, the class prior is
+      too high by a factor of up to 1/m, and no label shows it: check the class of some of the surest
+      rows.
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
     estimator, _ = opened(estimator)
@@ -304,7 +309,7 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
 
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
-    notes = model._remarks()
+    notes = [*model._remarks(), REACHES_ONE]
     if _few_labels(inference):
         notes.append(
             f"Labelled rows: {inference.sums.labelled:g}, for {inference.parameters.size} parameters: with "
