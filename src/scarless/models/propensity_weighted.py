@@ -258,7 +258,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     0.50 true, 0.50 estimated, 0.25 labelled
     """
 
-    _remedy = "Use method='likelihood', which a small propensity costs far less, or cut the weights on purpose: max_weight=20."
+    _remedy = "Use method='likelihood', which a small propensity costs far less, or cut weights: max_weight=20."
 
     def __init__(
         self,

@@ -5,12 +5,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logit
+from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import select_columns
 from scarless.checks.options import check_choice, check_whole
 from scarless.checks.pipelines import final_step
-from scarless.checks.tables import check_foreign_table, check_table, take_columns, take_rows
+from scarless.checks.tables import check_foreign_table, check_numeric, check_table, take_columns, take_rows
+from scarless.engines import attach
 from scarless.label_frequency.names import (
     NAMES,
     as_label_frequency_estimator,
@@ -21,8 +25,17 @@ from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import Array, ArrayLike, Vector
-from scarless.outside.notices import warn_user
-from scarless.pair.rows import Training
+from scarless.numerics.linear import Design
+from scarless.outside.notices import ClassPriorWarning, warn_user
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.form import MIN_LABELLED, REJECTED, check_form
+from scarless.pair.logistic import fit_known_propensity
+from scarless.pair.problem import PairProblem
+from scarless.pair.rows import Training, engine_of
+
+# The comparison with a fit of the likelihood: strata at most, and a difference of class priors that is worth a warning.
+MOST_COMPARED, PRIORS_APART = 30, 0.05
+FREE = 100.0  # inverse penalty of the strata's label frequencies there
 
 
 class Stratum(NamedTuple):
@@ -43,9 +56,16 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
     estimator of the label frequency can be used, stratum by stratum, on the other attributes. One classifier is then
     fitted to all rows and attributes with these propensities, as in `PropensityWeightedClassifier`.
 
-    It is right when the propensity depends on nothing but the stratum, and each stratum has rows enough for the
-    estimator. A stratum with fewer than `min_rows` rows or `min_labelled` labelled ones, or in which the estimate
-    fails, gets the pooled label frequency: the same estimator on all rows, again without the propensity attributes.
+    It is right when the propensity depends on nothing but the stratum, each stratum has rows enough for the estimator,
+    and some kind of row is surely positive: estimators of the label frequency look for the largest share of labelled
+    rows among rows that are alike, and where even the surest rows are positive only with probability m, the class prior
+    comes out too high by a factor of up to 1/m. `SAREMClassifier` needs no such rows if the class is logistic. With the
+    logistic model the labels are therefore compared with a fit that also estimates the label frequencies, by
+    likelihood, and there is a warning where that fit is clearly better and finds another class prior, or where the
+    labelling depends on other attributes inside strata.
+
+    A stratum with fewer than `min_rows` rows or `min_labelled` labelled ones, or in which the estimate fails, gets the
+    pooled label frequency: the same estimator on all rows, again without the propensity attributes.
     That one is right when labelled or not has nothing to do with the other attributes of a positive row. Where at
     least `min_rows` rows show a larger share of labelled ones than that, the share is used: labelled rows are positive,
     so no label frequency is below it. Where they are all labelled that is 1, and no fallback.
@@ -181,7 +201,10 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         if rows.size < training.s.size:
             counted = Training(*(take_rows(part, rows) for part in counted))
         self._fit_strata(counted, [column[rows] for column in values], prototype, weighted=sample_weight is not None)
-        self._fit_known(training, self._propensity_of(values, training.s.size), method)
+        propensity = self._propensity_of(values, training.s.size)
+        self._fit_known(training, propensity, method)
+        if self.estimator is None:
+            self._compare_with_likelihood(counted, self._combinations.find([c[rows] for c in values], rows.size))
         return self
 
     def _fit_strata(self, training: Training, values: list[Array], prototype: Any, *, weighted: bool) -> None:
@@ -212,6 +235,48 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         self._warn_of_estimates(estimates, chosen.size)
         self._warn_of_fallback(n_rows, fell_back)
         self._warn_of_no_labels(n_rows, n_labelled)
+
+    def _compare_with_likelihood(self, training: Training, code: NDArray[np.int64]) -> None:
+        """Warn where the likelihood of the labels contradicts the strata's label frequencies, or that they are SCAR."""
+        n_strata = len(self.strata_)
+        if n_strata > MOST_COMPARED or training.weight @ training.s < MIN_LABELLED:
+            return
+        X = check_numeric(training.X)
+        dense = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        table = np.column_stack([dense, code[:, None] == np.arange(1, n_strata)])
+        f = Design.of(np.arange(self.n_features_in_))
+        e = Design.of(np.arange(self.n_features_in_, table.shape[1]))
+        engine = engine_of(table, s=training.s, w=training.weight)
+        problem = PairProblem.of(engine, f, e, self.C, FREE)
+        c = np.clip(self._frequencies[:-1], 1e-3, 1.0 - 1e-3)
+        given = attach(engine, e=c[code])
+        known = fit_known_propensity(given, f, C=self.C, tol=1e-8, max_iter=self.max_iter).parameters
+        start = np.concatenate([known, logit(c[1:]) - logit(c[0]), logit(c[:1])])
+        fit = fit_pair(problem, start, FitOptions(1e-8, self.max_iter))
+        begin, end = (problem.sums(*problem.objective.split(at)) for at in (start, np.concatenate([fit.f, fit.e])))
+        self._tell_of_likelihood(problem, fit, float(end.log_likelihood - begin.log_likelihood), n_strata)
+
+    def _tell_of_likelihood(self, problem: PairProblem, fit: PairFit, gain: float, n_strata: int) -> None:
+        prior = float(problem.sums(fit.f, fit.e).positives) / problem.weight
+        form = check_form(problem, fit.f, fit.e)
+        better = "SAREMClassifier(propensity_attributes=...), which fits both models to the labels, needs neither."
+        if abs(prior - self.class_prior_) > PRIORS_APART and chi2.sf(2.0 * gain, n_strata) < REJECTED:
+            warn_user(
+                f"{type(self).__name__}: the labels contradict the label frequencies of the strata. With a logistic "
+                f"class they fit clearly better (log-likelihood higher by {gain:.1f}) at a class prior of {prior:.2f}; "
+                f"the strata give {self.class_prior_:.2f}. Label frequencies are estimated under the assumption that "
+                f"some rows of each stratum are surely positive, and that labels depend on nothing else. {better}",
+                ClassPriorWarning,
+            )
+        elif form is not None and form.rejected:
+            names = [*map(self._name, range(self.n_features_in_)), *[f"stratum {k}" for k in range(1, n_strata)]]
+            told = f"{names[form.driver]} in the propensity" if form.driver >= 0 else form.direction.told(names)
+            warn_user(
+                f"{type(self).__name__}: the labels contradict the assumption that labels are completely at random "
+                f"inside strata, or that the class is linear: they fit clearly better with {told}. Name more "
+                "propensity_attributes, or use SAREMClassifier or SARStackingClassifier.",
+                ClassPriorWarning,
+            )
 
     def predict_propensity(self, X: Any) -> Vector:
         """Return the label frequency of each row's stratum, the pooled one for combinations never seen.
