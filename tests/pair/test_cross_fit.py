@@ -1,6 +1,7 @@
 """Cross-fits: no row is judged by a model that saw it; order, copies and folds mean what they say."""
 
 import sys
+import warnings
 from functools import partial
 from threading import get_ident
 from typing import ClassVar
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
@@ -19,11 +20,13 @@ from threadpoolctl import threadpool_limits
 from scarless import SAREMClassifier
 from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_alone
+from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.propensities import judged
-from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.relaxed import Levels, Relaxation, relax
+from scarless.pair.rows import engine_of
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -170,15 +173,16 @@ def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
 @quietly
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
 def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
-    for relax in (True, False):
-        model = crossed(classifier, relax=relax).fit(pu.X, pu.s)
+    for relaxed in (True, False):
+        model = crossed(classifier, relax=relaxed).fit(pu.X, pu.s)
         logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
         np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
         mean = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0)
-        expected = expit(model.relaxation_(mean)) if relax else expit(mean)
+        tilt = 0.0 if model._crossed.tilt is None else pu.X[:, model._e_columns] @ model._crossed.tilt
+        expected = expit(model.relaxation_(mean + tilt)) if relaxed else expit(mean + tilt)
         np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expected, rtol=1e-9)
-        assert hasattr(model, "relaxation_") == relax
-        if not relax:  # the propensity goes with the judgements as they are
+        assert hasattr(model, "relaxation_") == relaxed
+        if not relaxed:  # the propensity goes with the judgements as they are
             np.testing.assert_allclose(expit(logit), expit(model._crossed.fit.v), atol=1e-6)
 
 
@@ -320,3 +324,27 @@ def test_a_label_frequency_beyond_what_held_out_labels_support_is_told_of():
     with pytest.warns(UserWarning, match=r"M finds that 95% of the positives are labelled; .* at most 60%\. Use relax"):
         warn_of_collapse(fit, 0.95, relaxation, "M")
     warn_of_collapse(fit, 0.55, relaxation, "M")
+
+
+def test_a_forest_does_not_take_the_labelling_for_the_class():
+    # Its EM ends near labelled against unlabelled rows; without the tilt its class prior was .04 to .07 lower in 5 of 6 runs.
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 6))
+    y = rng.random(1500) < expit(2 * (X[:, 0] ** 2 - 1) + X[:, 1])
+    s = (y & (rng.random(1500) < expit(X[:, 5]))).astype(int)
+    forest = RandomForestClassifier(30, random_state=0)
+    model = SAREMClassifier(forest, propensity_attributes=[5], max_iter=12, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, s)
+    crossed = model._crossed
+    low, high = model.class_prior_interval()
+    assert low < y.mean() < high
+    plain = crossed.fit.logits(X)
+    np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0])
+    as_before = relax(
+        engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=crossed.fit.u - X[:, 5] * crossed.tilt[0]),
+        Design.of(np.arange(1)),
+        audits=4.0,
+    )
+    assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())

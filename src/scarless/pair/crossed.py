@@ -17,16 +17,18 @@ from scarless.pair.boosting import booster_kind, boosters_of, most_rounds
 from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
 from scarless.pair.evidence import Evidence, OneLabel
 from scarless.pair.facts import KnownShare
+from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
-from scarless.pair.problem import imagine_audits
+from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
 _SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
+_LEAST_SCALE = 0.1  # of held-out logits, below which they say too little of the class to be tilted
 _PATIENCE = 25  # rounds of boosting without a better held-out likelihood
 
 
@@ -55,6 +57,7 @@ class Crossed:
     relaxation: Relaxation
     f_columns: Columns
     e_columns: Columns
+    tilt: Vector | None = None  # of the class's logit, by each propensity attribute; see `_tilt`
 
     @property
     def relaxed_logits(self) -> Vector:
@@ -67,7 +70,8 @@ class Crossed:
 
     def plain_logits(self, X: Any) -> Vector:
         """Return the class's logits of other rows as the models have them."""
-        return self.fit.logits(take_columns(X, self.f_columns))
+        plain = self.fit.logits(take_columns(X, self.f_columns))
+        return plain if self.tilt is None else plain + numeric_columns(X, self.e_columns) @ self.tilt
 
     def propensity_logits(self, X: Any, *, relaxed: bool = True) -> Vector:
         """Return the propensity's logits of other rows."""
@@ -101,11 +105,41 @@ def cross_fit(
         relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits)
         propensity.forget()
         return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
-    hold = propensity.beta if guard else None
+    hold, tilt = propensity.beta if guard else None, None
+    if not guard and not is_boosted(fit) and np.isin(e_columns, f_columns).any():
+        tilt = _tilt(propensity, fit, s, np.isin(e_columns, f_columns))
+        fit = fit._replace(u=fit.u + numeric_columns(X, e_columns) @ tilt)
+        propensity.update(fit.u)
+        fit = fit._replace(v=propensity.v)
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
     settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
     relaxation = relax(rows, propensity.design, hold=hold, merge=True, **settings)
-    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns)
+    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns, tilt)
+
+
+def _tilt(propensity: LogisticPropensity, fit: CrossFit, s: Vector, shared: Any) -> Vector:
+    """Return what the class's logit should have besides for each propensity attribute that the classifier sees.
+
+    EM begins with labelled against unlabelled rows, in which the labelling's attributes look like the class's. Forests
+    and others that gain nothing from a few steps end there, and their class prior is too low. A logistic model of the
+    held-out logit and these attributes, fitted together with the propensity, takes that back.
+    """
+    Z = propensity.engine.collect(_attributes)
+    Z = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
+    columns = np.arange(Z.shape[1])
+    table = np.column_stack([Z, fit.u])
+    f = Design.of(np.append(columns[shared], Z.shape[1]))
+    problem = PairProblem.of(engine_of(table, s=s, w=fit.weight), f, Design.of(columns), _SLOPE_C, propensity.C)
+    start = np.concatenate([np.zeros(int(shared.sum())), [1.0, 0.0], propensity.beta])
+    *slopes, scale, _ = fit_pair(problem, start, FitOptions(1e-8, 100)).f
+    tilt = np.zeros(Z.shape[1])
+    if scale > _LEAST_SCALE:
+        tilt[shared] = np.array(slopes) / scale
+    return tilt
+
+
+def _attributes(X: Any, rows: Any) -> Any:
+    return X
 
 
 @dataclass(frozen=True)
@@ -207,7 +241,7 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
     # Boosting goes on for a while on purpose, to see whether it gets better again.
-    if fell > _FELL and rose > _ROSE and not _is_boosted(fit):
+    if fell > _FELL and rose > _ROSE and not is_boosted(fit):
         warn_user(
             f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
             f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
@@ -225,7 +259,7 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
 
 def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
     """Warn where cross-fitted EM was cut off; boosting ends at its number of rounds, and that is no failure."""
-    if not fit.converged and not _is_boosted(fit):
+    if not fit.converged and not is_boosted(fit):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
             f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained "
@@ -234,7 +268,8 @@ def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
         )
 
 
-def _is_boosted(fit: CrossFit) -> bool:
+def is_boosted(fit: CrossFit) -> bool:
+    """Whether the models of a cross-fit maximise the observed likelihood by boosting."""
     return any(isinstance(model, Boosted) for model in fit.models)
 
 
