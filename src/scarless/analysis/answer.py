@@ -18,12 +18,12 @@ from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder,
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.kinds import row_names
-from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
+from scarless.diagnostics.leaks import find_leaks, settle_leaks
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
 from scarless.outside.extras import need
@@ -302,16 +302,11 @@ def analyse(
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
-    features = settings.features(list(table.columns))
-    notes = [*found.notes, *told_of(settings)]
-    named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
-    for name in row_names(table[[name for name in features if name not in named]]):
-        features.remove(name)
-        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
+    tell("preparing the columns")
+    features, told = choose_features(table, settings, found.s)
+    notes = [*found.notes, *told_of(settings), *told]
     if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
         notes.append(EITHER_WAY)
-    tell("preparing the columns")
-    refuse_leaks(table[[name for name in features if name not in settings.visit_columns]], found.s)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)
@@ -327,6 +322,21 @@ def analyse(
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))
+
+
+def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str]]:
+    """Return the columns that models see, and what to say of ids and of columns that give the label away."""
+    features, notes = settings.features(list(table.columns)), []
+    named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
+    for name in row_names(table[[name for name in features if name not in named]]):
+        features.remove(name)
+        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
+    seen = [name for name in features if name not in settings.visit_columns]
+    left_out, told = settle_leaks(find_leaks(table[seen], s), named)
+    features = [name for name in features if name not in left_out]
+    if not features:
+        raise ValueError(f"No column is left for the models to see. {' '.join(told)}")
+    return features, [*notes, *told]
 
 
 def as_pandas(table: Any) -> Any:
