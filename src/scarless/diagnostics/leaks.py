@@ -50,7 +50,7 @@ class Leak:
 
 def find_leaks(X: Any, s: Any) -> list[Leak]:
     """Return the columns of a pandas data frame that give the label away."""
-    graded = (grade_leak(X[name], s) for name in X.columns)
+    graded = (grade_leak(X.iloc[:, j], s) for j in range(X.shape[1]))
     return [leak for leak in graded if leak is not None]
 
 
@@ -76,15 +76,15 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
                 "it, name it in --propensity or --class-attributes."
             )
         else:
-            notes.append(f"Column {name!r} {leak.remark}. {advice(exclude)}")
+            notes.append(f"Column {name!r} {leak.remark}. {advice(f', {exclude}')}")
     return out, notes
 
 
-def advice(exclude: str) -> str:
-    """Return how to settle whether a column is a leak."""
+def advice(how: str = "") -> str:
+    """Return how to settle whether a column is a leak; `how` says how to leave it out."""
     return (
         "If it is recorded because of the label, as a treatment is, the model only repeats the labels, and finds too "
-        f"few missing positives: leave it out, {exclude}. If it is known before anybody looks, keep it."
+        f"few missing positives: leave it out{how}. If it is known before anybody looks, keep it."
     )
 
 

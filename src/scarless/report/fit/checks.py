@@ -12,6 +12,7 @@ from scarless.diagnostics import Calibration, identifiability_report, label_cali
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.models.uncertainty import known_inference
 from scarless.report.fit import looks
+from scarless.report.fit.answer import is_short
 from scarless.report.fit.candidates import Candidates, candidates
 from scarless.report.fit.data import Check, Mark, Picture
 from scarless.report.fit.doubt import sensitivity
@@ -122,6 +123,8 @@ def _identifiability(key: str, title: str, asked: Asked) -> Check:
     if report is None:
         raise ValueError(asked.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
+    if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
+        verdict = "Only roughly: the interval is short, but it holds less than the labels leave open."
     return Check(key, title, status, verdict, tuple(text(line, 2000) for line in report.sentences()))
 
 
