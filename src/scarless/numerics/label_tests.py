@@ -1,4 +1,4 @@
-"""Tests whether labels depend on groups of columns: one group at a time, and all together in one logistic model."""
+"""Tests whether labels depend on groups of columns: in one logistic model, and beyond one of two models."""
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -11,7 +11,8 @@ from scarless.numerics.linear import unit_diagonal
 ROWS_PER_COLUMN = 5.0  # of the rarer kind, labelled or not, below which an information matrix promises too much
 _RIDGE = 1.0  # keeps levels finite that only one kind of rows has; columns have a standard deviation of about 1
 _STEPS, _TOL = 50, 1e-8
-_NULL = 1e-9  # share of the largest eigenvalue below which a direction has no variance
+_NULL = 1e-9  # share of a column's variance below which a direction has none
+_SMALLEST = 1e-12  # chance of a label, and of none
 
 
 def label_tests(Z: Matrix, s: Vector, groups: list[list[int]]) -> Vector:
@@ -53,15 +54,52 @@ def score_test(Z: Matrix, s: Vector) -> float:
     return wald_test(centred.T @ (s - share), share * (1.0 - share) * (centred.T @ centred))
 
 
-def wald_test(value: Vector, covariance: Matrix) -> float:
+def wald_test(value: Vector, covariance: Matrix, whole: Matrix | None = None) -> float:
     r"""Return the p-value of :math:`v' V^{-1} v`, chi-squared with the rank of `V`; 1 where that is 0.
 
-    Directions without variance do not count.
+    Directions without variance do not count; `whole` is what `V` was before nuisance parameters took their part, and
+    says what is without.
     """
-    scaled_covariance, scale = unit_diagonal(covariance)
-    inverse, rank = pinvh(scaled_covariance, rtol=_NULL, return_rank=True)
+    scale = unit_diagonal(covariance if whole is None else whole)[1]
+    scaled_covariance = covariance * scale[:, None] * scale
+    inverse, rank = pinvh(scaled_covariance, atol=_NULL * scale.size, return_rank=True)
     scaled = scale * value
     return float(chi2.sf(scaled @ inverse @ scaled, rank)) if rank else 1.0
+
+
+def second_factor_test(
+    Z: Matrix, tested: Matrix, s: Vector, weight: Vector, f: Vector, c: float, groups: list[list[int]] | None = None
+) -> float:
+    r"""Return the p-value of a constant second factor, where labels come by :math:`p = f(x)\,c` under the hypothesis.
+
+    Rao's efficient score test of the slopes of the second factor, which sees the columns `tested`: of all of them, or
+    with `groups` also of each group; then it is twice the smaller of both p-values, the second adjusted for the number
+    of groups, since one strong group among many is lost in the test of all. The logit's score is
+    :math:`(s - p)/(1 - p)` up to the constant :math:`1 - c`, which cancels, so that a fit with :math:`c = 1` does no
+    harm. The slopes of `f`, a logistic model of the columns `Z`, and the level `c` are nuisance parameters. No model
+    with two factors is fitted: the test does not depend on a penalty, nor on how flat the likelihood of such a pair is,
+    which makes Wald's test lose its power.
+
+    Which of both factors is the class does not matter: exchange them.
+    """
+    p = np.minimum(f * c, 1.0 - _SMALLEST)
+    residual, variance = (s - p) / (1.0 - p), np.maximum(p, _SMALLEST) / (1.0 - p)
+    ones = np.ones((len(tested), 1))
+    A = np.hstack([Z, ones]) * (1.0 - f)[:, None]
+    nuisance = np.hstack([A, ones])
+    centred = tested - np.average(tested, axis=0, weights=weight)
+    w = weight * variance
+    inner = (nuisance * w[:, None]).T @ nuisance
+    across = (nuisance * w[:, None]).T @ centred
+    slopes = pinvh(inner, rtol=_NULL) @ across
+    rest = centred - nuisance @ slopes
+    score, covariance = rest.T @ (weight * residual), (rest * w[:, None]).T @ rest
+    whole = (centred * w[:, None]).T @ centred
+    joint = wald_test(score, covariance, whole)
+    if not groups or len(groups) == 1:
+        return joint
+    alone = min(wald_test(score[g], covariance[np.ix_(g, g)], whole[np.ix_(g, g)]) for g in groups)
+    return float(min(2.0 * min(joint, len(groups) * alone), 1.0))
 
 
 def _ridge_logistic(Z: Matrix, s: Vector) -> tuple[Vector, Matrix]:
