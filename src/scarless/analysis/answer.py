@@ -19,7 +19,7 @@ from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.kinds import row_names
 from scarless.analysis.looks import Observed, read_observed
-from scarless.analysis.ranking import rank_rows
+from scarless.analysis.ranking import EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
@@ -30,9 +30,9 @@ from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-EITHER_WAY = (
-    "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
-    "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+BY_LABELS = (
+    "Rows are ranked by their chance of a label, as the naive model has it, and not by models that may have changed "
+    "places. Rows that are seldom labelled come last although they may be positive."
 )
 Tell = Callable[[str], None]
 
@@ -64,8 +64,20 @@ class Analysis:
         return self.label.s
 
     def ranked(self) -> Any:
-        """Return a data frame of all rows, the most likely missing positives first."""
+        """Return a data frame of all rows, the most likely missing positives first.
+
+        Where nothing says which of both models is the class (`either_way`), by the chance of a label.
+        """
+        if self.either_way:
+            return rank_by_labels(self._features(), self.table, self.settings, self.label)
         return rank_rows(self.model, self.table, self.settings, self.label, propensity=self._column("known_propensity"))
+
+    @property
+    def either_way(self) -> bool:
+        """Whether nothing says which of both models is the class, so that they may have changed places."""
+        seen = set(self.model.feature_names_in_) - set(self.settings.visit_columns)
+        everything = self.settings.propensity == (ALL,) or seen <= set(self.settings.propensity)
+        return everything and not self.settings.tells_apart(int(self.label.audited.sum()))
 
     def summary(self) -> dict[str, Any]:
         """Return the answer in plain values, for machines."""
@@ -306,7 +318,7 @@ def analyse(
     features, told = choose_features(table, settings, found.s)
     notes = [*found.notes, *told_of(settings), *told]
     if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
-        notes.append(EITHER_WAY)
+        notes += [EITHER_WAY, BY_LABELS]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from scarless.analysis.answer import (
-    EITHER_WAY,
     Analysis,
     Tell,
     choose_features,
@@ -17,6 +16,7 @@ from scarless.analysis.answer import (
 from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
 from scarless.analysis.file_looks import Whole
 from scarless.analysis.information import told_of
+from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import ANY

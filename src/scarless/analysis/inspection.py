@@ -146,9 +146,7 @@ def inspect_table(
     roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
     facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     of_no_use = {
-        each.name
-        for each in facts
-        if each.kind in ("empty", "constant", "label", "look", "audit", "id") or each.leak
+        each.name for each in facts if each.kind in ("empty", "constant", "label", "look", "audit", "id") or each.leak
     }
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])

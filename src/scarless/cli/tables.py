@@ -242,7 +242,8 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
         if "looks" in facts:
             took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
             print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
-        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(prior)} of the rows{between}"
+        doubt = ", not to be relied on" if found.either_way else ""
+        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(prior)} of the rows{between}{doubt}"
         print(f"{answer}; {missing:,.0f} of them have no label.")
     for note in found.notes:
         print(f"Note: {note}")
@@ -300,7 +301,12 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="for a folder: `threads` (default), `ray`, or a Dask scheduler, tcp://...",
     )
-    add("--propensity", nargs="+", metavar="COLUMN", help="what the labelling depends on; `all` if you cannot name any")
+    add(
+        "--propensity",
+        nargs="+",
+        metavar="COLUMN",
+        help="what the labelling depends on; `all` with --audit or --look, if you cannot name any",
+    )
     add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
     add("--known-propensity", metavar="COLUMN", help="column with known propensities")
     add("--class-attributes", nargs="+", metavar="COLUMN", help="what the class may depend on (default: all columns)")

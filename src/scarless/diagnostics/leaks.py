@@ -173,7 +173,9 @@ def label_auc(values: Any, labelled: Any) -> float:
     if numbers is None:
         text = values.astype(str).where(~missing, "")
         codes = np.unique(text.to_numpy(dtype=str), return_inverse=True)[1]
-        return _auc(_out_of_fold(codes, labelled), labelled) if codes.max() <= MOST_LEVELS else _by_words(text, labelled)
+        return (
+            _auc(_out_of_fold(codes, labelled), labelled) if codes.max() <= MOST_LEVELS else _by_words(text, labelled)
+        )
     found = _auc(_out_of_fold(_bins(numbers, missing), labelled), labelled)
     if missing.any():
         return found

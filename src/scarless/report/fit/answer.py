@@ -214,7 +214,7 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
         )
     elif identifiability is not None and identifiability.verdict == "not identified":
         told.append("The data do not settle how many positives there are: the number rests on the form of the models.")
-    elif _all_columns_label(subject) and not _told_apart(subject):
+    elif either_way(subject):
         told.append(
             "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
             "form. The number is much less sure than with the right columns named."
@@ -261,8 +261,12 @@ def _told_apart(subject: Subject) -> bool:
     return several or int(subject.audited.sum()) >= ENOUGH_AUDITS
 
 
-def _all_columns_label(subject: Subject) -> bool:
-    return len(subject.labelling_columns) == subject.prepared.shape[1] > 0
+def either_way(subject: Subject) -> bool:
+    """Whether nothing says which of both models is the class: all columns may drive both, and nobody looked again."""
+    asked = getattr(subject.model, "settings_", None) or {}  # of the command line
+    everything = list(asked.get("propensity", ())) == ["all"]
+    every_column = len(subject.labelling_columns) == subject.prepared.shape[1] > 0
+    return (everything or every_column) and not _told_apart(subject)
 
 
 def _assumes_one_propensity(subject: Subject) -> bool:
