@@ -271,3 +271,16 @@ def test_the_terminal_shows_no_interval_without_width():
     assert _between(facts) == " (how many more there may be, this fit does not tell)"
     assert _between(facts | {"class_prior_interval": [0.029, 0.034], "label_frequency": 0.6}) == " (2.9 to 3.4%)"
     assert _between(facts | {"class_prior_interval": None}) == ""
+
+
+def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
+    make_patients(400)[["age", "visits", "smoker", "diagnosed"]].to_csv("patients.csv", index=False)
+    arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]
+    assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"Estimated positives: .*, not to be relied on; ", told)
+    assert "Note: Rows are ranked by their chance of a label, as the naive model has it" in told
+    assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_chance"]
+    assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    assert "labels alone cannot say which of the two models is the class" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def test_a_category_is_tested_with_all_its_levels_and_named_once():
 
 
 @pytest.mark.parametrize(
-    "values, is_id",
+    ("values", "is_id"),
     [
         (np.random.default_rng(0).permutation(np.cumsum(np.random.default_rng(1).integers(1, 4, 300))), True),
         (np.sort(np.random.default_rng(0).choice(10**7, 300, replace=False)), True),

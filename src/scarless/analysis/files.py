@@ -16,10 +16,10 @@ from scarless.analysis.answer import (
 from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
 from scarless.analysis.file_looks import Whole
 from scarless.analysis.information import told_of
-from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import ANY
+from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.outside.extras import need

@@ -295,8 +295,8 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
     also = f" Labels also depend on: {' '.join(rest)}; by which of the two is not clear." if rest else ""
     return (
         f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "
-        f"on: {' '.join(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels come "
-        f"about: --propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
+        f"on: {' '.join(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
+        f"come about: --propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
     )
 
 

@@ -1,7 +1,7 @@
 """Columns that give the label away, graded: without fail, filled only where there is a label, or nearly.
 
-A column that is recorded because of the label (a treatment, a code of the diagnosis, a date of it) ranks labelled before
-unlabelled rows almost without fail. A model that sees it repeats the labels and finds that nothing is missing.
+A column that is recorded because of the label (a treatment, a code of the diagnosis, a date of it) ranks labelled
+before unlabelled rows almost without fail. A model that sees it repeats the labels and finds that nothing is missing.
 """
 
 import shlex
@@ -165,8 +165,8 @@ def _is_pure(rows: Any, labelled: Any, purity: float) -> bool:
 def label_auc(values: Any, labelled: Any) -> float:
     """Return the area under the ROC curve with which a single column ranks the labels, either way round.
 
-    Numbers and dates rank as they are, and out of fold by the share of labels in ranges of them; categories by the share
-    of labels of each, out of fold; other text by its words, out of fold. A gap is a value of its own.
+    Numbers and dates rank as they are, and out of fold by the share of labels in ranges of them; categories by the
+    share of labels of each, out of fold; other text by its words, out of fold. A gap is a value of its own.
     """
     missing = values.isna().to_numpy()
     numbers = _numbers(values, missing)

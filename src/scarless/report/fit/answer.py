@@ -10,8 +10,8 @@ from scarless.models import Interval, NaiveClassifier, SARStackingClassifier, SC
 from scarless.models.summary import FEW_LABELS
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
-from scarless.report.fit.subject import Subject
 from scarless.report.fit.ranked import some_rows
+from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import about, count, number, share, share_range, text
 
 WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
