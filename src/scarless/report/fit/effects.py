@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from scarless.models import NaiveClassifier, SAREMClassifier, SCARClassifier
+from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
@@ -154,7 +154,7 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     if others:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of this fit nothing is shown
-            alone = SAREMClassifier(propensity_attributes=None).fit(Z, s.astype(np.int64), sample_weight=some.weight)
+            alone = SCARClassifier().fit(Z, s.astype(np.int64), sample_weight=some.weight)
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
