@@ -15,6 +15,7 @@ from tests.analysis.conftest import make_patients
 
 from scarless import NaiveClassifier, save
 from scarless.cli import main
+from scarless.cli.tables import _between
 from scarless.outside.table_files import read_table
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -240,3 +241,46 @@ def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 2
     assert capsys.readouterr().err == 'scarless: this needs onnx: pip install "scarless[tool,onnx]".\n'
+
+
+def test_leaks_are_named_and_never_suggested(folder, capsys):
+    rng = np.random.default_rng(0)
+    table = make_patients(800).drop(columns=["known", "weight"])
+    labelled = table["diagnosed"].notna().to_numpy()
+    table["treatment date"] = table["last_visit"].where(labelled & (rng.random(800) < 0.97))
+    table["score"] = np.where(labelled, 4.0, 0.0) + rng.normal(size=800)
+    table.to_csv("patients.csv", index=False)
+    assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
+    told = capsys.readouterr().out
+    assert "must be left out: --exclude 'treatment date' score." in told
+    assert "all but gives the label away: it is filled in in" in told
+    assert "nearly gives the label away: alone, it ranks labelled before unlabelled rows with an AUC of 0.9" in told
+    for suggested in re.findall(r"--propensity ([^;.]*)", told):
+        assert "treatment" not in suggested
+        assert "score" not in suggested
+    arguments = ["--propensity", "visits", "insurance", "--model", "logistic", "--id", "patient", "--quiet"]
+    assert main(["fit", "patients.csv", "--label", "diagnosed", *arguments, "--out", "run"]) == 0
+    told = capsys.readouterr().out
+    assert "Note: Column 'treatment date' all but gives the label away" in told
+    assert "Note: Column 'score' nearly gives the label away" in told
+    assert "Column score nearly gives the label away" in Path("run/report.html").read_text()
+
+
+def test_the_terminal_shows_no_interval_without_width():
+    facts = {"class_prior_interval": [0.0300, 0.0301], "label_frequency": 1.0}
+    assert _between(facts) == " (how many more there may be, this fit does not tell)"
+    assert _between(facts | {"class_prior_interval": [0.029, 0.034], "label_frequency": 0.6}) == " (2.9 to 3.4%)"
+    assert _between(facts | {"class_prior_interval": None}) == ""
+
+
+def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
+    make_patients(400)[["age", "visits", "smoker", "diagnosed"]].to_csv("patients.csv", index=False)
+    arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]
+    assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"Estimated positives: .*, not to be relied on; ", told)
+    assert "Note: Rows are ranked by their chance of a label, as the naive model has it" in told
+    assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_chance"]
+    assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    assert "labels alone cannot say which of the two models is the class" in capsys.readouterr().out

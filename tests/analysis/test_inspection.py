@@ -7,6 +7,7 @@ from tests.analysis.conftest import make_patients
 
 from scarless.analysis import inspect_table
 from scarless.analysis.inspection import Driver, _verdict
+from scarless.analysis.kinds import names_rows
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,8 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: age.")
     one = (Driver("age", 1.0, 0.001),)
-    assert "Labels depend on: age visits. Which of these" in _verdict(one, (Driver("visits", 1.0, 0.0), *one))
+    both = _verdict(one, (Driver("visits", 1.0, 0.0), *one), ["age", "visits"])
+    assert "Labels depend on: age visits. Which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
 
@@ -83,3 +85,66 @@ def test_hostile_names_are_one_line():
     line = str(inspect_table(table, "diagnosed")).splitlines()[3]
     assert "\x1b" not in line
     assert "…" in line
+
+
+def staff(seed=0, n=1470):
+    """Return employees by a number with gaps, some of them marked by age and department; the rest is noise."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "EmployeeNumber": np.cumsum(rng.integers(1, 3, n)),
+            "age": rng.integers(18, 60, n),
+            "job": rng.choice([f"job {i}" for i in range(9)], n),
+            "field": rng.choice(["life", "law", "art", "other"], n),
+            **{f"rate{j}": rng.integers(30, 100, n) for j in range(8)},
+        }
+    )
+    chance = 0.5 / (1 + np.exp(-(table["age"] - 40) / 5))
+    return table, rng.random(n) < chance, rng.random(n) < 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_named_that_is_not_there(seed):
+    """Five starts of two models that saw everything named noise: of 1,470 rows with numbers and two categories."""
+    table, by_age, by_chance = staff(seed)
+    found = inspect_table(table.assign(marked=np.where(by_chance, "yes", None)), "marked")
+    assert found.verdict.startswith("Nothing stands out")
+    assert found.parts == ((), ())
+    found = inspect_table(table.assign(marked=np.where(by_age, "yes", None)), "marked")
+    assert found.verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    kinds = {facts.name: facts.kind for facts in found.columns}
+    assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
+
+
+def test_a_category_is_tested_with_all_its_levels_and_named_once():
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"ward": rng.choice([f"w{i}" for i in range(12)], 2500), "x": rng.normal(size=2500)})
+    effect = table["ward"].map({f"w{i}": value for i, value in enumerate(rng.normal(size=12))})
+    table["seen"] = np.where(rng.random(2500) < 0.4 / (1 + np.exp(-effect)), "yes", None)
+    found = inspect_table(table, "seen")
+    assert "depends on: ward" in found.verdict
+    assert " x" not in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("values", "is_id"),
+    [
+        (np.random.default_rng(0).permutation(np.cumsum(np.random.default_rng(1).integers(1, 4, 300))), True),
+        (np.sort(np.random.default_rng(0).choice(10**7, 300, replace=False)), True),
+        (np.sort(np.random.default_rng(0).choice(10**7, 300, replace=False))[::-1] * 1.0, True),
+        (np.random.default_rng(0).choice(10**7, 300, replace=False), False),
+        (np.sort(np.random.default_rng(0).lognormal(12, 1, 300).astype(np.int64)), False),
+        (np.random.default_rng(0).normal(size=300), False),
+        (np.array([3, 5, 9]), False),
+    ],
+    ids=["shuffled", "sorted", "falling", "measured", "incomes", "fractions", "few"],
+)
+def test_numbers_that_name_rows_are_told_from_measurements(values, is_id):
+    assert names_rows(values) is is_id
+
+
+@pytest.mark.parametrize("name", ["patient_id", "PatientID", "MRN", "case no", "EmployeeNumber"])
+def test_a_column_that_is_called_an_id_is_one(name):
+    numbers = np.random.default_rng(0).choice(10**7, 300, replace=False)
+    assert names_rows(numbers, name)
+    assert not names_rows(numbers, "paid")

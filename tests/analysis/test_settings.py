@@ -35,6 +35,10 @@ def test_columns_that_models_may_see():
 
 REFUSED = {
     "nothing said": ({}, r"What does the labelling depend on\? Name the columns \(--propensity visits insurance\)"),
+    "nothing to name": (
+        {},
+        r"look up the class of some 50 rows drawn at random \(--audit COLUMN --propensity all\): without",
+    ),
     "two ways": ({"propensity": ["age"], "scar": True}, "--propensity and --scar contradict each other: take one"),
     "three ways": ({"propensity": ["age"], "scar": True, "known_propensity": "e"}, "--scar and --known-propensity"),
     "stack without": (

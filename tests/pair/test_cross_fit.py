@@ -327,7 +327,7 @@ def test_a_label_frequency_beyond_what_held_out_labels_support_is_told_of():
 
 
 def test_a_forest_does_not_take_the_labelling_for_the_class():
-    # Its EM ends near labelled against unlabelled rows; without the tilt its class prior was .04 to .07 lower in 5 of 6 runs.
+    # EM of a forest ends near its start. Without the tilt its class prior was .04 to .07 lower in 5 of 6 runs.
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 6))
     y = rng.random(1500) < expit(2 * (X[:, 0] ** 2 - 1) + X[:, 1])

@@ -18,21 +18,21 @@ from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder,
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.kinds import row_names
-from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.looks import Observed, read_observed
-from scarless.analysis.ranking import rank_rows
+from scarless.analysis.ranking import EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
+from scarless.diagnostics.leaks import find_leaks, settle_leaks
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
 from scarless.outside.extras import need
 
 SCHEMA = 1  # of summary.json
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-EITHER_WAY = (
-    "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
-    "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+BY_LABELS = (
+    "Rows are ranked by their chance of a label, as the naive model has it, and not by models that may have changed "
+    "places. Rows that are seldom labelled come last although they may be positive."
 )
 Tell = Callable[[str], None]
 
@@ -64,8 +64,20 @@ class Analysis:
         return self.label.s
 
     def ranked(self) -> Any:
-        """Return a data frame of all rows, the most likely missing positives first."""
+        """Return a data frame of all rows, the most likely missing positives first.
+
+        Where nothing says which of both models is the class (`either_way`), by the chance of a label.
+        """
+        if self.either_way:
+            return rank_by_labels(self._features(), self.table, self.settings, self.label)
         return rank_rows(self.model, self.table, self.settings, self.label, propensity=self._column("known_propensity"))
+
+    @property
+    def either_way(self) -> bool:
+        """Whether nothing says which of both models is the class, so that they may have changed places."""
+        seen = set(self.model.feature_names_in_) - set(self.settings.visit_columns)
+        everything = self.settings.propensity == (ALL,) or seen <= set(self.settings.propensity)
+        return everything and not self.settings.tells_apart(int(self.label.audited.sum()))
 
     def summary(self) -> dict[str, Any]:
         """Return the answer in plain values, for machines."""
@@ -302,16 +314,11 @@ def analyse(
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
-    features = settings.features(list(table.columns))
-    notes = [*found.notes, *told_of(settings)]
-    named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
-    for name in row_names(table[[name for name in features if name not in named]]):
-        features.remove(name)
-        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
-    if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
-        notes.append(EITHER_WAY)
     tell("preparing the columns")
-    refuse_leaks(table[[name for name in features if name not in settings.visit_columns]], found.s)
+    features, told = choose_features(table, settings, found.s)
+    notes = [*found.notes, *told_of(settings), *told]
+    if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
+        notes += [EITHER_WAY, BY_LABELS]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)
@@ -327,6 +334,21 @@ def analyse(
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))
+
+
+def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str]]:
+    """Return the columns that models see, and what to say of ids and of columns that give the label away."""
+    features, notes = settings.features(list(table.columns)), []
+    named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
+    for name in row_names(table[[name for name in features if name not in named]]):
+        features.remove(name)
+        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
+    seen = [name for name in features if name not in settings.visit_columns]
+    left_out, told = settle_leaks(find_leaks(table[seen], s), named)
+    features = [name for name in features if name not in left_out]
+    if not features:
+        raise ValueError(f"No column is left for the models to see. {' '.join(told)}")
+    return features, [*notes, *told]
 
 
 def as_pandas(table: Any) -> Any:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scarless.analysis.answer import (
-    EITHER_WAY,
     Analysis,
     Tell,
+    choose_features,
     seen_levels,
     told_tails,
 )
@@ -18,9 +18,8 @@ from scarless.analysis.file_looks import Whole
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.inspection import Inspection, inspect_table
-from scarless.analysis.kinds import row_names
 from scarless.analysis.labels import ANY
-from scarless.analysis.leaks import refuse_leaks
+from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.outside.extras import need
@@ -168,9 +167,10 @@ def analyse_files(
     sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
     whole = Whole.of(drawn.kinds, settings)
     observed, pos_label = whole.of_sample(sample, settings), _pos_label(whole, drawn.labels, settings)
-    features, notes = _features(sample, settings, columns, whole.n_audited)
-    notes = [*(whole.observed.notes if settings.informed else ()), *told_of(settings), *notes]
-    refuse_leaks(sample[features], observed.s)
+    features, told = choose_features(sample, settings, observed.s)
+    notes = [*(whole.observed.notes if settings.informed else ()), *told_of(settings), *told]
+    if settings.propensity == (ALL,) and not settings.tells_apart(whole.n_audited):
+        notes.append(EITHER_WAY)
     if drawn.n_rows > SAMPLE:
         notes.append(
             f"The models are fitted to all {drawn.n_rows:,} rows. This report, its counts of rows and its checks are "
@@ -264,18 +264,6 @@ def _with_checked(sample: Any, checked: Any) -> Any:
     """Return a sample with those rows that were checked and not drawn: they are the only truth there is."""
     pandas = need("pandas", "analyse_files", "tool")
     return pandas.concat([sample, checked], ignore_index=True) if len(checked) else sample
-
-
-def _features(sample: Any, settings: Settings, columns: list[str], n_audited: int) -> tuple[list[str], list[str]]:
-    """Return the columns that models see, and what to say of those left out."""
-    features, notes = settings.features(columns), []
-    named = {*settings.propensity, *settings.class_attributes}
-    for name in row_names(sample[[name for name in features if name not in named]]):
-        features.remove(name)
-        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
-    if settings.propensity == (ALL,) and not settings.tells_apart(n_audited):
-        notes.append(EITHER_WAY)
-    return features, notes
 
 
 def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:

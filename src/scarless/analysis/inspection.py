@@ -1,23 +1,29 @@
 """A first look at a table: columns, gaps, leaks, and what the labels seem to depend on."""
 
+import shlex
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from scarless.analysis.answer import as_pandas
 from scarless.analysis.kinds import column_kind
-from scarless.analysis.leaks import tells_label
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
 from scarless.checks.origins import Origin
-from scarless.models import SAREMClassifier, TableClassifier
+from scarless.diagnostics.leaks import grade_leak
+from scarless.models import NaiveClassifier, SAREMClassifier, TableClassifier
 from scarless.models.preparation import table_preparation
+from scarless.numerics.constant_propensity import holm
+from scarless.numerics.label_tests import label_tests
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
 _LIKELY = 0.01  # adjusted p-value below which an attribute is named
+_TOL = 1e-6  # gain in log-likelihood per row at which a fit ends: 0.02 in all, which moves no p-value to speak of
+_MANY_PIECES = 40  # prepared columns, above which two starts must do: five take a minute with 140
+NOTHING = "Nothing stands out: labels do not show what class or labelling depend on."
 _Look = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
 
@@ -31,6 +37,7 @@ class ColumnFacts:
     distinct: int
     example: str
     remark: str = ""
+    leak: bool = False
 
     def cells(self, n_rows: int) -> tuple[str, ...]:
         """Return the facts as they are shown in a table."""
@@ -139,23 +146,33 @@ def inspect_table(
     roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
     facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     of_no_use = {
-        each.name
-        for each in facts
-        if each.kind in ("empty", "constant", "label", "look", "audit", "id") or "gives" in each.remark
+        each.name for each in facts if each.kind in ("empty", "constant", "label", "look", "audit", "id") or each.leak
     }
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
     parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *notes))
+    told = _told_leaks([each.name for each in facts if each.leak and each.name not in exclude])
+    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *told, *notes))
+
+
+def _told_leaks(names: list[str]) -> list[str]:
+    """Return what to do with columns that give the label away."""
+    if not names:
+        return []
+    quoted = " ".join(map(shlex.quote, names))
+    return [
+        f"Columns that give the label away, or nearly so: {', '.join(map(repr, names))}. They are not looked at below. "
+        f"What is recorded because of the label, as a treatment is, must be left out: --exclude {quoted}."
+    ]
 
 
 def _facts(values: Any, s: Any, *, role: str) -> ColumnFacts:
     missing, distinct = int(values.isna().sum()), int(values.nunique())
     example = "" if missing == len(values) else str(values.dropna().iloc[0])
     kind = role or column_kind(values, distinct, missing)
-    leak = None if role else tells_label(values, s)
-    remark = f"gives the label away: {leak}" if leak else _remark(kind)
-    return ColumnFacts(str(values.name), kind, missing, distinct, example, remark)
+    leak = None if role or kind in ("empty", "constant") else grade_leak(values, s)
+    remark = _remark(kind) if leak is None else leak.remark
+    return ColumnFacts(str(values.name), kind, missing, distinct, example, remark, leak is not None)
 
 
 def _remark(kind: str) -> str:
@@ -167,41 +184,82 @@ def _remark(kind: str) -> str:
 
 
 def _look(X: Any, observed: Observed, seed: int) -> "_Look":
-    """Fit two models that both see everything, and see what each leans on."""
+    """Test which columns the labels depend on, fit two models that both see these, and see what each leans on."""
     notes = []
     if len(X) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(X), _MOST_ROWS, replace=False))
         X, observed = X.iloc[rows], observed.of(rows)
         notes.append(f"What labels depend on is looked at with {_MOST_ROWS:,} rows, drawn at random.")
-    model = TableClassifier(
-        SAREMClassifier(propensity_attributes=ALL, n_starts=5, random_state=seed),
-        preparation=table_preparation(drop="first"),
-    )
+    nobody: tuple[tuple[Driver, ...], tuple[Driver, ...]] = ((), ())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            given = {} if observed.audit is None else {"audit": observed.audit}
-            errors = model.fit(X, observed.labels, **given).estimator_.standard_errors()
+            found, n_pieces = _columns_that_matter(X, observed.s)
+            if not found:
+                return nobody, NOTHING, notes
+            model = _pair(X[found], observed, n_starts=2 if n_pieces > _MANY_PIECES else 5, seed=seed)
+            errors = model.estimator_.standard_errors()
+            told = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
+            two = told or _beats_one(model, X[found], observed.labels, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
-        return ((), ()), f"What the labels depend on cannot be looked at: {error}", notes
-    inner, origins = model.estimator_, model.origins_ or []
-    one, other = (
-        _leans_on(coef[0], error[0], origins)
-        for coef, error in ((inner.coef_, errors.coef), (inner.propensity_coef_, errors.propensity_coef))
+        return nobody, f"What the labels depend on cannot be looked at: {error}", notes
+    if not two:
+        return nobody, _one_thing(found), notes
+    inner = model.estimator_
+    one, other = _leans_on(
+        ((inner.coef_[0], errors.coef[0]), (inner.propensity_coef_[0], errors.propensity_coef[0])), model.origins_ or []
     )
-    told = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
-    return (one, other), _settled(one, other) if told else _verdict(one, other), notes
+    return (one, other), _settled(one, other) if told else _verdict(one, other, found), notes
 
 
-def _leans_on(coef: Any, error: Any, origins: list[Origin]) -> tuple[Driver, ...]:
-    """Return the raw columns that a model clearly leans on, each by its clearest piece, clearest column first."""
-    best: dict[str | None, Driver] = {}
-    p_values = np.minimum(2.0 * norm.sf(np.abs(coef) / error) * len(origins), 1.0)  # for the number of pieces
-    for origin, effect, p in zip(origins, coef, p_values, strict=True):
-        known = best.get(origin.column)
-        if p < _LIKELY and (known is None or p < known.p_value):
-            best[origin.column] = Driver(origin.label, float(effect), float(p))
-    return tuple(sorted(best.values(), key=lambda driver: driver.p_value))
+def _columns_that_matter(X: Any, s: Any) -> tuple[list[Any], int]:
+    """Return the raw columns that the labels depend on, given the others (Holm's rule), and how many are made of them.
+
+    A column that neither the class nor the labelling depends on leaves the labels alone, so one logistic model of the
+    labels shows which columns matter. Each is tested with all that was made of it: all levels, its gaps.
+    """
+    model = TableClassifier(NaiveClassifier(), preparation=table_preparation(drop="first")).fit(X, s)
+    pieces: dict[Any, list[int]] = {}
+    for j, origin in enumerate(model.origins_ or ()):
+        pieces.setdefault(origin.column, []).append(j)
+    Z = np.asarray(model.prepare(X), dtype=np.float64)
+    p_values = label_tests(Z, np.asarray(s, dtype=np.float64), list(pieces.values()))
+    sure = {str(name) for name, p in zip(pieces, holm(p_values), strict=True) if p < _LIKELY}
+    return [name for name in X.columns if str(name) in sure], sum(len(pieces[name]) for name in pieces if name in sure)
+
+
+def _pair(X: Any, observed: Observed, *, n_starts: int, seed: int) -> TableClassifier:
+    """Fit two models that both see all columns."""
+    pair = SAREMClassifier(propensity_attributes=ALL, n_starts=n_starts, tol=_TOL, random_state=seed)
+    given = {} if observed.audit is None else {"audit": observed.audit}
+    return TableClassifier(pair, preparation=table_preparation(drop="first")).fit(X, observed.labels, **given)
+
+
+def _beats_one(model: TableClassifier, X: Any, s: Any, seed: int) -> bool:
+    """Whether two models fit the labels better than one class with the same propensity for all: likelihood ratio."""
+    alone = SAREMClassifier(propensity_attributes=None, tol=_TOL, random_state=seed).fit(model.prepare(X), s)
+    gain = 2.0 * (model.estimator_.log_likelihood_ - alone.log_likelihood_)
+    return bool(chi2.sf(gain, len(model.origins_ or ())) < _LIKELY)
+
+
+def _leans_on(
+    models: tuple[tuple[Any, Any], tuple[Any, Any]], origins: list[Origin]
+) -> tuple[tuple[Driver, ...], tuple[Driver, ...]]:
+    """Return the raw columns that each of two models clearly leans on, each by its clearest piece, clearest first.
+
+    p-values are adjusted for the number of pieces in both models, by Holm's rule.
+    """
+    z = np.concatenate([coef / error for coef, error in models])
+    p_values = np.split(holm(2.0 * norm.sf(np.abs(z))), 2)
+    found = []
+    for (coef, _), p_of_model in zip(models, p_values, strict=True):
+        best: dict[str | None, Driver] = {}
+        for origin, effect, p in zip(origins, coef, p_of_model, strict=True):
+            known = best.get(origin.column)
+            if p < _LIKELY and (known is None or p < known.p_value):
+                best[origin.column] = Driver(origin.label, float(effect), float(p))
+        found.append(tuple(sorted(best.values(), key=lambda driver: driver.p_value)))
+    return found[0], found[1]
 
 
 def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
@@ -215,26 +273,30 @@ def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
     )
 
 
-def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
+def _one_thing(columns: list[Any]) -> str:
+    return (
+        f"Only one thing is to be seen, which depends on: {' '.join(map(str, columns))}. Whether that is the class or "
+        "the labelling, and what the other depends on, labels do not show; you may know."
+    )
+
+
+def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any]) -> str:
+    """Say what labels depend on, `found` in a test of their own, and whether the two models share it out."""
     columns = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
-    if not any(columns):
-        return "Nothing stands out: labels do not show what class or labelling depend on."
     if not all(columns):
-        seen = " ".join(columns[0] or columns[1])
-        return (
-            f"Only one thing is to be seen, which depends on: {seen}. Whether that is the class or the labelling, and "
-            "what the other depends on, labels do not show; you may know."
-        )
+        return _one_thing(found)
     if set(columns[0]) & set(columns[1]):
-        both = " ".join(dict.fromkeys(columns[0] + columns[1]))
+        both = " ".join(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
         return (
             f"Labels depend on: {both}. Which of these act on the class, and which on the labelling, cannot be told "
             "from these labels; you may know."
         )
+    rest = [str(name) for name in found if str(name) not in columns[0] + columns[1]]
+    also = f" Labels also depend on: {' '.join(rest)}; by which of the two is not clear." if rest else ""
     return (
         f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "
-        f"on: {' '.join(columns[1])}. Labels cannot say which is which; you can. If the second is how labels come "
-        f"about: --propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
+        f"on: {' '.join(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
+        f"come about: --propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
     )
 
 

@@ -7,12 +7,17 @@ import numpy as np
 
 from scarless.analysis.labels import read_labels
 from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
-from scarless.analysis.settings import Settings
+from scarless.analysis.settings import ALL, Settings
 from scarless.checks.looked import looks_of
 from scarless.checks.pipelines import opened
+from scarless.models import NaiveClassifier, TableClassifier
 from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
 
+EITHER_WAY = (
+    "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
+    "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+)
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
 
 
@@ -43,8 +48,6 @@ def rank_rows(
         ``probability``, ``propensity`` (of a label at any of them), ``posterior``, each with ``_low`` and ``_high``
         where the model knows its uncertainty.
     """
-    import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
-
     features = table[[name for name in model.feature_names_in_ if name in table.columns]]
     columns: dict[str, Any] = {}
     columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
@@ -54,9 +57,31 @@ def rank_rows(
         columns |= _of_information(observed, settings)
         open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
     columns |= _predictions(model, features, observed, propensity, settings.level)
-    by = columns["probability" if observed is None else "posterior"]
-    order = np.lexsort((np.arange(len(table)), -by, ~open_rows))
-    rank = np.full(len(table), -1, dtype=np.int64)
+    return _in_order(columns, columns["probability" if observed is None else "posterior"], open_rows)
+
+
+def rank_by_labels(features: Any, table: Any, settings: Settings, observed: Observed) -> Any:
+    """Return what `rank_rows` returns, ranked by ``label_chance``, the chance of a label by the naive model.
+
+    For rows of which nothing says which model is the class. There are no probabilities of the class.
+    """
+    naive = TableClassifier(NaiveClassifier()).fit(features, observed.s)
+    columns: dict[str, Any] = {}
+    columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
+    columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
+    columns |= _of_information(observed, settings)
+    columns["label_chance"] = _of_positive(naive, features)
+    open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
+    return _in_order(columns, columns["label_chance"], open_rows)
+
+
+def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
+    """Return columns as a data frame, rows that nobody knows the class of first, the largest value first."""
+    import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
+
+    n = len(open_rows)
+    order = np.lexsort((np.arange(n), -by, ~open_rows))
+    rank = np.full(n, -1, dtype=np.int64)
     rank[order[: open_rows.sum()]] = np.arange(1, open_rows.sum() + 1)
     ranks = pd.array(np.where(rank > 0, rank, 0), dtype="Int64")
     ranks[rank < 0] = pd.NA
@@ -142,6 +167,8 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         if settings.known_propensity not in table.columns and observed is not None:
             raise ValueError(f"There is no column {settings.known_propensity!r} (the known propensity of the fit).")
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
+    if settings.propensity == (ALL,) and len(settings.looks) < 2 and not settings.audit:
+        notes.append(EITHER_WAY)
     notes += new_levels(model, table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -97,9 +97,10 @@ class Settings:
         ways = [name for name, given in self._ways() if given]
         if not ways:
             raise ValueError(
-                "What does the labelling depend on? Name the columns (--propensity visits insurance); --propensity all "
-                "if you cannot name any; --scar if every positive is as likely to be labelled as any other; "
-                "--known-propensity COLUMN if you know it."
+                "What does the labelling depend on? Name the columns (--propensity visits insurance); --scar if every "
+                "positive is as likely to be labelled as any other; --known-propensity COLUMN if you know it. If you "
+                f"can name none, look up the class of some {ENOUGH_AUDITS} rows drawn at random (--audit COLUMN "
+                "--propensity all): without such rows labels cannot say which rows are positive."
             )
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")

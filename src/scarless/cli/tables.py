@@ -22,6 +22,8 @@ from scarless.analysis.files import SCORED, inspect_files, with_advice
 from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
+from scarless.report.fit.answer import says_nothing
+from scarless.report.fit.words import share, share_range
 from scarless.report.numbers import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -232,20 +234,31 @@ def _stem(path: Path) -> str:
 def _say(found: Analysis, folder: Path, ranked: str) -> None:
     """Print the answer, what to know of it, and where it all is."""
     facts = found.summary()
-    prior, ends = facts["class_prior"], facts["class_prior_interval"]
+    prior = facts["class_prior"]
     print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled.")
     if prior is not None:
-        between = f" ({ends[0]:.0%} to {ends[1]:.0%})" if ends and None not in ends else ""
+        between = _between(facts)
         missing = facts["missing_positives"]
         if "looks" in facts:
             took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
             print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
-        answer = f"Estimated positives: {facts['positives']:,.0f}, {prior:.0%} of the rows{between}"
+        doubt = ", not to be relied on" if found.either_way else ""
+        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(prior)} of the rows{between}{doubt}"
         print(f"{answer}; {missing:,.0f} of them have no label.")
     for note in found.notes:
         print(f"Note: {note}")
     print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: scarless fit --config {folder / RUN}")
     print(f"The report: {folder / REPORT}")
+
+
+def _between(facts: dict[str, Any]) -> str:
+    """Return the interval of the share of positives, or that it tells nothing; nothing where there is none."""
+    ends = facts["class_prior_interval"]
+    if not ends or None in ends:
+        return ""
+    if says_nothing(facts["label_frequency"], *ends):
+        return " (how many more there may be, this fit does not tell)"
+    return f" ({share_range(*ends)})"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -288,7 +301,12 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="for a folder: `threads` (default), `ray`, or a Dask scheduler, tcp://...",
     )
-    add("--propensity", nargs="+", metavar="COLUMN", help="what the labelling depends on; `all` if you cannot name any")
+    add(
+        "--propensity",
+        nargs="+",
+        metavar="COLUMN",
+        help="what the labelling depends on; `all` with --audit or --look, if you cannot name any",
+    )
     add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
     add("--known-propensity", metavar="COLUMN", help="column with known propensities")
     add("--class-attributes", nargs="+", metavar="COLUMN", help="what the class may depend on (default: all columns)")

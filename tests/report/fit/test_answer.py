@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless import SAREMClassifier, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
+from scarless.report.fit.answer import says_nothing
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -203,3 +204,23 @@ def test_a_model_that_is_too_sure(small):
     n = np.count_nonzero((f > 0.999) & (s == 0))
     assert n > 100
     assert f"The model is certain that {n} rows without a label are positive." in cautions(sure, X, s)
+
+
+def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(small, monkeypatch):
+    _, X, s = small
+    model = SCARClassifier().fit(X, s)
+    model.class_prior_, model.label_frequency_ = float(s.mean()), 1.0
+    ends = Interval(float(s.mean()) - 1e-4, float(s.mean()) + 1e-4)
+    monkeypatch.setattr(SCARClassifier, "class_prior_interval", lambda self, level: ends)
+    report = model_report(model, X, s, n_ranked=0)
+    assert "of rows; how many more there may be, this fit does not tell)" in report.answer.sentence
+    settled = next(check for check in report.checks if check.key == "identifiability")
+    assert "a good deal of room" not in settled.verdict
+
+
+def test_intervals_that_leave_room_are_shown():
+    assert says_nothing(1.0, 0.03, 0.0301)
+    assert says_nothing(0.995, 0.03, 0.035)
+    assert not says_nothing(1.0, 0.03, 0.19)
+    assert not says_nothing(0.6, 0.03, 0.0301)
+    assert not says_nothing(None, 0.03, 0.0301)

@@ -134,3 +134,49 @@ def test_what_is_assumed_of_the_labelling_is_said(reported):
     assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing, by assumption")
     assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
     assert reported("PropensityWeightedClassifier").effects[1].verdict.startswith("This model does not tell")
+
+
+def shared_out(seed, slope):
+    """Return three columns that nearly repeat each other, one that drives the labelling, and labels."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(1500, 4)), columns=["a", "b", "c", "z"])
+    X["b"], X["c"] = X["a"] + 0.1 * X["b"], X["a"] + 0.1 * X["c"]
+    f, e = 1 / (1 + np.exp(0.5 - slope * X["a"])), 1 / (1 + np.exp(-1.5 * X["z"]))
+    return X, ((rng.random(1500) < f) & (rng.random(1500) < e)).astype(int).to_numpy()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_are_tested_together_before_each_alone(seed):
+    """No single interval leaves out 1, since the columns repeat each other; together they matter beyond doubt."""
+    pair = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b", "c"])
+    X, s = shared_out(seed, 1.0)
+    of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
+    assert all(each.per_sd.low < 1 < each.per_sd.high for each in of_class.effects)
+    assert of_class.verdict.startswith(
+        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which of them."
+    )
+    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+    X, s = shared_out(seed, 0.0)
+    of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
+    assert of_class.verdict.startswith(
+        "The class depends on no column beyond what chance could make (all columns together: p = "
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 3, 8])
+def test_single_intervals_that_leave_out_1_are_no_finding_where_nothing_matters(seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(1500, 30)), columns=[f"x{j}" for j in range(30)])
+    s = (rng.random(1500) < 0.3).astype(int)
+    of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
+    assert any(each.per_sd.low > 1 or each.per_sd.high < 1 for each in of_class.effects)
+    assert "but among so many columns chance could make that (all columns together: p = 0." in of_class.verdict
+
+
+@pytest.mark.filterwarnings("ignore:SCARClassifier finds that all positives")
+def test_one_column_among_many_is_found():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 30)), columns=[f"x{j}" for j in range(30)])
+    s = (rng.random(1500) < 0.6 / (1 + np.exp(-0.45 * X["x3"]))).astype(int).to_numpy()
+    of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
+    assert of_class.verdict.startswith("The class depends most on x3")

@@ -5,13 +5,15 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.diagnostics.leaks import advice, find_leaks
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import Interval, NaiveClassifier, SARStackingClassifier, SCARClassifier
 from scarless.models.summary import FEW_LABELS
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
+from scarless.report.fit.ranked import some_rows
 from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import about, count, number, share, share_range
+from scarless.report.fit.words import about, count, number, share, share_range, text
 
 WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
 MOST_OF_POSSIBLE = 0.75
@@ -20,6 +22,8 @@ NEARLY_ALL = 0.95  # class prior
 FLAT = 0.2  # distance of most rows' logits below which they are as good as one
 CERTAIN, TOO_MANY = 0.999, 0.05  # a chance, and the share of rows that may have it without a label
 _NEAREST = 1e-12  # to 0 and 1
+SHORT = 1.25  # ratio of an interval's ends below which it leaves no room to speak of
+MOST_ROWS = 50_000  # that leaks are looked for in
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
 
 
@@ -46,7 +50,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         missing=missing,
         label_frequency=Estimate(frequency, number(low), number(high)),
         cautions=(*cautions(subject), *_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
-        sentence=_sentence(subject, n, labelled, found, missing),
+        sentence=_sentence(subject, n, labelled, found, missing, frequency),
         notes=tuple(_notes(subject, why_none)),
         wrong=labelled - right,
     )
@@ -76,7 +80,9 @@ def _scaled(found: Estimate, n: float, less: float) -> Estimate:
     )
 
 
-def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate) -> str:
+def _sentence(
+    subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate, frequency: float | None
+) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
     if not subject.rates_are_none:
@@ -87,11 +93,26 @@ def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, miss
         return f"{start}; how many are positive, this model does not say."
     if found.low is None or found.high is None:
         range_ = f"{share(found.value)} of rows; how sure that is, is not known"
+    elif says_nothing(frequency, found.low, found.high):
+        range_ = f"{share(found.value)} of rows; how many more there may be, this fit does not tell"
     else:
         range_ = f"{share_range(found.low, found.high)} of rows"
     left = about(missing.value or 0.0)
     rest = "no label is missing" if left == "0" else f"about {left} {'is' if left == '1' else 'are'} missing"
     return f"{start}; we estimate {about(found.value * n)} positives ({range_}); {rest}."
+
+
+def says_nothing(frequency: float | None, low: float, high: float) -> bool:
+    """Whether an interval has no width to speak of since the fit takes every positive to be labelled.
+
+    Standard errors then say how sure the share of labels is, and not how many positives have none.
+    """
+    return frequency is not None and frequency > ALL and is_short(low, high)
+
+
+def is_short(low: float, high: float) -> bool:
+    """Whether an interval leaves no room to speak of, or reads as one number."""
+    return high < SHORT * low or share(low) == share(high)
 
 
 def _notes(subject: Subject, why_none: str) -> list[str]:
@@ -114,6 +135,7 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     told = [] if not isinstance(inner, NaiveClassifier) else [
         "This model takes every row without a label for negative. It tells who gets a label, not who is positive."
     ]  # fmt: skip
+    told += _of_leaks(subject)
     told += _of_the_fit(inner, frequency, found)
     told += _of_the_data(found, identifiability, subject)
     told += _of_the_ranking(subject)
@@ -139,6 +161,17 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
         )
     told += _of_other_rows(subject, frequency)
     return list(dict.fromkeys(told))
+
+
+def _of_leaks(subject: Subject) -> list[str]:
+    """Name the columns of a pandas table that give the label away, or nearly so."""
+    if not hasattr(subject.X, "iloc"):
+        return []
+    visits = {subject.origins[j].column for columns in subject.visit_columns.values() for j in columns}
+    seen = [j for j, name in enumerate(subject.X.columns) if str(name) in subject.groups and str(name) not in visits]
+    rows = slice(None) if subject.n_rows <= MOST_ROWS else some_rows(subject, MOST_ROWS, np.random.default_rng(0))
+    leaks = find_leaks(subject.X.iloc[rows, seen], subject.s[rows])
+    return [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in leaks]
 
 
 def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[str]:
@@ -187,7 +220,7 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
             "The labels contradict the form of the models, on which the number of positives rests. --model stack does "
             "not need the class to be linear."
         )
-    elif _all_columns_label(subject) and not _told_apart(subject):
+    elif either_way(subject):
         told.append(
             "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
             "form. The number is much less sure than with the right columns named."
@@ -234,8 +267,12 @@ def _told_apart(subject: Subject) -> bool:
     return several or int(subject.audited.sum()) >= ENOUGH_AUDITS
 
 
-def _all_columns_label(subject: Subject) -> bool:
-    return len(subject.labelling_columns) == subject.prepared.shape[1] > 0
+def either_way(subject: Subject) -> bool:
+    """Whether nothing says which of both models is the class: all columns may drive both, and nobody looked again."""
+    asked = getattr(subject.model, "settings_", None) or {}  # of the command line
+    everything = list(asked.get("propensity", ())) == ["all"]
+    every_column = len(subject.labelling_columns) == subject.prepared.shape[1] > 0
+    return (everything or every_column) and not _told_apart(subject)
 
 
 def _assumes_one_propensity(subject: Subject) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.vectors import check_random_stream
 from scarless.numerics.arrays import ArrayLike
-from scarless.report.fit.answer import make_answer
+from scarless.report.fit.answer import either_way, make_answer
 from scarless.report.fit.checks import ask, make_checks
 from scarless.report.fit.columns import make_columns
 from scarless.report.fit.data import Fact, FitReport
@@ -103,7 +103,7 @@ def model_report(
         subject = Subject.of(estimator, X, s, level=level, **known)
         names = _check_names(row_names, subject.n_rows)
         tell("ranking rows")
-        ranked = make_ranked(subject, n_ranked, names)
+        ranked = make_ranked(subject.by_labels() if either_way(subject) else subject, n_ranked, names)
         asked = ask(subject, rng, subject.part(np.array([row.position for row in ranked.rows], dtype=np.intp)))
         tell("reading the models")
         effects = make_effects(subject, rng)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.models.uncertainty import known_inference
 from scarless.report.fit import looks
+from scarless.report.fit.answer import either_way, is_short
 from scarless.report.fit.candidates import Candidates, candidates
 from scarless.report.fit.data import Check, Mark, Picture
 from scarless.report.fit.doubt import sensitivity
@@ -78,7 +79,16 @@ def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
             found.append(function(key, title, asked))
         except REFUSALS as error:
             found.append(Check(key, title, "none", "Not to be had for this model.", (text(error, 2000),)))
-    return tuple(found)
+    return tuple(map(_doubted, found)) if either_way(asked.subject) else tuple(found)
+
+
+def _doubted(check: Check) -> Check:
+    """Return a check that finds nothing wrong, where both models could have changed places, which it cannot see."""
+    if check.status != "good":
+        return check
+    return replace(
+        check, status="open", verdict=f"{check.verdict} Whether both models have changed places, it cannot see."
+    )
 
 
 def _of_information(subject: Subject) -> list[tuple[str, str, Callable[[str, str, Asked], Check]]]:
@@ -128,6 +138,8 @@ def _identifiability(key: str, title: str, asked: Asked) -> Check:
     if report is None:
         raise ValueError(asked.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
+    if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
+        verdict = "Only roughly: the interval is short, but it holds less than the labels leave open."
     return Check(key, title, status, verdict, tuple(text(line, 2000) for line in report.sentences()))
 
 

@@ -1,20 +1,28 @@
 """What drives the class, and what the labelling: odds ratios in the units of the raw table."""
 
+import warnings
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.uncertainty import known_inference
+from scarless.numerics.arrays import Vector
+from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
+from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength
 from scarless.report.fit.ranked import contributions, has_coefficients, is_too_much, sample_of
 from scarless.report.fit.slopes import Slopes
-from scarless.report.fit.subject import Subject
+from scarless.report.fit.subject import Subject, dense
 from scarless.report.fit.words import listed, number, text
+from scarless.report.numbers import p_sentence
 
 STRENGTH_ROWS = 200
 NAMED = 3  # in a verdict
+SIGNIFICANT = 0.05
+JOINT_CELLS = 20_000_000  # of a table that the joint test looks at; of a larger one at some rows
 _LARGEST = 700.0  # logarithm of an odds ratio
 
 
@@ -23,7 +31,7 @@ def make_effects(subject: Subject, rng: np.random.Generator) -> tuple[Effects, .
     inference, why = _inference(subject.inner)
     of_class = _of_class(subject, inference, why, rng)
     if subject.looks is None:
-        return of_class, _of_labelling(subject, inference, why)
+        return of_class, _of_labelling(subject, inference, why, rng)
     return of_class, *_of_looks(subject, inference, why)
 
 
@@ -34,9 +42,10 @@ def _of_looks(subject: Subject, inference: Any, why: str) -> list[Effects]:
     for k in range(n_models):
         key = "labelling" if k == 0 else f"labelling-{k}"
         of = "" if n_models == 1 else f" at {text(names[k])}"
-        found = _effects(subject, Slopes.of_look(subject, inference, k))
+        slopes = Slopes.of_look(subject, inference, k)
+        found = _effects(subject, slopes)
         nothing = "Nothing, by assumption: every positive is as likely to be labelled as any other."
-        verdict = _verdict(found, f"Whether a positive gets its label{of}") if found else nothing
+        verdict = _verdict(found, f"Whether a positive gets its label{of}", slopes, None) if found else nothing
         notes = _notes(found, why) if found else ()
         made.append(Effects(key, f"What drives the labelling{of}", verdict, tuple(found), (), notes))
     return made
@@ -56,8 +65,10 @@ def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generat
     naive = isinstance(subject.inner, NaiveClassifier)
     what, title = ("Having a label", "What drives the label") if naive else ("The class", "What drives the class")
     if has_coefficients(subject):
-        found = _effects(subject, Slopes.of_class(subject, inference))
-        return Effects("class", title, _verdict(found, what), tuple(found), (), _notes(found, why))
+        slopes = Slopes.of_class(subject, inference)
+        found = _effects(subject, slopes)
+        joint = None if inference is None else _joint(subject, slopes.columns, subject.labelling_columns, rng)
+        return Effects("class", title, _verdict(found, what, slopes, joint), tuple(found), (), _notes(found, why))
     if is_too_much(subject, STRENGTH_ROWS):
         return Effects("class", title, "This model has no coefficients, and too many columns to try one by one.",
                        (), (), ())  # fmt: skip
@@ -75,12 +86,15 @@ def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generat
     return Effects("class", title, verdict, (), found_strengths, (note,))
 
 
-def _of_labelling(subject: Subject, inference: Any, why: str) -> Effects:
+def _of_labelling(subject: Subject, inference: Any, why: str, rng: np.random.Generator) -> Effects:
     title, inner = "What drives the labelling", subject.inner
     coef = getattr(inner, "propensity_coef_", None)
     if subject.labelling_columns and coef is not None:
-        found = _effects(subject, Slopes.of_labelling(subject, inference))
-        verdict = _verdict(found, "Whether a positive gets its label")
+        slopes = Slopes.of_labelling(subject, inference)
+        found = _effects(subject, slopes)
+        others = np.flatnonzero(np.ravel(inner.coef_)).tolist() if has_coefficients(subject) else []
+        joint = _joint(subject, slopes.columns, others, rng) if inference is not None else None
+        verdict = _verdict(found, "Whether a positive gets its label", slopes, joint)
         return Effects("labelling", title, verdict, tuple(found), (), _notes(found, why))
     if isinstance(inner, NaiveClassifier):
         verdict = "This model has no labelling: it takes every row without a label for negative."
@@ -125,14 +139,54 @@ def _exp(value: float) -> float | None:
     return None if not abs(value) < _LARGEST else float(np.exp(value))
 
 
-def _verdict(found: list[Effect], what: str) -> str:
-    sure = list(dict.fromkeys(each.column for each in found if _sure(each)))
-    if sure:
-        return f"{what} depends most on {listed(sure[:NAMED])}."
-    if found and found[0].per_sd.low is not None:
-        return f"{what} depends on no column beyond what chance could make."
+def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Generator) -> float | None:
+    """Return the p-value of no column of one model at all, the other model as it would be without them.
+
+    None where labels are too few for so many columns, or may be wrong, or come from several looks.
+    """
+    columns = len(tested) + len(others)
+    fewest = min(float(subject.weight @ subject.s), float(subject.weight @ (1.0 - subject.s)))
+    if subject.looks is not None or not len(tested) or columns * ROWS_PER_COLUMN > fewest:
+        return None
+    some = sample_of(subject, max(JOINT_CELLS // subject.prepared.shape[1], 1), rng)
+    table = dense(some.prepared)
+    Z, s, f, c = table[:, others], some.s, np.ones(some.n_rows), float(np.average(some.s, weights=some.weight))
+    if others:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of this fit nothing is shown
+            alone = SCARClassifier().fit(Z, s.astype(np.int64), sample_weight=some.weight)
+        f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
+    place = {int(j): i for i, j in enumerate(tested)}
+    groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
+    return second_factor_test(Z, table[:, tested], s, some.weight, f, c, [group for group in groups if group])
+
+
+def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None) -> str:
+    """Say what a model depends on: whether on anything, by a test of all columns together, and then on which."""
     strongest = list(dict.fromkeys(each.column for each in found))
-    return f"{what} depends most on {listed(strongest[:NAMED])}." if found else f"{what} depends on no column."
+    if not found:
+        return f"{what} depends on no column."
+    if found[0].per_sd.low is None:
+        return f"{what} depends most on {listed(strongest[:NAMED])}."
+    sure = list(dict.fromkeys(each.column for each in found if _sure(each)))
+    clear = (_smallest(slopes.value, slopes.error) if joint is None else joint) < SIGNIFICANT
+    how = "" if joint is None else f" (all columns together: {p_sentence(joint)})"
+    if sure and clear:
+        return f"{what} depends most on {listed(sure[:NAMED])}."
+    if clear:
+        return (
+            f"{what} depends on the columns{how}, but it is not clear on which of them. The strongest are "
+            f"{listed(strongest[:NAMED])}."
+        )
+    if sure:
+        return f"{what} may depend on {listed(sure[:NAMED])}, but among so many columns chance could make that{how}."
+    return f"{what} depends on no column beyond what chance could make{how}."
+
+
+def _smallest(value: Vector, error: Vector) -> float:
+    """Return the smallest p-value of single columns, adjusted for their number by Holm's rule."""
+    told = np.isfinite(error) & (error > 0)
+    return float(np.min(holm(2.0 * norm.sf(np.abs(value[told] / error[told]))))) if told.any() else 1.0
 
 
 def _sure(effect: Effect) -> bool:

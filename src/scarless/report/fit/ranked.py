@@ -53,7 +53,7 @@ def _measure(subject: Subject) -> tuple[Vector, str, list[str]]:
     inner = subject.inner
     if isinstance(inner, NaiveClassifier):
         return subject.f, "chance of a label", [
-            "Ranked by the chance to have a label, which is all that this model knows. It is not the chance to be "
+            "Ranked by the chance to have a label, which is all that the naive model knows. It is not the chance to be "
             "positive: rows that are seldom labelled come last although they may be positive."
         ]  # fmt: skip
     if subject.looks is not None:

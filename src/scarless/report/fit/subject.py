@@ -1,5 +1,6 @@
 """What a report is about: a fitted model with its table, and all that is asked of both more than once."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -303,6 +304,14 @@ class Subject:
         """Names of rows by the table's own index; None where they are just numbered."""
         index = index_of(self.X)
         return None if index is None or isinstance(index, range) else index
+
+    def by_labels(self) -> "Subject":
+        """Return the same rows with the naive model, which takes every row without a label for negative."""
+        naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
+        model = copy(self.model)
+        model.estimator_ = naive
+        f = class_probability(naive, self.prepared, coding_of(naive))
+        return replace(self, model=model, f=f, e=None, looks=None, labels=self.s.astype(np.int64))
 
     @cached_property
     def labelling_columns(self) -> list[int]:

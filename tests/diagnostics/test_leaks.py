@@ -1,0 +1,115 @@
+"""Columns that give the label away: graded, named, and never mistaken for what is only a good attribute."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scarless.diagnostics.leaks import CERTAIN, ELSEWHERE, STRONG, find_leaks, grade_leak, label_auc, settle_leaks
+
+N, LABELLED = 2000, 200
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    s = np.zeros(N, dtype=int)
+    s[rng.choice(N, LABELLED, replace=False)] = 1
+    return rng, s
+
+
+def leaks(rng, s):
+    """Return columns by the grade that they deserve."""
+    most, half = (s == 1) & (rng.random(N) < 0.96), (s == 1) & (rng.random(N) < 0.4)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, N), "D")
+    noisy = rng.normal(size=N)
+    return {
+        "code": (CERTAIN, np.where(s == 1, "E11", "Z00")),
+        "filled": (ELSEWHERE, pd.Series(day).where(most)),
+        "filled in some": (ELSEWHERE, np.where(half, 1.5, np.nan)),
+        "days of treatment": (ELSEWHERE, np.where(half, rng.integers(1, 90, N), 0)),
+        "treated": (ELSEWHERE, np.where(most, "yes", "no")),
+        "score": (STRONG, np.where(s == 1, noisy + 3, noisy)),
+        "score with gaps": (STRONG, np.where(rng.random(N) < 0.1, np.nan, np.where(s == 1, noisy + 3.5, noisy))),
+        "in the middle": (STRONG, np.where(s == 1, noisy * 0.05, np.sign(noisy) + noisy)),
+        "group": (STRONG, np.where(rng.random(N) < 0.97, s, 1 - s) * 5 + rng.integers(0, 5, N)),
+        "empty": (STRONG, np.where((s == 1) == (rng.random(N) < 0.97), np.nan, noisy)),
+        "remarks": (STRONG, [f"case {i % 90} {'on insulin' if most[i] else 'is well'}" for i in range(N)]),
+    }
+
+
+def innocent(rng, s):
+    """Return columns that only look like it: strong effects, rare values, gaps, ids, text."""
+    noisy = rng.normal(size=N)
+    return {
+        "strong": np.where(s == 1, noisy + 1.5, noisy),
+        "rare": np.where(rng.random(N) < 0.004, "yes", "no"),
+        "rare but telling": np.where((s == 1) & (rng.random(N) < 0.3), 1, rng.random(N) < 0.03),
+        "gaps": np.where(rng.random(N) < 0.98, np.nan, noisy),
+        "ward": rng.choice([f"w{i}" for i in range(35)], N),
+        "text": [f"case {rng.integers(500)} seen {rng.integers(40)}" for _ in range(N)],
+        "unique": [f"P{i:05d}" for i in range(N)],
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, N), "D"),
+        "flag": pd.array(rng.random(N) < 0.5, dtype="boolean"),
+        "constant": 1,
+        "nothing": np.nan,
+    }
+
+
+def test_leaks_are_graded(rows):
+    rng, s = rows
+    wanted = leaks(rng, s)
+    found = {leak.column: leak.grade for leak in find_leaks(pd.DataFrame({k: v for k, (_, v) in wanted.items()}), s)}
+    assert found == {name: grade for name, (grade, _) in wanted.items()}
+
+
+def test_what_is_only_a_good_attribute_is_left_alone(rows):
+    rng, s = rows
+    assert find_leaks(pd.DataFrame(innocent(rng, s)), s) == []
+
+
+@pytest.mark.parametrize("n_labelled", [10, 15, 40])
+def test_few_labels_and_many_columns_make_no_leak_by_chance(n_labelled):
+    rng = np.random.default_rng(n_labelled)
+    s = np.repeat([1, 0], [n_labelled, 400 - n_labelled])
+    table = pd.DataFrame({f"x{j}": rng.normal(size=400) for j in range(60)})
+    for j in range(40):
+        table[f"c{j}"] = rng.choice([f"level {i}" for i in range(30)], 400)
+        table[f"g{j}"] = np.where(rng.random(400) < 0.03, 1.0, np.nan)
+    assert find_leaks(table, s) == []
+
+
+def test_fewer_than_ten_labels_say_nothing():
+    s = np.repeat([1, 0], [9, 100])
+    assert grade_leak(pd.Series(s * 1.0, name="x"), s) is None
+
+
+def test_nearly_all_rows_labelled_is_no_leak():
+    rng = np.random.default_rng(0)
+    s = (rng.random(1000) < 0.97).astype(int)
+    assert find_leaks(pd.DataFrame({"x": np.where(rng.random(1000) < 0.5, 1.0, np.nan)}), s) == []
+
+
+def test_the_auc_is_that_of_counted_pairs():
+    rng = np.random.default_rng(3)
+    values, labelled = pd.Series(rng.normal(size=60).round(1)), rng.random(60) < 0.3
+    inside, outside = values[labelled].to_numpy(), values[~labelled].to_numpy()
+    pairs = np.sign(inside[:, None] - outside[None])
+    auc = 0.5 + 0.5 * pairs.mean()
+    assert label_auc(values, labelled) >= max(auc, 1 - auc) - 1e-12
+
+
+def test_a_leak_is_refused_left_out_or_named():
+    s = np.repeat([1, 0], [40, 400])
+    filled = np.where(np.arange(440) < 38, 1.0, np.nan)
+    score = np.where(s == 1, 3.0, 0.0) + np.random.default_rng(0).normal(size=440)
+    found = find_leaks(pd.DataFrame({"date of it": filled, "score": score}), s)
+    out, notes = settle_leaks(found, [])
+    assert out == ["date of it"]
+    assert "filled in in 38 of 40 labelled rows and in no others" in notes[0]
+    assert "was left out. To keep it, name it in --propensity or --class-attributes" in notes[0]
+    assert "--exclude score" in notes[1]
+    out, notes = settle_leaks(found, ["date of it"])
+    assert out == []
+    assert "--exclude 'date of it'" in notes[0]
+    with pytest.raises(ValueError, match=r"Column 'x' gives the label away: .* --exclude x \(exclude=\['x'\]\)"):
+        settle_leaks(find_leaks(pd.DataFrame({"x": s * 2.0}), s), [])
