@@ -27,8 +27,6 @@ from scarless.outside.extras import need
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
-SCORED = "scored"  # folder of predictions
-
 
 @dataclass(frozen=True)
 class FileAnalysis(Analysis):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
 
+from scarless.outside.progress import duration
 from scarless.report.names import SCORES, dataset_label
-from scarless.report.numbers import NOTHING, duration, with_half
+from scarless.report.numbers import NOTHING, with_half
 from scarless.report.results import Condition, Results, Row
 
 
