@@ -1,5 +1,6 @@
 """A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -70,6 +71,8 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
     ['age', 'insurance = full']
     """
 
+    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `_knowing`
+
     def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
         self.estimator = estimator
         self.preparation = preparation
@@ -115,6 +118,11 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         -------
         TableClassifier
         """
+        self._fit_prepared(X, y, sample_weight, **fit_params)
+        return self
+
+    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+        """Fit as `fit` does; return the table as the classifier saw it."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
         self._visits = None
@@ -131,7 +139,13 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             fit_params["sample_weight"] = sample_weight
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
-        return self
+        return prepared
+
+    def _knowing(self, X: Any, prepared: Any) -> Self:
+        """Return a copy that need not prepare this very table again, for callers that leave it as it is."""
+        model = copy(self)
+        model._known = (X, prepared)
+        return model
 
     def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
         """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
@@ -185,6 +199,8 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         data frame or array
         """
         check_is_fitted(self)
+        if self._known is not None and X is self._known[0]:
+            return self._known[1]
         if isinstance(self.preparation_, str):
             return X
         if in_files(X):
