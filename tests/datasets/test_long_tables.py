@@ -319,7 +319,7 @@ def test_the_name_is_public_in_two_places():
         ({"truth": [1, 0, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) contradicts itself: lines "
          r"of unit 'a' say both classes \(units like that: 1\). A unit has one true class"),
         ({"truth": [1, 2, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) must hold 1, 0 or nothing, "
-         "or the values of the labels; it holds .*2"),
+         "yes or no, or the values of the labels; it holds .*2"),
         ({"site": ["a", None, "b", "c", None]}, {}, r"Column 'site' \(unit\) is missing in 2 of 5 lines \(first: line "
          r"1\); every line must say its unit"),
         ({"visit": [1, 2, None, 1, 2]}, {}, r"Column 'visit' \(look\) is missing in 1 of 5 lines \(first: line 2\)"),

@@ -18,6 +18,7 @@ from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
 from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models._table_answers import TableAnswers
 from scarless.models._visits import VisitColumns, columns_in_files, refuse_groups
+from scarless.models.explaining import average_row
 from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.numerics.arrays import ArrayLike
@@ -139,6 +140,7 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             fit_params["sample_weight"] = sample_weight
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
+        self._mean = None if in_files(X) else average_row(prepared, sample_weight)
         return prepared
 
     def _knowing(self, X: Any, prepared: Any) -> Self:

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from scarless.models import NaiveClassifier, SCARClassifier
+from scarless.models.explaining import has_coefficients
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.interval import quantile
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength
-from scarless.report.fit.ranked import contributions, has_coefficients, is_too_much, sample_of
+from scarless.report.fit.ranked import contributions_of, is_too_much, sample_of
 from scarless.report.fit.slopes import Slopes
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import listed, number, text
@@ -55,14 +56,14 @@ def _inference(inner: Any) -> tuple[Any, str]:
 def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generator) -> Effects:
     naive = isinstance(subject.inner, NaiveClassifier)
     what, title = ("Having a label", "What drives the label") if naive else ("The class", "What drives the class")
-    if has_coefficients(subject):
+    if has_coefficients(subject.inner):
         found = _effects(subject, Slopes.of_class(subject, inference))
         return Effects("class", title, _verdict(found, what), tuple(found), (), _notes(found, why))
     if is_too_much(subject, STRENGTH_ROWS):
         return Effects("class", title, "This model has no coefficients, and too many columns to try one by one.",
                        (), (), ())  # fmt: skip
     sample = sample_of(subject, STRENGTH_ROWS, rng)
-    means = np.abs(contributions(subject, sample)).mean(axis=0)
+    means = np.abs(contributions_of(subject, sample)).mean(axis=0)
     names = list(subject.groups)
     order = np.argsort(-means, kind="stable")
     found_strengths = tuple(Strength(text(names[j]), float(means[j])) for j in order)
