@@ -163,9 +163,9 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
             ``contribution``.
         """
         refuse_elsewhere(X, background)
-        tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
-        for table in tables:
+        for table in (X, background):
             self.predict_proba(table)  # checks columns and values, in the words of a prediction
+        tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
         mean, groups = average_row(tables[1]), grouped(column_names(tables[0]))
         if mean is None:
             raise ValueError("explain needs columns of numbers; wrap the estimator in TableClassifier for raw tables.")

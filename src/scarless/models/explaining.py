@@ -139,4 +139,6 @@ def _cells(X: Any, name: str) -> Any:
     j = names.index(name)
     if hasattr(X, "iloc"):
         return X.iloc[:, j].tolist()
-    return X[:, j].to_list() if hasattr(X, "get_column") else dense(X[:, [j]])[:, 0].tolist()
+    if sparse.issparse(X):
+        return dense(X.tocsc()[:, [j]])[:, 0].tolist()
+    return X[:, j].to_list() if hasattr(X, "get_column") else np.asarray(X)[:, j].tolist()
