@@ -82,6 +82,9 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
     def from_pipeline(cls, pipeline: Pipeline) -> Self:
         """Wrap a fitted scikit-learn pipeline that ends in a classifier of this package.
 
+        A `Pipeline` passes on `predict` and `predict_proba` only. Wrapped, it also answers `predict_posterior`,
+        `predict_propensity`, `summary` and intervals for raw tables.
+
         Parameters
         ----------
         pipeline : Pipeline
@@ -91,6 +94,21 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         -------
         TableClassifier
             Fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 2))
+        >>> s = (X[:, 0] > 0) & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 1])))
+        >>> pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1])).fit(X, s)
+        >>> hasattr(pipeline, "predict_posterior")
+        False
+        >>> TableClassifier.from_pipeline(pipeline).predict_posterior(X, s).shape
+        (1000,)
         """
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"from_pipeline takes a scikit-learn Pipeline, got {type(pipeline).__name__}.")
@@ -199,6 +217,22 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         Returns
         -------
         data frame or array
+            Column `j` is described by ``origins_[j]``; ``columns_of(name)`` are those made of a raw column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"age": rng.normal(50, 10, 500), "insurance": rng.choice(["none", "full"], 500)})
+        >>> s = (table["age"] > 50) & (rng.random(500) < np.where(table["insurance"] == "full", 0.8, 0.2))
+        >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, s)
+        >>> seen = model.prepare(table)
+        >>> list(seen.columns)
+        ['age', 'insurance_full']
+        >>> bool((model.estimator_.predict_proba(seen) == model.predict_proba(table)).all())
+        True
         """
         check_is_fitted(self)
         if self._known is not None and X is self._known[0]:
