@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from scipy.special import logit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -12,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import scarless
 from scarless import SAREMClassifier, SCARClassifier, TableClassifier
+from scarless.models.explaining import average_row
 from scarless.report import model_report
 from scarless.report.fit.ranked import N_REASONS, SMALLEST
 
@@ -128,3 +130,19 @@ def test_what_is_refused():
         by_words.fit(words, S).explain(words, words)
     with pytest.raises(ValueError, match="explain needs columns of numbers after the preparation; use the default"):
         TableClassifier(by_words, preparation="passthrough").fit(words, S).explain(words, words)
+
+
+def test_large_tables_are_taken_in_parts_with_the_same_result(model, monkeypatch):
+    whole = model.explain(TABLE[:60], TABLE)
+    monkeypatch.setattr("scarless.models.explaining._CELLS", 300)
+    pd.testing.assert_frame_equal(model.explain(TABLE[:60], TABLE), whole, rtol=1e-9)
+
+
+def test_gaps_do_not_count_in_the_average_row_and_sparse_tables_have_one():
+    values = np.array([[1.0, np.nan], [3.0, 4.0]])
+    np.testing.assert_array_equal(average_row(values), [2.0, 4.0])
+    np.testing.assert_array_equal(average_row(values, [3, 1]), [1.5, 4.0])
+    np.testing.assert_array_equal(average_row(sparse.coo_array([[1.0, 0.0], [3.0, 4.0]])), [2.0, 2.0])
+    X = sparse.coo_array(np.round(TABLE[["age", "visits"]].to_numpy()))
+    model = SAREMClassifier(propensity_attributes=[1]).fit(X, S)
+    assert model.explain(X, X, n_reasons=None).query("row == 3 and column == 'x0'")["value"].item() == X.toarray()[3, 0]

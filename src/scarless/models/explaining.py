@@ -16,7 +16,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 
 _NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
-_CELLS = 4_000_000  # of changed rows that a model is asked about at once
+_CELLS = 4_000_000  # of rows that are changed or averaged at once
 
 
 def dense(table: Any) -> Matrix:
@@ -84,12 +84,18 @@ def average_row(table: Any, weight: Any = None) -> Vector | None:
     w = np.ones(table.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
     if sparse.issparse(table):
         return np.asarray(table.T @ w, dtype=np.float64) / w.sum()
-    try:
-        values = dense(table)
-    except (TypeError, ValueError):
-        return None
-    there = np.isfinite(values)
-    return np.asarray((w @ np.where(there, values, 0.0)) / np.maximum(w @ there, np.finfo(np.float64).tiny))
+    block = max(_CELLS // max(table.shape[1], 1), 1)  # so that large tables are not copied as a whole
+    total, count = np.zeros(table.shape[1]), np.zeros(table.shape[1])
+    for start in range(0, table.shape[0], block):
+        rows, part = take_rows(table, slice(start, start + block)), w[start : start + block]
+        try:
+            values = dense(rows)
+        except (TypeError, ValueError):
+            return None
+        there = np.isfinite(values)
+        total += part @ np.where(there, values, 0.0)
+        count += part @ there
+    return np.asarray(total / np.maximum(count, np.finfo(np.float64).tiny))
 
 
 def grouped(columns: Sequence[Any]) -> dict[str, list[int]]:
