@@ -11,9 +11,11 @@ import pytest
 
 from scarless import cli
 from scarless.cli import main
-from scarless.experiments import Store
+from scarless.experiments import Store, run_experiment
+from scarless.papers import METHODS
 from scarless.papers.bekker2019 import specification
 
+RUN, PAGE = "scarless.experiments.run_experiment", "scarless.papers.render_results"
 TINY = """
 name = "tiny"
 title = "A tiny experiment"
@@ -97,26 +99,24 @@ def test_reproduce_goes_on_where_it_was(spec, here):
 )
 def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypatch, options, folder, datasets):
     asked = []
-    monkeypatch.setattr(
-        cli.experiments, "run_experiment", lambda spec, folder, **_: asked.append((spec.datasets, folder))
-    )
-    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
+    monkeypatch.setattr(RUN, lambda spec, folder, **_: asked.append((spec.datasets, folder)))
+    monkeypatch.setattr(PAGE, lambda folder: folder)
     assert main(["compare", spec, *options]) == 0
     assert asked == [(tuple(datasets or ["simulated", "bundled_breast_cancer"]), Path("results") / folder)]
 
 
 def test_options_reach_the_experiment(spec, here, monkeypatch):
     asked = {}
-    monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
+    monkeypatch.setattr(RUN, lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(PAGE, lambda folder: folder)
     assert main(["compare", spec, "--jobs", "3", "--data-home", "data", "--no-download"]) == 0
     assert (asked["jobs"], asked["data_home"], asked["download"]) == (3, Path("data"), False)
 
 
 def test_all_cores_are_the_default(monkeypatch, spec, here):
     asked = {}
-    monkeypatch.setattr(cli.experiments, "run_experiment", lambda spec, folder, **options: asked.update(options))
-    monkeypatch.setattr(cli.experiments, "render_results", lambda folder: folder)
+    monkeypatch.setattr(RUN, lambda spec, folder, **options: asked.update(options))
+    monkeypatch.setattr(PAGE, lambda folder: folder)
     monkeypatch.setattr(cli.experiments, "_cores", lambda: 7)
     main(["compare", spec])
     assert asked["jobs"] == 7
@@ -124,15 +124,14 @@ def test_all_cores_are_the_default(monkeypatch, spec, here):
 
 def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeypatch):
     asked = []
-    run = cli.experiments.run_experiment
 
     def one_split(spec, folder, **options):
         asked.append(spec)
-        run(replace(spec, n_splits=1, n_labellings=1, methods=("naive", "sar-em")), folder, **options)
+        run_experiment(replace(spec, n_splits=1, n_labellings=1, methods=("naive", "sar-em")), folder, **options)
         manifest = json.loads((folder / "spec.json").read_text())
         (folder / "spec.json").write_text(json.dumps({**manifest, "digest": spec.digest}))
 
-    monkeypatch.setattr(cli.experiments, "run_experiment", one_split)
+    monkeypatch.setattr(RUN, one_split)
     assert main(["reproduce", "--quick", "--datasets", "simulated", "--out", "found", "--jobs", "1"]) == 0
     assert asked == [specification(quick=True).only(("simulated",))]
     page = (here / "found" / "report.html").read_text()
@@ -234,7 +233,7 @@ def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monke
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.experiments, "run_experiment", interrupted)
+    monkeypatch.setattr(RUN, interrupted)
     assert main(["compare", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
     assert "Stopped. What was finished is stored in found: the same command goes on from there" in error
@@ -245,7 +244,7 @@ def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys
     def killed(*_, **__):
         raise RuntimeError("A worker process was killed, perhaps for lack of memory.")
 
-    monkeypatch.setattr(cli.experiments, "run_experiment", killed)
+    monkeypatch.setattr(RUN, killed)
     assert main(["compare", spec, "--out", "found"]) == 1
     assert "scarless: A worker process was killed" in capsys.readouterr().err
 
@@ -254,7 +253,7 @@ def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monke
     def fails(_):
         raise ValueError("the sky fell")
 
-    monkeypatch.setitem(cli.experiments.METHODS, "naive", fails)
+    monkeypatch.setitem(METHODS, "naive", fails)
     assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     assert "simulated/all/2/0/0/naive: ValueError: the sky fell" in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()
@@ -317,7 +316,7 @@ def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.experiments, "read_spec", interrupted)
+    monkeypatch.setattr("scarless.experiments.read_spec", interrupted)
     assert main(["compare", spec]) == 130
     assert capsys.readouterr().err.strip() == "Stopped."
 

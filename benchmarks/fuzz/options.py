@@ -266,6 +266,8 @@ def _audit(b: Base) -> Any:
 
 CHOICES: dict[str, Choice] = {
     "X": Choice(lambda b: b.X, TABLES),
+    "background": Choice(lambda b: b.X, TABLES),
+    "n_reasons": Choice(lambda b: 2, SMALL),
     "y": Choice(lambda b: b.s, LABELS),
     "s": Choice(lambda b: b.s, LABELS),
     "required audit": Choice(_audit, LABELS),

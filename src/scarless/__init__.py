@@ -1,33 +1,32 @@
 """Learning from positive and unlabelled data whose labels are biased."""
 
-from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
-from typing import Any as _Any
 
-from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
-from scarless.models import (
-    ClassPrior,
-    LabelFrequency,
-    NaiveClassifier,
-    PropensityWeightedClassifier,
-    SAREMClassifier,
-    SAREMClassifierCV,
-    SARStackingClassifier,
-    SCARClassifier,
-    StratifiedSCARClassifier,
-    TableClassifier,
-    load,
-    save,
-    save_onnx,
-    to_onnx,
-)
-from scarless.outside.notices import ClassPriorWarning
+from scarless.outside.late import late_names as _late_names
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
     from scarless.datasets import from_long
     from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
+    from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
+    from scarless.models import (
+        ClassPrior,
+        LabelFrequency,
+        NaiveClassifier,
+        PropensityWeightedClassifier,
+        SAREMClassifier,
+        SAREMClassifierCV,
+        SARStackingClassifier,
+        SCARClassifier,
+        StratifiedSCARClassifier,
+        TableClassifier,
+        load,
+        save,
+        save_onnx,
+        to_onnx,
+    )
+    from scarless.outside.notices import ClassPriorWarning
 
 __version__ = _version("scarless")
 
@@ -60,20 +59,19 @@ __all__ = [
     "to_onnx",
 ]
 
-_LATER = {
-    "analyse": "scarless.analysis",
-    "audited_class_prior": "scarless.diagnostics",
-    "from_long": "scarless.datasets",
-    "goodness_of_fit": "scarless.diagnostics",
-    "plan_audit": "scarless.diagnostics",
+# scikit-learn and SciPy take seconds to import: `import scarless` and `scarless --help` do without them.
+_HOMES = {
+    "scarless.analysis": ("analyse",),
+    "scarless.datasets": ("from_long",),
+    "scarless.diagnostics": ("audited_class_prior", "goodness_of_fit", "plan_audit"),
+    "scarless.label_frequency": ("DEDPUL", "BestBinEstimator", "ElkanNoto", "KernelMean", "TIcE"),
+    "scarless.outside.notices": ("ClassPriorWarning",),
 }
-_ROOMS = ("datasets", "diagnostics", "experiments", "labelling", "metrics", "report", "scale", "torch")  # by full name
+_LATER = dict.fromkeys(__all__, "scarless.models") | {name: home for home, names in _HOMES.items() for name in names}
+del _LATER["__version__"]
+_ROOMS = (
+    "analysis", "checks", "datasets", "diagnostics", "engines", "experiments", "label_frequency", "labelling",
+    "metrics", "models", "numerics", "outside", "pair", "report", "scale", "torch",
+)  # fmt: skip
 
-
-def __getattr__(name: str) -> _Any:
-    """Import what only some users need when it is asked for."""
-    if name in _LATER:
-        return getattr(_import_module(_LATER[name]), name)
-    if name in _ROOMS:
-        return _import_module(f"scarless.{name}")
-    raise AttributeError(f"module 'scarless' has no attribute {name!r}")
+__getattr__, __dir__ = _late_names("scarless", _LATER, _ROOMS)

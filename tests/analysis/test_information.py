@@ -4,14 +4,18 @@ import tomllib
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.analysis.conftest import HOURS, LOOKS
 
+import scarless
 from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, analyse
 from scarless.analysis import predict_table
 from scarless.analysis.estimators import make_estimator
 from scarless.analysis.information import as_visits
+from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import Settings, write_toml
+from scarless.models.preparation import KeepNone
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -227,3 +231,18 @@ def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
     assert shape == (drawn, 3)
     assert (checked, every) == (200, 3000)
     assert isinstance(found.model.estimator_, SAREMClassifierCV)
+
+
+@pytest.mark.parametrize("given", ["one label", "looks and audits"])
+def test_a_table_is_prepared_once_for_fit_ranking_summary_report_and_files(hospital, tmp_path, monkeypatch, given):
+    known = {"exclude": [*LOOKS, *HOURS], "label": "diagnosed"} if given == "one label" else {"audit": "checked"}
+    done, transform = [], KeepNone.transform
+    monkeypatch.setattr(KeepNone, "transform", lambda self, X: done.append(len(X)) or transform(self, X))
+    found = analyse(hospital[0], **{**(ONE if given == "one label" else THREE), **known})
+    found.save(tmp_path / "out")
+    ranked = found.ranked()
+    assert done == [len(hospital[0])]
+    by_model = rank_rows(found.model, found.table, found.settings, found.label)
+    assert len(done) > 1
+    pd.testing.assert_frame_equal(ranked, by_model)
+    assert scarless.load(tmp_path / "out" / "model.skops")._known is None

@@ -22,7 +22,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SCARClassifier
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SCARClassifier, TableClassifier
 from scarless.diagnostics import ClassCalibrationDisplay
 from scarless.metrics import make_pu_scorer, propensity_weighted_f1
 
@@ -33,9 +33,10 @@ E = expit(X[:, 1])
 S = Y * (RNG.random(600) < E)
 MODEL = SAREMClassifier(propensity_attributes=[1], classification_attributes=[0, 2])
 PIPELINE = make_pipeline(StandardScaler(), MODEL)
+TABLE = TableClassifier(MODEL, preparation=StandardScaler())
 
 
-@pytest.fixture(params=[MODEL, PIPELINE], ids=["model", "pipeline"])
+@pytest.fixture(params=[MODEL, PIPELINE, TABLE], ids=["model", "pipeline", "table"])
 def model(request):
     return request.param
 

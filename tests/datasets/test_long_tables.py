@@ -210,6 +210,11 @@ def test_kinds_of_units_looks_and_attributes(make, kind):
         ([False, True, False, True, None], None),
         ([0.0, 1.0, 0.0, 1.0, np.nan], None),
         (["no", "yes", "no", "yes", None], "yes"),
+        (["no", "yes", "no", "yes", None], None),
+        (["No", "YES", "no ", "yes", None], None),
+        (["nein", "ja", "nein", "ja", None], None),
+        (["0", "1", "0", "1", None], None),
+        (["yes", "no", "yes", "no", None], "no"),
         ([-1, 1, -1, 1, None], 1),
         ([1, 0, 1, 0, None], 0),
     ],
@@ -221,6 +226,10 @@ def test_codings_of_labels(make, seen, pos_label):
 def test_one_class_is_enough_where_its_meaning_is_clear():
     assert_array_equal(read(sites(seen=[0] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5), pos_label="yes").S, [[0, 0], [0, np.nan], [0, 0]])
+    assert_array_equal(read(sites(seen=["no"] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
+    for unclear in (["f"] * 5, ["m", "f", "m", "f", "f"], ["yes", "maybe", "yes", "yes", "yes"]):
+        with pytest.raises(ValueError, match="which means labelled is not said; pass pos_label=, or code labels as 1"):
+            read(sites(seen=unclear))
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
@@ -231,6 +240,9 @@ def test_one_class_is_enough_where_its_meaning_is_clear():
         ([True, True, None, None, False], {}),
         (["yes", None, None, "no", None], {"seen": ["no", "yes", "no", "yes", "yes"], "pos_label": "yes"}),
         ([1, None, None, 0, None], {"seen": ["no", "yes", "no", "yes", "yes"], "pos_label": "yes"}),
+        (["Yes", None, None, "no", None], {}),
+        (["yes", None, None, "no", None], {"seen": ["no", "yes", "no", "yes", "yes"]}),
+        (["yes", None, None, "no", None], {"seen": ["off", "on", "off", "on", "on"], "pos_label": "on"}),
         ([0, None, None, 1, None], {"pos_label": 0}),
     ],
 )
@@ -296,7 +308,7 @@ def test_the_name_is_public_in_two_places():
         ({"visit": [1, 1, 1, 1, 2]}, {"align": "order"}, "2 lines are about unit 'a' and look 1"),
         ({"seen": [0, 1, 2, 1, 1]}, {}, r"Column 'seen' \(label\) must hold two values, labelled and not; it has 3: 0, "
          r"1, 2. Where a look did not take place the label must be missing"),
-        ({"seen": ["n", "y", "n", "y", "y"]}, {}, r"Column 'seen' \(label\) holds 'n', 'y', and which means labelled "
+        ({"seen": ["m", "f", "m", "f", "f"]}, {}, r"Column 'seen' \(label\) holds 'm', 'f', and which means labelled "
          "is not said; pass pos_label=, or"),
         ({"seen": [-1, 1, -1, 1, 1]}, {}, "holds -1, 1, and which means labelled is not said"),
         ({"seen": ["n", "y", "n", "y", "y"]}, {"pos_label": "yes"}, "pos_label='yes' is not among the labels 'n', 'y'"),
@@ -307,7 +319,7 @@ def test_the_name_is_public_in_two_places():
         ({"truth": [1, 0, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) contradicts itself: lines "
          r"of unit 'a' say both classes \(units like that: 1\). A unit has one true class"),
         ({"truth": [1, 2, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) must hold 1, 0 or nothing, "
-         "or the values of the labels; it holds .*2"),
+         "yes or no, or the values of the labels; it holds .*2"),
         ({"site": ["a", None, "b", "c", None]}, {}, r"Column 'site' \(unit\) is missing in 2 of 5 lines \(first: line "
          r"1\); every line must say its unit"),
         ({"visit": [1, 2, None, 1, 2]}, {}, r"Column 'visit' \(look\) is missing in 1 of 5 lines \(first: line 2\)"),

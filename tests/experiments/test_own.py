@@ -16,6 +16,7 @@ from scarless.experiments.own_data import check_datasets, load_own, read_class
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.experiments.store import RECORDS
 from scarless.labelling import LogisticSAR
+from scarless.papers import render_results
 from scarless.papers.bekker2019 import specification
 
 MODULE = '''
@@ -47,7 +48,23 @@ class Broken(Mine):
 
 class Wild(Mine):
     def predict_proba(self, X):
-        return np.full((len(X), 2), 7.0)
+        return np.full((len(X), 2), np.nan)
+
+class Divided(Mine):
+    """Divides by a label frequency, as Elkan and Noto's classifier does: some values are above 1."""
+    def predict_proba(self, X):
+        return super().predict_proba(X) / 0.3
+
+class Around(LogisticRegression):
+    """Asks another classifier."""
+    def __init__(self, base=None, steps=None):
+        self.base, self.steps = base, steps
+    def fit(self, X, s):
+        self.base_ = self.base.fit(X, s)
+        self.classes_ = self.base_.classes_
+        return self
+    def predict_proba(self, X):
+        return self.base_.predict_proba(X)
 
 class OneColumn(Mine):
     def predict_proba(self, X):
@@ -165,8 +182,8 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
     seen = []
     found = EstimatorMethod.make
 
-    def make(self, told):
-        seen.append((told, found(self, told)))
+    def make(self, told, *seed):
+        seen.append((told, found(self, told, *seed)))
         return seen[-1][1]
 
     monkeypatch.setattr(EstimatorMethod, "make", make)
@@ -243,7 +260,7 @@ def test_an_estimator_of_ours_may_have_other_parameters(read, tmp_path):
     ("estimator", "error"),
     [
         ("Broken", "ArithmeticError: too <b>much</b>"),
-        ("Wild", "ValueError: predict_proba must return probabilities; some are not between 0 and 1."),
+        ("Wild", "ValueError: predict_proba must return finite numbers; some are NaN or infinite."),
         ("OneColumn", "ValueError: predict_proba must return a column for each of two classes; its shape is (24, 1)."),
     ],
 )
@@ -252,6 +269,61 @@ def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(read, tmp_path, es
     assert {record["method"]: record.get("error") for record in store.records()} == {
         "supervised": None, "naive": None, "mine": error,
     }  # fmt: skip
+
+
+def test_scores_that_are_no_probabilities_keep_their_ranking_and_that_is_said(read, tmp_path):
+    both = '[methods.other]\nestimator = "ours_for_tests:Divided"\nparameters = {C = 2.0}\n'
+    store = run_experiment(read(SPEC + both), tmp_path / "found")
+    records = by_method(store)
+    mine, other = records["mine"], records["other"]
+    assert (other["auc_f"], other["average_precision"]) == (mine["auc_f"], mine["average_precision"])
+    assert not {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} & other.keys()
+    assert {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} <= mine.keys()
+    (note,) = other["warnings"]
+    assert "Divided gave values that are not between 0 and 1, so only its ranking is measured" in note
+    assert "only its ranking is measured" in render_results(tmp_path / "found").read_text(encoding="utf-8")
+
+
+NESTED = """
+[methods.nested]
+estimator = "ours_for_tests:Around"
+[methods.nested.parameters.base]
+estimator = "sklearn.pipeline:Pipeline"
+[methods.nested.parameters.base.parameters]
+steps = [
+  ["scale", {estimator = "sklearn.preprocessing:StandardScaler"}],
+  ["fit", {estimator = "ours_for_tests:Mine", parameters = {C = 2.0}}],
+]
+"""
+
+
+def test_estimators_inside_of_estimators_are_made_too(read, tmp_path, folder):
+    spec = read(SPEC + NESTED)
+    store = run_experiment(spec, tmp_path / "found")
+    record = by_method(store)["nested"]
+    assert "error" not in record
+    assert record["auc_f"] == pytest.approx(by_method(store)["mine"]["auc_f"], abs=0.05)
+    said = store.manifest()["spec"]["own_methods"]["nested"]
+    assert list(said["sources"]) == ["ours_for_tests:Mine"]  # a change of that module makes it another experiment
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("sklearn.preprocessing:StandardScaler", "sklearn.preprocessing:StandrdScaler"), "has no 'StandrdScaler'"),
+        (("parameters = {C = 2.0}}", "parameters = {CC = 2.0}}"), "'ours_for_tests:Mine' cannot be made with .*CC"),
+        (("sklearn.pipeline:Pipeline", "SCARClasifier"), "There is no estimator 'SCARClasifier'"),
+    ],
+)
+def test_a_nested_estimator_that_cannot_be_made_is_refused_before_anything_runs(read, tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        run_experiment(read(SPEC + NESTED.replace(*change)), tmp_path / "found")
+
+
+def test_nested_estimators_of_ours_are_seeded_like_the_others():
+    method = EstimatorMethod("SCARClassifier", {"label_frequency": {"estimator": "sklearn.svm:SVC"}})
+    made = method.make({}, seed=7)
+    assert made.label_frequency.random_state == 7
 
 
 def test_an_estimator_that_cannot_be_kept_from_a_column_is_not_run_where_it_must_be(read, tmp_path):

@@ -1,14 +1,17 @@
-"""What is done to a raw table: long tails, the word none."""
+"""What is done to a raw table: long tails, the word none, text."""
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import skrub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import scarless
 from scarless import SAREMClassifier, TableClassifier
 from scarless.checks.origins import trace_origins
-from scarless.models.preparation import LongTail, table_preparation
+from scarless.models.preparation import HASHED_PARTS, LongTail, WordParts, table_preparation
 
 RNG = np.random.default_rng(0)
 INCOME = RNG.lognormal(10, 1, 500)
@@ -74,3 +77,50 @@ def test_effects_of_either_form_are_found(effect):
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     assert np.mean((model.predict_proba(table)[:, 1] - f) ** 2) < 0.01
+
+
+def remarks(n=600):
+    rng = np.random.default_rng(3)
+    words = [f"{a}{b}{c}" for a in ("eng", "bir", "fue", "smo") for b in ("ine", "ds", "el") for c in ("", "s", "less")]
+    return [" ".join(rng.choice(words, 6)) for _ in range(n)]
+
+
+def test_text_becomes_the_columns_of_skrubs_encoder_at_a_sixteenth_of_its_width():
+    text = pd.Series(remarks(), name="remarks")
+    step = WordParts()
+    made = step.fit_transform(text.to_frame())
+    expected = skrub.StringEncoder(n_components=10, vectorizer="hashing", random_state=0).fit_transform(text)
+    bases = [np.linalg.qr(np.asarray(each, dtype=np.float64))[0] for each in (made, expected)]
+    assert np.linalg.svd(bases[0].T @ bases[1], compute_uv=False).min() > 0.99
+    assert step.tsvd_.components_.shape == (10, HASHED_PARTS)
+    assert HASHED_PARTS == 2**16
+    np.testing.assert_array_equal(step.transform(text.to_frame()), made)
+    assert list(step.get_feature_names_out())[:2] == ["remarks_0", "remarks_1"]
+
+
+def test_text_of_any_kind_of_column_is_read_alike():
+    text = remarks(200)
+    text[3] = None
+    made = [
+        WordParts().fit_transform(frame)
+        for frame in (
+            pd.DataFrame({"x": text}),
+            pd.DataFrame({"x": pd.array(text, dtype="string")}),
+            pd.DataFrame({"x": pd.Categorical(text)}),
+            pl.DataFrame({"x": text}),
+            pd.DataFrame({"x": [np.nan if each is None else each for each in text]}, dtype=object),
+        )
+    ]
+    for other in made[1:]:
+        np.testing.assert_array_equal(other, made[0])
+    np.testing.assert_array_equal(made[0][3], 0.0)
+
+
+def test_a_model_with_text_comes_back_from_its_file_as_it_was(tmp_path):
+    table = pd.DataFrame({"remarks": remarks(), "age": RNG.normal(50, 10, 600)})
+    s = (table["remarks"].str.contains("engine") & (RNG.random(600) < 0.5)).astype(int)
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["age"])).fit(table, s)
+    scarless.save(model, tmp_path / "model.skops")
+    again = scarless.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+    assert again.columns_of("remarks").size == 10

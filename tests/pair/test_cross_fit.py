@@ -282,6 +282,22 @@ def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_an
     assert (len(threads) > 1) == (few == 10)
 
 
+@pytest.mark.parametrize(("few", "expected"), [(10_000, {1}), (10, {2})])
+def test_few_rows_are_predicted_on_one_thread_where_many_would_wait_for_each_other(
+    simulated, monkeypatch, few, expected
+):
+    data = simulated(n=400)
+    model = crossed(HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, random_state=0)).fit(data.X, data.s)
+    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", few)
+    threads, ask = [], HistogramBooster.logits
+    monkeypatch.setattr(HistogramBooster, "logits", lambda *given: threads.append(openmp_threads()) or ask(*given))
+    with threadpool_limits(2, user_api="openmp"):
+        model.predict_proba(data.X)
+        assert openmp_threads() == {2}
+    assert len(threads) > 1
+    assert set.union(*threads) == expected
+
+
 def test_a_library_that_was_imported_later_is_held_down_too(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     before = blas._controller()

@@ -59,9 +59,18 @@ def test_where_ranks_can_be_tested_the_test_has_its_say(make):
     assert answer(made, than=["scar-tice"]).verdict == "Yes"  # ranks 1 and 4
 
 
-def test_one_run_shows_nothing_clearly(make):
-    made = make(error=by_dataset(adult=0.1), datasets=("adult",), **{**ONE, "n_splits": 1, "n_labellings": 1})
-    assert answer(made).verdict == "No clear difference"
+@pytest.mark.parametrize(("n", "runs"), [(1, "1 run of"), (2, "2 runs of"), (3, "3 runs of")])
+def test_few_runs_have_no_verdict_and_their_number_is_said(make, n, runs):
+    fewer = {**ONE, "n_splits": 1, "n_labellings": n}
+    found = answer(make(noise=1e-6, error=by_dataset(adult=0.1), datasets=("adult",), **fewer))
+    assert found.verdict == "Too few runs for a verdict"
+    assert found.paragraphs[1] == f"It rests on {runs} each method; a verdict needs at least 4 (n_splits)."
+
+
+def test_enough_runs_have_a_verdict(make):
+    found = answer(make(noise=1e-6, error=by_dataset(adult=0.1), datasets=("adult",), **ONE))
+    assert found.verdict == "Yes"
+    assert not any("It rests on" in sentence for sentence in found.paragraphs)
 
 
 def test_a_question_after_what_was_not_run_is_not_answered(make):

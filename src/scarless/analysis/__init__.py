@@ -1,10 +1,15 @@
 """From a table to an answer: what `scarless fit`, `predict` and `inspect` do, as Python."""
 
-from scarless.analysis.answer import Analysis, analyse
-from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
-from scarless.analysis.inspection import ColumnFacts, Inspection, inspect_table
-from scarless.analysis.ranking import predict_table
-from scarless.analysis.settings import Settings
+from typing import TYPE_CHECKING
+
+from scarless.outside.late import late_names
+
+if TYPE_CHECKING:
+    from scarless.analysis.answer import Analysis, analyse
+    from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
+    from scarless.analysis.inspection import ColumnFacts, Inspection, inspect_table
+    from scarless.analysis.ranking import predict_table
+    from scarless.analysis.settings import Settings
 
 __all__ = [
     "Analysis",
@@ -18,3 +23,15 @@ __all__ = [
     "predict_files",
     "predict_table",
 ]
+
+# The command line reads the settings from here to say its `--help`, and imports no model for that.
+_HOMES = {
+    "answer": ("Analysis", "analyse"),
+    "files": ("FileAnalysis", "analyse_files", "predict_files"),
+    "inspection": ("ColumnFacts", "Inspection", "inspect_table"),
+    "ranking": ("predict_table",),
+    "settings": ("Settings",),
+}
+_LATER = {name: f"scarless.analysis.{home}" for home, names in _HOMES.items() for name in names}
+
+__getattr__, __dir__ = late_names("scarless.analysis", _LATER)

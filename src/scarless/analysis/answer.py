@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -57,6 +58,7 @@ class Analysis:
     table: Any = field(repr=False)
     label: Observed = field(repr=False)
     source: dict[str, Any] = field(default_factory=dict, repr=False)
+    fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw columns, and prepared ones
 
     @property
     def s(self) -> Any:
@@ -70,7 +72,9 @@ class Analysis:
         """
         if self.either_way:
             return rank_by_labels(self._features(), self.table, self.settings, self.label)
-        return rank_rows(self.model, self.table, self.settings, self.label, propensity=self._column("known_propensity"))
+        model, features = self._asked
+        known = self._column("known_propensity")
+        return rank_rows(model, self.table, self.settings, self.label, propensity=known, features=features)
 
     @property
     def either_way(self) -> bool:
@@ -109,8 +113,7 @@ class Analysis:
         from scarless.report import model_report  # noqa: PLC0415 (draws; most callers do not)
 
         return model_report(
-            self.model,
-            self._features(),
+            *self._asked,
             self._observed(),
             audit=self.label.audit,
             sample_weight=self._column("weights"),
@@ -163,10 +166,16 @@ class Analysis:
         return folder
 
     def _informed(self) -> dict[str, Any]:
-        return informed_summary(self.model, self.label, self._features(), self.settings)
+        model, features = self._asked
+        return informed_summary(model, self.label, features, self.settings)
 
-    def _features(self) -> Any:
-        return self.table[list(self.model.feature_names_in_)]
+    @cached_property
+    def _asked(self) -> tuple[TableClassifier, Any]:
+        """The model and the columns that it is asked about, which are prepared only once."""
+        if self.fitted_to is not None:
+            return self.model._knowing(*self.fitted_to), self.fitted_to[0]
+        features = self.table[list(self.model.feature_names_in_)]
+        return self.model._knowing(features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -328,12 +337,13 @@ def analyse(
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
-        classifier = TableClassifier(estimator).fit(table[features], found.labels, **given)
+        classifier, columns = TableClassifier(estimator), table[features]
+        prepared = classifier._fit_prepared(columns, found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
     classifier.levels_ = seen_levels(table[features])
-    return Analysis(classifier, settings, notes, table, found, dict(source or {}))
+    return Analysis(classifier, settings, notes, table, found, dict(source or {}), fitted_to=(columns, prepared))
 
 
 def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str]]:

@@ -26,8 +26,6 @@ from scarless.outside.extras import need
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
-SCORED = "scored"  # folder of predictions
-
 
 @dataclass(frozen=True)
 class FileAnalysis(Analysis):
@@ -62,7 +60,8 @@ class FileAnalysis(Analysis):
 
     def _informed(self) -> dict[str, Any]:
         observed = self.label._replace(labels=self._observed())
-        found = informed_summary(self.model, observed, self._features(), self.settings)
+        model, features = self._asked
+        found = informed_summary(model, observed, features, self.settings)
         counted = {} if self.whole is None else self.whole.summary(self.settings)
         looks = [each | of_all for each, of_all in zip(found.get("looks", ()), counted.get("looks", ()), strict=True)]
         return found | counted | ({"looks": looks} if looks else {})

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run.toml"
+SCORED = "scored"  # folder of predictions
 
 
 def check_folder(folder: str | Path, *, force: bool) -> Path:

@@ -22,7 +22,13 @@ _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_pr
 
 
 def rank_rows(
-    model: Any, table: Any, settings: Settings, observed: Observed | None = None, *, propensity: Any = None
+    model: Any,
+    table: Any,
+    settings: Settings,
+    observed: Observed | None = None,
+    *,
+    propensity: Any = None,
+    features: Any = None,
 ) -> Any:
     """Return a data frame with a row for each of the table's, best candidates first.
 
@@ -39,6 +45,8 @@ def rank_rows(
         probability by attributes alone is what ranks.
     propensity : array, optional
         Known propensities, where the model does not learn any.
+    features : pandas DataFrame, optional
+        The columns of the table that the model reads. Default: those that it names.
 
     Returns
     -------
@@ -48,7 +56,8 @@ def rank_rows(
         ``probability``, ``propensity`` (of a label at any of them), ``posterior``, each with ``_low`` and ``_high``
         where the model knows its uncertainty.
     """
-    features = table[[name for name in model.feature_names_in_ if name in table.columns]]
+    if features is None:
+        features = table[[name for name in model.feature_names_in_ if name in table.columns]]
     columns: dict[str, Any] = {}
     columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
     open_rows = np.ones(len(table), dtype=bool)

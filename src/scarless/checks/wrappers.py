@@ -33,16 +33,13 @@ def warn_if_fitted_to_labels(model: Any) -> None:
 
 
 def warn_if_scored_by_labels(model: Any) -> None:
-    """Warn in a prediction that is compared with labels as if these were classes. Costs nothing for other callers.
+    """Warn in a prediction that is compared with labels as if these were classes. Costs next to nothing for others.
 
     Within a cross-validation, a search or the tuning of a threshold `y` is what was fitted to; elsewhere it may well be
     the true class, and only the picture that asks for it by name is told of.
     """
-    caller = sys._getframe(1).f_back
-    if caller is None or not _module(caller).startswith(_TOOLS):
-        return
     function, name = None, type(model).__name__
-    for frame in _callers(caller):
+    for frame in _callers(sys._getframe(1)):  # a classifier of raw tables stands in between
         if function is None and _module(frame) == "sklearn.metrics._scorer":
             function = getattr(frame.f_locals.get("self"), "_score_func", None)
         elif function is not None and frame.f_code.co_name in _SCORING:

@@ -5,17 +5,19 @@ import os
 from pathlib import Path
 
 from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, stopped
-from scarless.experiments import read_spec, run_experiment
-from scarless.experiments.own_data import check_datasets
 from scarless.outside.extras import REPRODUCE
-from scarless.papers import METHODS, bekker2019, render_results
 
 PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 
 
 def compare(options: argparse.Namespace) -> int:
     """Run what is missing of an experiment, and write its page."""
-    spec = read_spec(options.spec, quick=options.quick)
+    # Imported here, as these modules import scikit-learn and SciPy, which `--help` can do without.
+    from scarless.experiments import read_spec, run_experiment  # noqa: PLC0415
+    from scarless.experiments.own_data import check_datasets  # noqa: PLC0415
+    from scarless.papers import METHODS, bekker2019  # noqa: PLC0415
+
+    spec = read_spec(options.spec or bekker2019.PATH, quick=options.quick)
     check_datasets(spec)
     chosen = tuple(name for text in options.datasets or () for name in text.split(",") if name)
     spec = spec.only(chosen) if chosen else spec
@@ -47,6 +49,8 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _write_page(folder: Path) -> int:
+    from scarless.papers import render_results  # noqa: PLC0415 (imports scikit-learn and SciPy)
+
     try:
         print(f"The report: {render_results(folder)}")
     except KeyboardInterrupt:
@@ -74,7 +78,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "stopped goes on where it was.",
     )
     _add_running(run, quick="small datasets, few runs: minutes, nothing to download")
-    run.set_defaults(spec=bekker2019.PATH)
+    run.set_defaults(spec=None)  # the paper's
     again = commands.add_parser("report", help="write the page again, without running anything")
     again.add_argument("folder", type=Path, metavar="DIR", help="where the results are")
     again.set_defaults(command=report, packages=PACKAGES, extra=REPRODUCE)

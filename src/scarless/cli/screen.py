@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from scarless.outside.extras import REPRODUCE, need
-from scarless.report.numbers import duration
+from scarless.outside.progress import duration
 
 TAKEN = 64  # columns of the screen
 DONE, REFUSED, INCOMPLETE_INSTALLATION, STOPPED = 0, 1, 2, 130

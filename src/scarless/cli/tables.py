@@ -9,22 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from scarless.analysis import (
-    Analysis,
-    Settings,
-    analyse,
-    analyse_files,
-    inspect_table,
-    predict_files,
-    predict_table,
-)
-from scarless.analysis.files import SCORED, inspect_files, with_advice
-from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
+from scarless import analysis
+from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
-from scarless.report.fit.answer import says_nothing
-from scarless.report.fit.words import share, share_range
-from scarless.report.numbers import duration
+from scarless.outside.progress import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
 EXTRA = "tool"
@@ -75,6 +64,8 @@ class Stages:
 
 def inspect(options: argparse.Namespace) -> int:
     """Show columns, gaps, leaks, and what labels depend on."""
+    from scarless.analysis.files import inspect_files, with_advice  # noqa: PLC0415 (imports the models)
+
     chosen = {"positive": options.positive, "exclude": options.exclude or ()}
     if options.label is None and not options.look:
         raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
@@ -85,7 +76,7 @@ def inspect(options: argparse.Namespace) -> int:
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
         table, looks = _read(options), options.look or ()
-        found = inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
+        found = analysis.inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
 
@@ -110,7 +101,7 @@ def fit(options: argparse.Namespace) -> int:
             table = _read(options)
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
         propensity = values.pop("propensity", ())
-        found = analyse(
+        found = analysis.analyse(
             table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
         )
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
@@ -124,11 +115,11 @@ def fit(options: argparse.Namespace) -> int:
 def _fit_files(options: argparse.Namespace, values: dict[str, Any], folder: Path, screen: Stages) -> int:
     """Fit both models to all rows of a folder of Parquet files; report on a sample, and write predictions."""
     rows = _rows(options)
-    settings = Settings.from_dict(values, source="the command line")
+    settings = analysis.Settings.from_dict(values, source="the command line")
     try:
         plan = rows.plan(raw=True)
         facts = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
-        found = analyse_files(rows, settings, source=facts, progress=screen)
+        found = analysis.analyse_files(rows, settings, source=facts, progress=screen)
         found.save(folder, force=options.force, progress=screen)
         screen("writing predictions of all rows")
         found.score(folder / SCORED)
@@ -160,11 +151,13 @@ def predict(options: argparse.Namespace) -> int:
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
     if _is_many(options):
-        done = predict_files(load(_model_file(options.model)), _rows(options), options.out, force=options.force)
+        done = analysis.predict_files(
+            load(_model_file(options.model)), _rows(options), options.out, force=options.force
+        )
         print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
         return DONE
     _refuse_existing(options)
-    ranked, notes = predict_table(load(_model_file(options.model)), _read(options))
+    ranked, notes = analysis.predict_table(load(_model_file(options.model)), _read(options))
     write_table(ranked, options.out)
     for note in notes:
         print(f"Note: {note}")
@@ -231,8 +224,10 @@ def _stem(path: Path) -> str:
     return f"{path.name.split('.')[0]}-run"
 
 
-def _say(found: Analysis, folder: Path, ranked: str) -> None:
+def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     """Print the answer, what to know of it, and where it all is."""
+    from scarless.report.fit.words import share  # noqa: PLC0415 (models; --help does not need them)
+
     facts = found.summary()
     prior = facts["class_prior"]
     print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled.")
@@ -253,6 +248,9 @@ def _say(found: Analysis, folder: Path, ranked: str) -> None:
 
 def _between(facts: dict[str, Any]) -> str:
     """Return the interval of the share of positives, or that it tells nothing; nothing where there is none."""
+    from scarless.report.fit.answer import says_nothing  # noqa: PLC0415 (models; --help does not need them)
+    from scarless.report.fit.words import share_range  # noqa: PLC0415
+
     ends = facts["class_prior_interval"]
     if not ends or None in ends:
         return ""

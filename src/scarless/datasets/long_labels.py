@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.checks.label_words import yes_or_no
 from scarless.checks.options import shown
 from scarless.datasets.long_frames import Column
 from scarless.numerics.arrays import Integers, Vector
@@ -14,6 +15,9 @@ def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[A
     values = column.values
     if not values:
         raise ValueError(f"Column {name!r} (label) is missing in every line; at least one look must have taken place.")
+    words = yes_or_no(values) if pos_label is None else None
+    if words is not None:
+        return column.replaced(words), values
     if len(values) > 2:
         raise ValueError(
             f"Column {name!r} (label) must hold two values, labelled and not; it has {len(values)}: {_listed(values)}. "
@@ -22,7 +26,7 @@ def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[A
     if pos_label is None and not _is_binary(values):
         raise ValueError(
             f"Column {name!r} (label) holds {_listed(values)}, and which means labelled is not said; pass pos_label=, "
-            "or code labels as 1 and 0."
+            "or code labels as 1 and 0, or yes and no."
         )
     if pos_label is not None and len(values) == 2 and not _among(pos_label, values):
         raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}.")
@@ -35,12 +39,13 @@ def audit_of(
     """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
     values = column.values
     as_labels = pos_label is not None and all(_among(value, [*labels, pos_label]) for value in values)
-    if not as_labels and not _is_binary(values):
+    words = None if as_labels else yes_or_no(values)
+    if not as_labels and words is None and not _is_binary(values):
         raise ValueError(
-            f"Column {name!r} (audit) must hold 1, 0 or nothing, or the values of the labels; it holds "
+            f"Column {name!r} (audit) must hold 1, 0 or nothing, yes or no, or the values of the labels; it holds "
             f"{_listed(values)}."
         )
-    found = _coded_by(column, pos_label if as_labels else 1)
+    found = _coded_by(column, pos_label if as_labels else 1) if words is None else column.replaced(words)
     count = [np.bincount(row[found == y], minlength=len(units)) for y in (0.0, 1.0)]
     both = np.flatnonzero((count[0] > 0) & (count[1] > 0))
     if both.size:

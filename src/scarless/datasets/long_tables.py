@@ -107,11 +107,11 @@ def from_long(
     look : str
         The column that tells looks at one unit apart: a date, a number of the visit, an annotator.
     label : str
-        The column of labels: 0/1, booleans, or two values of which `pos_label` is the positive one. A missing label
-        means that the look did not take place, like a line that is not there.
+        The column of labels: 0/1, booleans, yes/no, or two values of which `pos_label` is the positive one. A missing
+        label means that the look did not take place, like a line that is not there.
     audit : str or None
-        A column with the true class of units where somebody found it out, coded as the labels or 0/1, and missing
-        elsewhere. One line of a unit that says it is enough.
+        A column with the true class of units where somebody found it out, coded as the labels, 0/1 or yes/no, and
+        missing elsewhere. One line of a unit that says it is enough.
     attributes : list of str or None
         The columns that describe units, and must not differ between the lines of a unit. None: all columns that are
         named nowhere else.
@@ -120,7 +120,7 @@ def from_long(
         ``effort_2``, ..., one column of `X` for each look. Where a look did not take place they are 0.0: that has no
         influence on a fit, which leaves such looks out, and `X` may not have gaps.
     pos_label : value or None
-        The label of a positive, where labels are not 0/1 or booleans.
+        The label of a positive, where labels are not 0/1, booleans or yes/no.
     align : {"auto", "value", "order"}
         What a column of labels stands for. ``"value"``: one value of the look column, such as an annotator or a named
         visit. ``"order"``: the first look at each unit, the second one, ..., as dates need it that differ between

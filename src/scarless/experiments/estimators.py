@@ -1,5 +1,6 @@
 """Methods that are estimators: ours by the name of their class, and anybody's by import path."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -25,6 +26,7 @@ from scarless.models.sar_stacking import default_boosting
 from scarless.numerics.arrays import Matrix, Vector
 
 ATTRIBUTES = "propensity_attributes"  # the word in a signature that gets the columns that drive the labelling
+NESTED = ("estimator", "parameters")  # keys of a parameter that is an estimator itself
 Make = Callable[..., Any]
 
 
@@ -77,7 +79,7 @@ class EstimatorMethod:
         """Fit it to a task."""
         task = bench.task
         X_train, X_test, told = self._sees(task)
-        model = self.make({**told, **self._seeded(task.seed)})
+        model = self.make({**told, **self._seeded(task.seed)}, task.seed)
         s = task.s_train.astype(np.int64)
         in_fit = ATTRIBUTES in words_of(model.fit) and ATTRIBUTES not in self._words
         extra = {ATTRIBUTES: task.propensity_columns.tolist()} if in_fit else {}
@@ -88,10 +90,13 @@ class EstimatorMethod:
         """Refuse an estimator that cannot be had, be made or be asked for probabilities, before there are any rows."""
         self.make({**({ATTRIBUTES: [0]} if ATTRIBUTES in self._words else {}), **self._seeded(0)})
 
-    def make(self, told: dict[str, Any]) -> Any:
-        """Return the estimator, with what it is told beside its parameters; refuse one without `predict_proba`."""
+    def make(self, told: dict[str, Any], seed: int = 0) -> Any:
+        """Return the estimator, with what it is told beside its parameters; refuse one without `predict_proba`.
+
+        A parameter that is a table with an `estimator` of its own becomes that estimator.
+        """
         try:
-            model = self._maker(**{**told, **self.parameters})
+            model = self._maker(**{**told, **{name: _made(each, seed) for name, each in self.parameters.items()}})
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.estimator!r} cannot be made with {self.parameters}: {error}") from error
         lacking = [name for name in ("fit", "predict_proba") if not callable(getattr(model, name, None))]
@@ -111,7 +116,7 @@ class EstimatorMethod:
         return words_of(self._maker)
 
     def _seeded(self, seed: int) -> dict[str, Any]:
-        return {"random_state": seed} if "random_state" in self._words else {}
+        return _seeded(self._maker, seed)
 
     def _sees(self, task: Task) -> tuple[Matrix, Matrix, dict[str, Any]]:
         """Return the rows that it may see, and what it is told of their columns."""
@@ -144,6 +149,43 @@ def maker_of(estimator: str) -> Make:
     return made
 
 
+def is_nested(value: Any) -> bool:
+    """Whether a parameter is a table that says how an estimator is made."""
+    return isinstance(value, dict) and isinstance(value.get("estimator"), str) and set(value) <= {*NESTED}
+
+
+def nested_estimators(parameters: Any) -> list[str]:
+    """Return the names and import paths of estimators inside of parameters, however deep.
+
+    Examples
+    --------
+    >>> nested_estimators({"n": 3, "base": {"estimator": "sklearn.svm:SVC", "parameters": {"probability": True}}})
+    ['sklearn.svm:SVC']
+    """
+    if isinstance(parameters, dict):
+        own = [parameters["estimator"]] if is_nested(parameters) else []
+        return own + [path for each in parameters.values() for path in nested_estimators(each)]
+    return [path for each in parameters for path in nested_estimators(each)] if isinstance(parameters, list) else []
+
+
+def _made(value: Any, seed: int) -> Any:
+    """Return a parameter with estimators in place of the tables that say how to make them."""
+    if is_nested(value):
+        maker, given = maker_of(value["estimator"]), value.get("parameters", {})
+        try:
+            return maker(**{**_seeded(maker, seed), **{name: _made(each, seed) for name, each in given.items()}})
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{value['estimator']!r} cannot be made with {given}: {error}") from error
+    if isinstance(value, list) and nested_estimators(value):
+        made = [_made(each, seed) for each in value]
+        return tuple(made) if isinstance(value[0], str) else made  # a name and its estimator, as in a list of steps
+    return {name: _made(each, seed) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _seeded(maker: Make, seed: int) -> dict[str, Any]:
+    return {"random_state": seed} if "random_state" in words_of(maker) else {}
+
+
 def words_of(function: Make) -> set[str]:
     """Return the names of parameters that a function takes; none where nobody can say."""
     try:
@@ -166,23 +208,39 @@ def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Met
 
 
 def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
-    f = _probability(model, X_test)
+    f = _scores(model, X_test)
+    probable = _in_unit(f)
     e = np.asarray(model.predict_propensity(X_test), dtype=np.float64) if hasattr(model, "predict_propensity") else None
     prior = getattr(model, "class_prior_", None)
-    prior = float(_probability(model, X_train).mean() if prior is None else prior)
-    c = getattr(model, "label_frequency_", None)
+    if prior is None:
+        trained = _scores(model, X_train)
+        prior = trained.mean() if probable and _in_unit(trained) else np.nan
+    if not probable:
+        warnings.warn(
+            f"predict_proba of {type(model).__name__} gave values that are not between 0 and 1, so only its ranking is "
+            "measured, by AUC and average precision. There are no scores of probabilities.",
+            UserWarning,
+            stacklevel=2,
+        )
+    prior, c = float(prior), getattr(model, "label_frequency_", None)
     c = min(float(s.mean()) / prior, 1.0) if c is None else float(c)
+    e = e if np.isfinite(c) else None
     n_iter = np.asarray(getattr(model, "n_iter_", 0))
-    return Fit(f, e, prior, c, int(n_iter.max()) if n_iter.size and n_iter.dtype.kind in "iu" else 0)
+    n = int(n_iter.max()) if n_iter.size and n_iter.dtype.kind in "iu" else 0
+    return Fit(f, e, prior, c, n, is_probability=probable)
 
 
-def _probability(model: Any, X: Matrix) -> Vector:
-    """Return the probability of the positive class, or say what is wrong with it."""
+def _scores(model: Any, X: Matrix) -> Vector:
+    """Return the column of the positive class, or say what is wrong with it."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     if p.shape != (X.shape[0], 2):
         raise ValueError(f"predict_proba must return a column for each of two classes; its shape is {p.shape}.")
     classes = [int(value) for value in getattr(model, "classes_", (0, 1))]
     positive = p[:, classes.index(1)]
-    if not ((positive >= 0) & (positive <= 1)).all():
-        raise ValueError("predict_proba must return probabilities; some are not between 0 and 1.")
+    if not np.isfinite(positive).all():
+        raise ValueError("predict_proba must return finite numbers; some are NaN or infinite.")
     return positive
+
+
+def _in_unit(p: Vector) -> bool:
+    return bool(((p >= 0) & (p <= 1)).all())

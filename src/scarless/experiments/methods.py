@@ -28,6 +28,7 @@ class Fit:
     class_prior: float
     label_frequency: float
     n_iter: int
+    is_probability: bool = True  # whether `f` are probabilities, or scores that only rank rows
 
 
 class Made(NamedTuple):

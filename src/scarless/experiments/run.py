@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_dataset
-from scarless.experiments.estimators import EstimatorMethod, estimator_methods
+from scarless.experiments.estimators import EstimatorMethod, estimator_methods, nested_estimators
 from scarless.experiments.importing import importable, source_of
 from scarless.experiments.methods import METHODS, Bench, Kept, Method
 from scarless.experiments.own_data import OwnData, load_own
@@ -140,6 +140,7 @@ def _run(
 def _import_paths(spec: Spec) -> list[str]:
     said = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
     paths = [table.get(key, "") for table in said for key in ("estimator", "callable")]
+    paths += [path for table in said for path in nested_estimators(table.get("parameters", {}))]
     return [path for path in paths if ":" in path]
 
 
@@ -159,12 +160,19 @@ def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[s
     identified = replace(
         spec,
         own_datasets={name: data.identity for name, data in own.items()},
-        own_methods={name: {**said, **source_of(said["estimator"])} for name, said in spec.own_methods.items()},
+        own_methods={name: {**said, **_sources(said)} for name, said in spec.own_methods.items()},
         own_mechanisms={
             name: {**said, **source_of(said.get("callable", ""))} for name, said in spec.own_mechanisms.items()
         },
     )
     return identified, own
+
+
+def _sources(method: dict[str, Any]) -> dict[str, Any]:
+    """Return hashes of the user's own modules that a method is made of."""
+    nested = {path: source_of(path) for path in nested_estimators(method.get("parameters", {}))}
+    inside = {path: found["source"] for path, found in nested.items() if found}
+    return {**source_of(method["estimator"]), **({"sources": inside} if inside else {})}
 
 
 def _missing(spec: Spec, methods: Mapping[str, Method], store: Store, scratch: str) -> Iterator[Work]:
@@ -298,7 +306,7 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
             fit = method(bench)
             found: Record = {
                 **{name: _round(value) for name, value in scores_of(fit, bench.task).items()},
-                "class_prior": _round(fit.class_prior),
+                **({"class_prior": _round(fit.class_prior)} if np.isfinite(fit.class_prior) else {}),
                 **({} if fit.e is None else {"label_frequency": _round(fit.label_frequency)}),
                 "n_iter": fit.n_iter,
                 "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in told),

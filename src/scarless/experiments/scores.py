@@ -14,17 +14,22 @@ BINS = 10
 def scores_of(fit: Fit, task: Task) -> dict[str, float]:
     """Return all scores of a fit, on the test rows; errors of class prior and label frequency on the training rows.
 
-    Errors of the propensity are over the positives; a method without a propensity has none.
+    Errors of the propensity are over the positives; a method without a propensity has none. Of scores that are no
+    probabilities only the ranking is measured.
     """
     y = task.split.y_test
     found = {
-        "mse_f": float(np.mean((fit.f - y) ** 2)),
         "auc_f": float(roc_auc_score(y, fit.f)),
         "average_precision": float(average_precision_score(y, fit.f)),
-        "log_loss": float(log_loss(y, np.clip(fit.f, 1e-15, 1 - 1e-15))),
-        "calibration_error": calibration_error(in_ten_bins(fit.f, y))[0],
-        "class_prior_error": float(fit.class_prior - task.split.y_train.mean()),
     }
+    if fit.is_probability:
+        found |= {
+            "mse_f": float(np.mean((fit.f - y) ** 2)),
+            "log_loss": float(log_loss(y, np.clip(fit.f, 1e-15, 1 - 1e-15))),
+            "calibration_error": calibration_error(in_ten_bins(fit.f, y))[0],
+        }
+    if np.isfinite(fit.class_prior):
+        found["class_prior_error"] = float(fit.class_prior - task.split.y_train.mean())
     if fit.e is None:
         return found
     error = (fit.e - task.e_test)[y == 1]

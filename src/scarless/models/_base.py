@@ -28,6 +28,7 @@ from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models._predict_to import PredictToMixin
+from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval
@@ -139,6 +140,36 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         warn_of_row_order(X, y=y, sample_weight=sample_weight)
         counted = w > 0
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
+
+    def explain(self, X: Any, background: Any, *, n_reasons: int | None = 3) -> Any:
+        r"""Return the columns that move each row's log-odds of the class most, compared with an average row.
+
+        Of a linear model a column's contribution is :math:`\beta_j (x_j - \bar x_j)`; of any other, how far the
+        log-odds fall if the column is put to its mean. Contributions say what the model leans on. They are not causes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_attributes)
+            The rows to explain.
+        background : array or data frame of shape (n_other_rows, n_attributes)
+            The rows whose average is the row compared with, usually those of the fit.
+        n_reasons : int or None, default=3
+            How many columns of each row, the largest contributions first, positive or negative; None for all.
+
+        Returns
+        -------
+        pandas DataFrame
+            A line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
+            ``contribution``.
+        """
+        refuse_elsewhere(X, background)
+        for table in (X, background):
+            self.predict_proba(table)  # checks columns and values, in the words of a prediction
+        tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
+        mean, groups = average_row(tables[1]), grouped(column_names(tables[0]))
+        if mean is None:
+            raise ValueError("explain needs columns of numbers; wrap the estimator in TableClassifier for raw tables.")
+        return explanation(tables[0], groups, contributions(self, tables[0], mean, list(groups.values())), n_reasons)
 
     def _assumed_propensity(self, X: Any) -> Vector:
         """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""

@@ -11,6 +11,7 @@ from scarless.checks.origins import Origin
 from scarless.models._frames import as_frame
 from scarless.models._raw_units import in_raw_units
 from scarless.models._visits import VisitColumns
+from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary
@@ -36,6 +37,7 @@ class TableAnswers:
     preparation: Any
     origins_: list[Origin] | None
     _visits: VisitColumns | None = None  # of models of other days, too
+    _mean: Vector | None = None  # of the prepared columns, in the fit
 
     def prepare(self, X: Any) -> Any:
         """Return a table as the classifier sees it."""
@@ -128,6 +130,61 @@ class TableAnswers:
         if self.origins_ is None or not isinstance(found, Summary):
             return found
         return in_raw_units(found, self.estimator_, self.origins_, self._visits)
+
+    def explain(self, X: Any, background: Any = None, *, n_reasons: int | None = 3) -> Any:
+        r"""Return the raw columns that move each row's log-odds of the class most, compared with an average row.
+
+        These are the reasons that a report gives for ranked rows. A raw column counts with all columns that the
+        preparation made of it. Of a linear model its contribution is :math:`\sum_j \beta_j (x_j - \bar x_j)`; of any
+        other, how far the log-odds fall if these columns are put to their means. Contributions say what the model leans
+        on. They are not causes.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_rows, n_columns)
+            Raw rows.
+        background : data frame or array, optional
+            Raw rows whose average is the row compared with. Default: those of the fit.
+        n_reasons : int or None, default=3
+            How many columns of each row, the largest contributions first, positive or negative; None for all.
+
+        Returns
+        -------
+        pandas DataFrame
+            A line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
+            ``contribution``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"age": rng.normal(50, 10, 2000), "insurance": rng.choice(["none", "full"], 2000)})
+        >>> ill = rng.random(2000) < 1 / (1 + np.exp(-(table["age"] - 50) / 5))
+        >>> seen = rng.random(2000) < np.where(table["insurance"] == "full", 0.8, 0.2)
+        >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, ill & seen)
+        >>> model.explain(table.loc[[7]], n_reasons=1)[["row", "column"]].to_dict("records")
+        [{'row': 7, 'column': 'age'}]
+        """
+        refuse_elsewhere(X, background)
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        prepared = self.prepare(X)
+        mean = self._mean if background is None else average_row(self.prepare(background))
+        if mean is None:
+            raise ValueError(
+                "explain compares rows with the average row of the fit, and this model does not know it: it was made "
+                "of a pipeline or fitted to rows in files, or its table is not one of numbers after the preparation. "
+                "Give the rows of the fit as background=."
+                if background is None
+                else "explain needs columns of numbers after the preparation; use the default preparation."
+            )
+        names = column_names(prepared)
+        origins = [None] * len(names) if self.origins_ is None else [each.column for each in self.origins_]
+        groups = grouped([name if raw is None else raw for name, raw in zip(names, origins, strict=True)])
+        parts = contributions(self.estimator_fitted, prepared, mean, list(groups.values()))
+        return explanation(X, groups, parts, n_reasons)
 
     def _refuse_gaps(self, X: Any, s: Any) -> None:
         """Raise where a look took place, and what the propensity of that look needs is missing."""

@@ -6,6 +6,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import skew
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -15,8 +17,12 @@ from scarless.outside.extras import need
 
 MOST_LEVELS = 40  # of text that is read as categories; with more it is read as text
 TEXT_COLUMNS = 10  # that text is made into
+# Hashed parts of words. skrub has 2**20: the SVD took 3 s for 1,470 remarks, and takes 0.1 s with 2**16, for the same
+# ten columns (canonical correlations 1.000; at least 0.997 for 5,000 texts with 24,000 different parts).
+HASHED_PARTS = 2**16
 LONG_TAIL = 2.0  # skewness; that of an exponential distribution
 LOG = "log"
+_GAPS = ("None", "nan", "<NA>", "NaT")  # what missing values look like as text
 WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
 
 
@@ -86,6 +92,55 @@ class LongTail(TransformerMixin, BaseEstimator):
         return np.array([names[0], f"{names[0]}_{LOG}", *names[1:]] if self.long_ else names, dtype=object)
 
 
+class WordParts(TransformerMixin, BaseEstimator):
+    """Make ten columns of a column of text, by the parts of words in it.
+
+    Parts are three or four letters long, hashed, and weighted by how few rows have them; a truncated SVD leaves ten
+    columns. As `skrub.StringEncoder` with ``vectorizer="hashing"``, whose hash table is 16 times as large.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> remarks = pd.DataFrame({"remarks": [f"engine {k} failed" for k in range(50)] + [None]})
+    >>> WordParts().fit_transform(remarks).shape
+    (51, 10)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn which parts are rare, and which go together."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn from a table with one column of text, and return what is made of it."""
+        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        self.vectorizer_ = make_pipeline(
+            HashingVectorizer(ngram_range=(3, 4), analyzer="char_wb", n_features=HASHED_PARTS), TfidfTransformer()
+        )
+        parts = self.vectorizer_.fit_transform(_texts(X)).astype(np.float32)
+        self.tsvd_ = TruncatedSVD(min(TEXT_COLUMNS, parts.shape[0]), random_state=0).fit(parts)
+        return self.tsvd_.transform(parts)
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns that are made of text."""
+        return self.tsvd_.transform(self.vectorizer_.transform(_texts(X)).astype(np.float32))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns: that of the text, and a number."""
+        (name,) = self.feature_names_in_ if input_features is None else input_features
+        return np.array([f"{name}_{k}" for k in range(self.tsvd_.n_components)], dtype=object)
+
+
+def _texts(X: Any) -> list[str]:
+    """Return the cells of a table of one column as text, missing ones as none."""
+    cells = np.asarray(X, dtype=object)[:, 0]
+    shown = [cell if isinstance(cell, str) else str(cell) for cell in cells]
+    return [
+        "" if text in _GAPS and not isinstance(cell, str) else text for cell, text in zip(cells, shown, strict=True)
+    ]
+
+
 def _first_column(X: Any) -> Vector:
     return np.asarray(X, dtype=np.float64)[:, 0]
 
@@ -115,7 +170,7 @@ def table_preparation(*, drop: str = "if_binary") -> Pipeline:
         cardinality_threshold=MOST_LEVELS,
         numeric=make_pipeline(SimpleImputer(strategy="median", add_indicator=True), LongTail()),
         low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, drop=drop),
-        high_cardinality=skrub.StringEncoder(n_components=TEXT_COLUMNS, vectorizer="hashing", random_state=0),
+        high_cardinality=WordParts(),
         datetime=skrub.DatetimeEncoder(resolution="day", add_total_seconds=False),
         drop_if_constant=True,
     )

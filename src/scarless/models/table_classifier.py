@@ -1,5 +1,6 @@
 """A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
 from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models._table_answers import TableAnswers
 from scarless.models._visits import VisitColumns, columns_in_files, refuse_groups
+from scarless.models.explaining import average_row
 from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.numerics.arrays import ArrayLike
@@ -70,6 +72,8 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
     ['age', 'insurance = full']
     """
 
+    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `_knowing`
+
     def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
         self.estimator = estimator
         self.preparation = preparation
@@ -77,6 +81,9 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
     @classmethod
     def from_pipeline(cls, pipeline: Pipeline) -> Self:
         """Wrap a fitted scikit-learn pipeline that ends in a classifier of this package.
+
+        A `Pipeline` passes on `predict` and `predict_proba` only. Wrapped, it also answers `predict_posterior`,
+        `predict_propensity`, `summary` and intervals for raw tables.
 
         Parameters
         ----------
@@ -87,6 +94,21 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         -------
         TableClassifier
             Fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 2))
+        >>> s = (X[:, 0] > 0) & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 1])))
+        >>> pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1])).fit(X, s)
+        >>> hasattr(pipeline, "predict_posterior")
+        False
+        >>> TableClassifier.from_pipeline(pipeline).predict_posterior(X, s).shape
+        (1000,)
         """
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"from_pipeline takes a scikit-learn Pipeline, got {type(pipeline).__name__}.")
@@ -115,6 +137,11 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         -------
         TableClassifier
         """
+        self._fit_prepared(X, y, sample_weight, **fit_params)
+        return self
+
+    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+        """Fit as `fit` does; return the table as the classifier saw it."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
         self._visits = None
@@ -131,7 +158,14 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             fit_params["sample_weight"] = sample_weight
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
-        return self
+        self._mean = None if in_files(X) else average_row(prepared, sample_weight)
+        return prepared
+
+    def _knowing(self, X: Any, prepared: Any) -> Self:
+        """Return a copy that need not prepare this very table again, for callers that leave it as it is."""
+        model = copy(self)
+        model._known = (X, prepared)
+        return model
 
     def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
         """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
@@ -183,8 +217,26 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         Returns
         -------
         data frame or array
+            Column `j` is described by ``origins_[j]``; ``columns_of(name)`` are those made of a raw column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"age": rng.normal(50, 10, 500), "insurance": rng.choice(["none", "full"], 500)})
+        >>> s = (table["age"] > 50) & (rng.random(500) < np.where(table["insurance"] == "full", 0.8, 0.2))
+        >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, s)
+        >>> seen = model.prepare(table)
+        >>> list(seen.columns)
+        ['age', 'insurance_full']
+        >>> bool((model.estimator_.predict_proba(seen) == model.predict_proba(table)).all())
+        True
         """
         check_is_fitted(self)
+        if self._known is not None and X is self._known[0]:
+            return self._known[1]
         if isinstance(self.preparation_, str):
             return X
         if in_files(X):

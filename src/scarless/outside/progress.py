@@ -1,13 +1,33 @@
-"""A bar for long work, on the error stream, where somebody is looking."""
+"""A bar for long work, on the error stream, where somebody is looking; and how long it took, in words."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import isfinite
 
 from scarless.outside.extras import REPRODUCE, need
 
 Advance = Callable[[], None]
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the units that one would say it in.
+
+    Examples
+    --------
+    >>> duration(0.0042), duration(0.34), duration(12.3), duration(600.0), duration(9000.0)
+    ('4 ms', '0.34 s', '12 s', '10 min', '2.5 h')
+    """
+    if not isfinite(seconds):
+        return "–"
+    if seconds < 0.1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager

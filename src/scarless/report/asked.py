@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from scarless.report.duels import Duel, duel_table, duels
+from scarless.report.duels import Duel, duel_table, duels, fewest_runs
 from scarless.report.names import LABELS, SCORES, MethodName, listed
-from scarless.report.results import Record, Results
+from scarless.report.results import FEWEST_RUNS, Record, Results
 from scarless.report.story import Answer, Questions, Story
 
 TITLE = "Answers to the questions"
@@ -42,9 +42,15 @@ def _answer(results: Results, text: str, *, better: str, than: Sequence[str], by
     if not found:
         return Answer(text, "Cannot be answered", (f"There are no results of both {better} and {listed(than)}.",))
     counted = _counts(found)
-    return Answer(
-        text, verdict(found), (_in_words(results, found, counted), _tested(found)), (duel_table(results, found),)
-    )
+    sentences = (_in_words(results, found, counted), *_too_few(found), _tested(found))
+    return Answer(text, verdict(found), sentences, (duel_table(results, found),))
+
+
+def _too_few(found: Sequence[Duel]) -> tuple[str, ...]:
+    """Return a sentence where there are too few runs for a verdict."""
+    n = fewest_runs(found)
+    said = f"It rests on {n} run{'s' * (n > 1)} of each method; a verdict needs at least {FEWEST_RUNS} (n_splits)."
+    return (said,) if n < FEWEST_RUNS else ()
 
 
 def _counts(found: Sequence[Duel]) -> tuple[int, int, int, int]:
@@ -60,6 +66,8 @@ def _counts(found: Sequence[Duel]) -> tuple[int, int, int, int]:
 def verdict(found: Sequence[Duel]) -> str:
     """Return the answer in few words: by clear differences, and by the tests of ranks where there are any."""
     n, _, won, lost = _counts(found)
+    if fewest_runs(found) < FEWEST_RUNS:
+        return "Too few runs for a verdict"
     tested = [item for item in found if not item.comparison.problem]
     if won == n:
         doubt = any(not item.significant for item in tested)

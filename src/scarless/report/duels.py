@@ -80,6 +80,11 @@ def duels(results: Results, one: str, others: Sequence[str], score: str) -> list
     return [item for item in found if item.gains]
 
 
+def fewest_runs(found: Sequence[Duel]) -> int:
+    """Return the number of runs that both methods have, on the dataset where it is smallest."""
+    return min(gain.n for item in found for gain in item.gains.values())
+
+
 def duel_table(results: Results, found: Sequence[Duel]) -> Table:
     """Return duels of one method by one score as a table."""
     one, score = found[0].one, SCORES[found[0].score]

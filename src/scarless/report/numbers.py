@@ -87,24 +87,5 @@ def percent(share: float) -> str:
     return _minus(f"{100 * share:.0f}%") if isfinite(share) else NOTHING
 
 
-def duration(seconds: float) -> str:
-    """Return a duration in the units that one would say it in.
-
-    Examples
-    --------
-    >>> duration(0.0042), duration(0.34), duration(12.3), duration(600.0), duration(9000.0)
-    ('4 ms', '0.34 s', '12 s', '10 min', '2.5 h')
-    """
-    if not isfinite(seconds):
-        return NOTHING
-    if seconds < 0.1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
 def _minus(text: str) -> str:
     return text.replace("-", "−")

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
 
+from scarless.outside.progress import duration
 from scarless.report.names import SCORES, dataset_label
-from scarless.report.numbers import NOTHING, duration, with_half
-from scarless.report.results import Condition, Results, Row
+from scarless.report.numbers import NOTHING, with_half
+from scarless.report.results import FEWEST_RUNS, Condition, Results, Row
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def section(heading: str, rows: Iterable[Sequence[str | Cell]]) -> Section:
 def best_methods(results: Results, dataset: str, condition: Condition, score: str) -> set[str]:
     """Return the methods with the best mean of a score, among those that do not know the truth.
 
-    Where the best score is the nearest to zero, as for errors with a sign, none is called best.
+    Where the best score is the nearest to zero, as for errors with a sign, none is called best; nor where there are
+    fewer than `FEWEST_RUNS` runs of one of them.
     """
     lower = SCORES[score].lower_is_better
     if lower is None:
@@ -59,8 +61,10 @@ def best_methods(results: Results, dataset: str, condition: Condition, score: st
         for method in results.methods
         if results.method_names[method].in_contest
     }
-    means = {method: results.interval(row, score).mean for method, row in rows.items()}
-    means = {method: mean for method, mean in means.items() if isfinite(mean)}
+    found = {method: results.interval(row, score) for method, row in rows.items()}
+    means = {method: each.mean for method, each in found.items() if isfinite(each.mean)}
+    if any(found[method].n < FEWEST_RUNS for method in means):
+        return set()
     best = (min if lower else max)(means.values(), default=None)
     return {method for method, mean in means.items() if mean == best}
 
@@ -81,7 +85,11 @@ def score_table(results: Results, dataset: str) -> Table:
         ]
         sections.append(section(condition.label, rows))
     head = ("method", *(SCORES[score].label for score in scores), "runs")
-    return Table(f"{dataset_label(dataset)}: mean ± half a 95% interval", head, tuple(sections))
+    title = f"{dataset_label(dataset)}: mean ± half a 95% interval"
+    there = [Row(dataset, *condition, method) for condition in results.conditions for method in results.methods]
+    fewest = min((n for row in there if (n := len(results.runs.get(row, {})))), default=FEWEST_RUNS)
+    told = f" ({fewest} run{'s' * (fewest > 1)}: too few to mark the best)" if fewest < FEWEST_RUNS else ""
+    return Table(title + told, head, tuple(sections))
 
 
 def _score_cell(results: Results, row: Row, score: str, best: set[str]) -> Cell:

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless import SCARClassifier
+from scarless.models.explaining import by_replacement
 from scarless.report import model_report
 from scarless.report.fit import ranked
 from scarless.report.fit.subject import Subject
@@ -75,9 +76,9 @@ def test_both_ways_to_reasons_agree_where_both_are_possible(small):
     model, X, s = small
     subject = subject_of(model, X, s)
     top = subject.part(np.arange(40))
-    rows, groups = ranked.dense(top.prepared), list(subject.groups.values())
-    by_replacement = ranked._by_replacement(top, rows, subject.moments.mean, groups)
-    np.testing.assert_allclose(by_replacement, ranked.contributions(subject, top), atol=1e-6)
+    groups = list(subject.groups.values())
+    replaced = by_replacement(subject.inner, top.prepared, subject.moments.mean, groups)
+    np.testing.assert_allclose(replaced, ranked.contributions_of(subject, top), atol=1e-6)
 
 
 def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):

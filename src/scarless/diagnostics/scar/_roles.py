@@ -10,11 +10,13 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
+from scarless.checks.origins import trace_origins
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import refuse_lost_class
 from scarless.checks.tables import take_rows
 from scarless.checks.training import check_labelled_table
 from scarless.checks.vectors import check_counts
+from scarless.models.preparation import table_preparation
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns
 from scarless.outside.notices import warn_user
@@ -74,6 +76,10 @@ def check_roles(
     user: str,
 ) -> Roles:
     """Check a table and its labels, and sort its columns by the part they play. Rows of weight 0 are left out."""
+    if has_text(X):
+        X, (propensity_attributes, classification_attributes) = _prepared(
+            X, {"propensity_attributes": propensity_attributes, "classification_attributes": classification_attributes}
+        )
     reader = type(user, (BaseEstimator,), {})()  # the checks of a table name the estimator that reads it
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
     weight = check_counts(sample_weight, n_rows=labels.size)
@@ -118,6 +124,40 @@ def check_roles(
     )
     _tell_shared(roles, user)
     return roles
+
+
+def has_text(X: Any) -> bool:
+    """Whether a table is a data frame with columns of text, categories or dates."""
+    if hasattr(X, "schema") and hasattr(X, "get_column"):
+        return not all(kind.is_numeric() or str(kind) == "Boolean" for kind in X.schema.values())
+    return hasattr(X, "iloc") and any(getattr(kind, "kind", "O") not in "fiubc" for kind in X.dtypes)
+
+
+def _prepared(X: Any, selections: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Return a raw table as numbers, prepared as by `TableClassifier` but in its own units, and columns selected of it.
+
+    One level of each category gets no column: all of them together would be a combination of the others.
+    """
+    names = [str(name) for name in X.columns]
+    steps = table_preparation(drop="first")[:-1]  # without the last step, the scaler: effects are per raw unit
+    made = steps.fit_transform(X)
+    origins = trace_origins(steps, names, made.shape[1])
+    assert origins is not None
+    moved: list[Any] = []
+    for parameter, given in selections.items():
+        if given is None:
+            moved.append(None)
+            continue
+        chosen = check_attributes(given, X, n_columns=len(names), names=np.asarray(names), parameter=parameter)
+        wanted = {names[j] for j in chosen}
+        gone = wanted - {each.column for each in origins}
+        if gone:
+            raise ValueError(
+                f"{parameter}: nothing is left of {', '.join(map(repr, sorted(gone)))} after the preparation: the "
+                "column is constant or empty. Leave it out."
+            )
+        moved.append([j for j, each in enumerate(origins) if each.column in wanted])
+    return made, moved
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

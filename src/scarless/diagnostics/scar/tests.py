@@ -157,6 +157,8 @@ def scar_test(
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        A data frame with columns of text, categories or dates is prepared as by `TableClassifier`, without labels and
+        without scaling; selections of columns are those of the raw table.
     s : array of shape (n_rows,)
         Observed labels: 1 for labelled positives, 0 for unlabelled rows.
     propensity_attributes : column selector, optional

@@ -185,6 +185,7 @@ _ENCODERS: dict[str, Callable[[Graph, Column], str]] = {
     "OneHotEncoder": _add_category,
     "DatetimeEncoder": _add_dates,
     "StringEncoder": _refuse_text,
+    "WordParts": _refuse_text,
 }
 
 

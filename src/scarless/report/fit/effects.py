@@ -7,13 +7,14 @@ import numpy as np
 from scipy.stats import norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
+from scarless.models.explaining import has_coefficients
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength
-from scarless.report.fit.ranked import contributions, has_coefficients, is_too_much, sample_of
+from scarless.report.fit.ranked import contributions_of, is_too_much, sample_of
 from scarless.report.fit.slopes import Slopes
 from scarless.report.fit.subject import Subject, dense
 from scarless.report.fit.words import listed, number, text
@@ -64,7 +65,7 @@ def _inference(inner: Any) -> tuple[Any, str]:
 def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generator) -> Effects:
     naive = isinstance(subject.inner, NaiveClassifier)
     what, title = ("Having a label", "What drives the label") if naive else ("The class", "What drives the class")
-    if has_coefficients(subject):
+    if has_coefficients(subject.inner):
         slopes = Slopes.of_class(subject, inference)
         found = _effects(subject, slopes)
         joint = None if inference is None else _joint(subject, slopes.columns, subject.labelling_columns, rng)
@@ -73,7 +74,7 @@ def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generat
         return Effects("class", title, "This model has no coefficients, and too many columns to try one by one.",
                        (), (), ())  # fmt: skip
     sample = sample_of(subject, STRENGTH_ROWS, rng)
-    means = np.abs(contributions(subject, sample)).mean(axis=0)
+    means = np.abs(contributions_of(subject, sample)).mean(axis=0)
     names = list(subject.groups)
     order = np.argsort(-means, kind="stable")
     found_strengths = tuple(Strength(text(names[j]), float(means[j])) for j in order)

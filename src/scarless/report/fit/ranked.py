@@ -4,19 +4,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
 
-from scarless.metrics.predictions import class_probability, coding_of
 from scarless.models import NaiveClassifier
+from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.report.fit.data import Estimate, Ranked, RankedRow, Reason
-from scarless.report.fit.subject import Subject, dense
+from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import cell, number, text
 
 N_REASONS = 3
 SMALLEST = 0.05  # contribution that is shown
 MOST_CELLS = 4_000_000  # of tables that a model without coefficients is asked about
-_NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
 
 
 def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
@@ -85,14 +83,14 @@ def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], 
     """Return the raw columns that speak most for each row."""
     if is_too_much(subject, top.n_rows):
         return [], f"No reasons: with {len(subject.groups)} columns, and a model without coefficients, they take long."
-    columns, parts = list(subject.groups), contributions(subject, top)
+    columns, parts = list(subject.groups), contributions_of(subject, top)
     values, found = cache(lambda column: _values(top, column)), []
     for i, row in enumerate(parts):
         best = [j for j in np.argsort(-row, kind="stable")[:N_REASONS] if row[j] >= SMALLEST]
         found.append(tuple(Reason(text(columns[j]), values(columns[j])[i], float(row[j])) for j in best))
     how = (
         "coefficient times distance from the mean, over all that was made of the column"
-        if has_coefficients(subject)
+        if has_coefficients(subject.inner)
         else "how far it falls if what was made of the column is put to its mean"
     )
     return found, (
@@ -118,49 +116,14 @@ def _numeric(X: Any) -> bool:
     return getattr(X, "dtype", np.dtype(object)).kind in "fiub"
 
 
-def has_coefficients(subject: Subject) -> bool:
-    """Whether the class is a linear model's."""
-    return hasattr(subject.inner, "coef_")
-
-
 def is_too_much(subject: Subject, n_rows: int) -> bool:
     """Whether contributions to so many rows would take long."""
-    return not has_coefficients(subject) and n_rows * len(subject.groups) * len(subject.origins) > MOST_CELLS
+    return not has_coefficients(subject.inner) and n_rows * len(subject.groups) * len(subject.origins) > MOST_CELLS
 
 
-def contributions(subject: Subject, some: Subject) -> Matrix:
-    """Return what each raw column adds to the logit of the class of some rows, above the average row.
-
-    One row each, one column per raw column in the order of `groups`.
-    """
-    mean = subject.moments.mean
-    groups = list(subject.groups.values())
-    rows = dense(some.prepared)
-    if has_coefficients(subject):
-        moved = (rows - mean) * np.ravel(subject.inner.coef_)
-        return np.column_stack([moved[:, group].sum(axis=1) for group in groups])
-    return _by_replacement(some, rows, mean, groups)
-
-
-def _by_replacement(some: Subject, rows: Matrix, mean: Vector, groups: list[list[int]]) -> Matrix:
-    changed = np.repeat(rows[None], len(groups), axis=0)
-    for table, group in zip(changed, groups, strict=True):
-        table[:, group] = mean[group]
-    flat = changed.reshape(-1, rows.shape[1])
-    u = _logits(some, _like(some.prepared, flat)).reshape(len(groups), -1)
-    return np.asarray((_logits(some, some.prepared)[None] - u).T)
-
-
-def _like(prepared: Any, values: Matrix) -> Any:
-    """Return values as a table of the kind that the classifier was fitted to."""
-    if hasattr(prepared, "iloc"):
-        return type(prepared)(values, columns=prepared.columns)
-    return type(prepared)(values, schema=prepared.columns) if hasattr(prepared, "get_column") else values
-
-
-def _logits(some: Subject, table: Any) -> Vector:
-    f = class_probability(some.inner, table, coding_of(some.inner))
-    return np.asarray(logit(np.clip(f, _NEAREST, 1.0 - _NEAREST)))
+def contributions_of(subject: Subject, some: Subject) -> Matrix:
+    """Return what each raw column adds to the logit of the class of some rows, above the average row of all."""
+    return contributions(subject.inner, some.prepared, subject.moments.mean, list(subject.groups.values()))
 
 
 def some_rows(subject: Subject, most: int, rng: np.random.Generator) -> Columns:

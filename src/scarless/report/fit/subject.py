@@ -28,8 +28,9 @@ from scarless.models import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.models.explaining import dense, grouped
 from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, looks_facts
-from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
+from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.report.fit.words import text
 
 _KINDS = (
@@ -276,10 +277,7 @@ class Subject:
     @cached_property
     def groups(self) -> dict[str, list[int]]:
         """The prepared columns that come from each raw one."""
-        found: dict[str, list[int]] = {}
-        for j, each in enumerate(self.origins):
-            found.setdefault(str(each.column), []).append(j)
-        return found
+        return grouped([each.column for each in self.origins])
 
     @cached_property
     def moments(self) -> "Moments":
@@ -341,8 +339,3 @@ def _sparse_moments(table: Any, weight: Vector) -> Moments:
     mean, second = table.T @ weight / total, (table * table).T @ weight / total
     ends = (np.asarray(end.todense()).ravel() for end in (table.min(axis=0), table.max(axis=0)))
     return Moments(mean, np.sqrt(np.maximum(second - mean**2, 0.0)), *ends)
-
-
-def dense(table: Any) -> Matrix:
-    """Return some rows as an array in double precision."""
-    return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=np.float64)

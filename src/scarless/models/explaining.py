@@ -1,0 +1,150 @@
+"""What each column adds to the log-odds of the class of single rows, above those of an average row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logit
+
+from scarless.checks.attributes import names_of
+from scarless.checks.kinds import refuse_own_engine
+from scarless.checks.options import check_whole
+from scarless.checks.row_names import index_of
+from scarless.checks.tables import take_rows
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.outside.extras import need
+
+_NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
+_CELLS = 4_000_000  # of rows that are changed or averaged at once
+
+
+def dense(table: Any) -> Matrix:
+    """Return some rows as an array in double precision."""
+    return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=np.float64)
+
+
+def has_coefficients(model: Any) -> bool:
+    """Whether the class is a linear model's."""
+    return hasattr(model, "coef_")
+
+
+def contributions(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence[int]]) -> Matrix:
+    r"""Return what each group of columns adds to the logit of the class of rows, above the average row.
+
+    Of a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)` over the group's columns; of any other, how far the
+    logit falls if these columns are put to their means.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Its ``coef_`` is read where it has one; otherwise it is asked.
+    rows : table of the kind that the model reads
+    mean : array of shape (n_columns,)
+        The average row.
+    groups : list of lists of int
+        Columns that are taken together.
+
+    Returns
+    -------
+    array of shape (n_rows, n_groups)
+    """
+    if has_coefficients(model):
+        moved = (dense(rows) - mean) * np.ravel(model.coef_)
+        return np.column_stack([moved[:, list(group)].sum(axis=1) for group in groups])
+    block = max(_CELLS // max(len(groups) * mean.size, 1), 1)
+    starts = range(0, rows.shape[0], block)
+    return np.vstack([by_replacement(model, take_rows(rows, slice(i, i + block)), mean, groups) for i in starts])
+
+
+def by_replacement(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence[int]]) -> Matrix:
+    """Return how far the logit of rows falls if each group of columns is put to its means."""
+    values = dense(rows)
+    changed = np.repeat(values[None], len(groups), axis=0)
+    for table, group in zip(changed, groups, strict=True):
+        table[:, list(group)] = mean[list(group)]
+    u = _logits(model, _like(rows, changed.reshape(-1, values.shape[1]))).reshape(len(groups), -1)
+    return np.asarray((_logits(model, rows)[None] - u).T)
+
+
+def _like(rows: Any, values: Matrix) -> Any:
+    """Return values as a table of the kind that the classifier was fitted to."""
+    if hasattr(rows, "iloc"):
+        return type(rows)(values, columns=rows.columns)
+    return type(rows)(values, schema=rows.columns) if hasattr(rows, "get_column") else values
+
+
+def _logits(model: Any, table: Any) -> Vector:
+    f = np.asarray(model.predict_proba(table), dtype=np.float64)[:, model._coding.positive]
+    return np.asarray(logit(np.clip(f, _NEAREST, 1.0 - _NEAREST)))
+
+
+def average_row(table: Any, weight: Any = None) -> Vector | None:
+    """Return the mean of each column, of the values that are there; None of a table that is not of numbers."""
+    w = np.ones(table.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
+    if sparse.issparse(table):
+        return np.asarray(table.T @ w, dtype=np.float64) / w.sum()
+    block = max(_CELLS // max(table.shape[1], 1), 1)  # so that large tables are not copied as a whole
+    total, count = np.zeros(table.shape[1]), np.zeros(table.shape[1])
+    for start in range(0, table.shape[0], block):
+        rows, part = take_rows(table, slice(start, start + block)), w[start : start + block]
+        try:
+            values = dense(rows)
+        except (TypeError, ValueError):
+            return None
+        there = np.isfinite(values)
+        total += part @ np.where(there, values, 0.0)
+        count += part @ there
+    return np.asarray(total / np.maximum(count, np.finfo(np.float64).tiny))
+
+
+def grouped(columns: Sequence[Any]) -> dict[str, list[int]]:
+    """Return the positions of equal names, in the order of the names."""
+    found: dict[str, list[int]] = {}
+    for j, name in enumerate(columns):
+        found.setdefault(str(name), []).append(j)
+    return found
+
+
+def column_names(table: Any) -> list[str]:
+    """Return the names of a table's columns; ``x0``, ``x1``, ... where it has none."""
+    names = names_of(table)
+    return [f"x{j}" for j in range(table.shape[1])] if names is None else list(map(str, names))
+
+
+def refuse_elsewhere(X: Any, background: Any) -> None:
+    """Raise where rows that are explained, or compared with, are not in memory."""
+    for table in (X, background):
+        refuse_own_engine(table, "explain")
+
+
+def explanation(X: Any, groups: dict[str, list[int]], parts: Matrix, n_reasons: int | None) -> Any:
+    """Return the largest contributions to each row as a data frame, with the raw values that they belong to."""
+    pandas = need("pandas", "explain", "frames")
+    names = list(groups)
+    n = len(names) if n_reasons is None else min(check_whole(n_reasons, "n_reasons", at_least=1), len(names))
+    order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :n]
+    index = index_of(X)
+    rows = np.repeat(np.arange(parts.shape[0]), n)
+    cells = [_cells(X, name) for name in names]
+    return pandas.DataFrame(
+        {
+            "row": rows if index is None else pandas.Index(index)[rows],
+            "column": np.array(names, dtype=object)[order.ravel()],
+            "value": [cells[j][i] for i, j in zip(rows, order.ravel(), strict=True)],
+            "contribution": np.take_along_axis(parts, order, axis=1).ravel(),
+        }
+    )
+
+
+def _cells(X: Any, name: str) -> Any:
+    """Return a column's values; None of each row where the table has no column of that name."""
+    names = column_names(X)
+    if name not in names:
+        return [None] * X.shape[0]
+    j = names.index(name)
+    if hasattr(X, "iloc"):
+        return X.iloc[:, j].tolist()
+    if sparse.issparse(X):
+        return dense(X.tocsc()[:, [j]])[:, 0].tolist()
+    return X[:, j].to_list() if hasattr(X, "get_column") else np.asarray(X)[:, j].tolist()

@@ -1,0 +1,66 @@
+"""Tests of the labelling take tables with text, as TableClassifier does."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from scarless.diagnostics import labelling_attributes, scar_test
+
+RNG = np.random.default_rng(0)
+N = 1500
+TABLE = pd.DataFrame(
+    {
+        "age": RNG.normal(50, 10, N),
+        "kind": RNG.choice(["a", "b", "c"], N),
+        "insurance": RNG.choice(["none", "basic", "full"], N),
+        "weight": RNG.normal(70, 8, N),
+        "empty": "x",
+    }
+)
+F = 1 / (1 + np.exp(-((TABLE["age"] - 50) / 4 + 1.5 * (TABLE["kind"] == "a"))))
+E = TABLE["insurance"].map({"none": 0.2, "basic": 0.5, "full": 0.9})
+Y = RNG.random(N) < F
+SAR, SCAR = (Y & (RNG.random(N) < e) for e in (E, 0.5))
+QUICK = {"estimator": "logistic", "random_state": 0}
+ASKED = {"propensity_attributes": ["insurance", "weight"], **QUICK}
+
+
+def by_hand():
+    dummies = {f"{name}_{level}": (TABLE[name] == level) * 1.0 for name, level in
+               [("kind", "b"), ("kind", "c"), ("insurance", "basic"), ("insurance", "full")]}  # fmt: skip
+    return pd.DataFrame({"age": TABLE["age"], "weight": TABLE["weight"], **dummies})
+
+
+@pytest.mark.parametrize("s", [SAR, SCAR], ids=["SAR", "SCAR"])
+def test_a_raw_table_is_tested_as_its_columns_of_numbers_are(s):
+    raw = scar_test(TABLE, s, **ASKED)
+    numbers = scar_test(by_hand(), s, **ASKED)
+    assert raw.degrees_of_freedom == numbers.degrees_of_freedom == 3
+    assert raw.statistic == pytest.approx(numbers.statistic, rel=1e-3)
+    assert (raw.p_value < 0.05) == (s is SAR)
+    assert set(raw.attributes) == {"insurance_basic", "insurance_full", "weight"}
+
+
+def test_effects_are_per_unit_of_the_raw_table():
+    found = labelling_attributes(TABLE, SAR, **ASKED)
+    numbers = labelling_attributes(by_hand(), SAR, **ASKED)
+    at = [list(each.attributes).index("weight") for each in (found, numbers)]
+    assert found.effect[at[0]] == pytest.approx(numbers.effect[at[1]], rel=0.02, abs=1e-4)
+
+
+def test_columns_are_selected_as_in_the_raw_table():
+    expected = scar_test(TABLE, SAR, **ASKED).statistic
+    frame = pl.DataFrame({name: TABLE[name].tolist() for name in TABLE})
+    for table, selected in [(TABLE, [2, 3]), (TABLE, slice("insurance", "weight")), (frame, ["insurance", "weight"])]:
+        found = scar_test(table, SAR, propensity_attributes=selected, **QUICK)
+        assert found.statistic == pytest.approx(expected, rel=1e-6)
+    others = scar_test(TABLE, SAR, classification_attributes=["age", "kind"], **QUICK)
+    assert others.statistic == pytest.approx(expected, rel=1e-6)
+
+
+def test_gaps_beside_text_are_filled_and_constant_columns_refused_by_name():
+    gaps = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.05))
+    assert scar_test(gaps, SAR, **ASKED).p_value < 0.05
+    with pytest.raises(ValueError, match="propensity_attributes: nothing is left of 'empty' after the preparation"):
+        scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)
