@@ -22,6 +22,7 @@ from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
+from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
 from scarless.models import SAREMClassifierCV, TableClassifier
@@ -208,6 +209,8 @@ def analyse(
     id: str = "",
     exclude: Any = (),
     positive: Any = None,
+    number: Any = (),
+    text: Any = (),
     seed: int = 0,
     level: float = 0.95,
     source: dict[str, Any] | None = None,
@@ -259,6 +262,9 @@ def analyse(
         Columns to leave out.
     positive : object, optional
         The value of the label column that marks a labelled row, where that is not clear; "any" for every value.
+    number, text : list of str, optional
+        Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
+        Fewer are taken for missing, with a note that names them; see `scarless.checks.number_cells`.
     seed : int, default=0
         Seed of everything that is drawn.
     level : float, default=0.95
@@ -296,14 +302,15 @@ def analyse(
         "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
         "label_frequency": label_frequency, "label_frequency_se": label_frequency_se,
-        "propensity_bounds": tuple(propensity_bounds),
+        "propensity_bounds": tuple(propensity_bounds), "number": number, "text": text,
     }  # fmt: skip
     settings = Settings.from_dict(values, source="analyse")
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
     features = settings.features(list(table.columns))
-    notes = [*found.notes, *told_of(settings)]
+    table, told = with_numbers(table, features, settings)
+    notes = [*found.notes, *told, *told_of(settings)]
     named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
     for name in row_names(table[[name for name in features if name not in named]]):
         features.remove(name)
@@ -337,6 +344,14 @@ def as_pandas(table: Any) -> Any:
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
     raise TypeError(f"analyse takes a data frame with named columns, got {type(table).__name__}.")
+
+
+def with_numbers(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
+    """Return a table whose columns that are numbers but for a few cells hold numbers, and notes; raise a question."""
+    read, notes, questions = read_numbers(table[features], number=settings.number, text=settings.text)
+    if questions:
+        raise ValueError(questions[0])
+    return table.assign(**{name: read[name] for name in features}) if notes or settings.text else table, notes
 
 
 def told_tails(classifier: TableClassifier) -> list[str]:

@@ -254,6 +254,12 @@ def _refuse_in_memory(settings: Settings) -> None:
             "--visit needs all rows in memory; a folder of files has --look and --audit without it. Give one file, "
             "such as a sample of the rows drawn at random."
         )
+    if settings.number or settings.text:
+        option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
+        raise ValueError(
+            f"{option} {name[0]} is for one file: in a folder of files, a column is what the files say. Write it as "
+            "numbers, or as text, there."
+        )
     if settings.known_propensity:
         raise ValueError(
             "--known-propensity needs all rows in memory; a folder of files is fitted by --propensity or --scar."

@@ -12,6 +12,7 @@ from scarless.analysis.kinds import column_kind
 from scarless.analysis.leaks import tells_label
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
+from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import Origin
 from scarless.models import SAREMClassifier, TableClassifier
 from scarless.models.preparation import table_preparation
@@ -102,6 +103,8 @@ def inspect_table(
     audit: str = "",
     positive: Any = None,
     exclude: Any = (),
+    number: Any = (),
+    text: Any = (),
     seed: int = 0,
 ) -> Inspection:
     """Look at a table before anything is fitted.
@@ -119,6 +122,8 @@ def inspect_table(
         The value that marks a labelled row, where that is not clear.
     exclude : list of str, optional
         Columns to leave out.
+    number, text : list of str, optional
+        Columns that are numbers, or text, where their cells leave it open.
     seed : int, default=0
         Seed of the sample that a large table is looked at with.
 
@@ -130,12 +135,15 @@ def inspect_table(
     table = as_pandas(table)
     settings = Settings.from_dict(
         {"label": label or "", "looks": looks, "audit": audit, "propensity": ALL, "exclude": exclude,
-         "positive": "" if positive is None else str(positive)}, source="inspect",
+         "positive": "" if positive is None else str(positive), "number": number, "text": text}, source="inspect",
     )  # fmt: skip
-    for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude):
+    for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude, *settings.number, *settings.text):
         if name not in table.columns:
             raise ValueError(f"There is no column {name!r}.{nearest_column(name, list(table.columns))}")
     found = read_observed(table, settings)
+    others = [name for name in table.columns if name not in settings.aside]
+    read, told, questions = read_numbers(table[others], number=settings.number, text=settings.text)
+    table = table.assign(**{name: read[name] for name in others})
     roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
     facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     of_no_use = {
@@ -146,7 +154,7 @@ def inspect_table(
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
     parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *notes))
+    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *told, *questions, *notes))
 
 
 def _facts(values: Any, s: Any, *, role: str) -> ColumnFacts:

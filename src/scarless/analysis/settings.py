@@ -11,7 +11,7 @@ from scarless.analysis.information import as_rate, as_visits, rates_of, refuse_o
 MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
 ENOUGH_AUDITS = 50  # to tell class and labelling apart
-_NAMES = ("propensity", "class_attributes", "exclude", "looks")  # that hold names of columns
+_NAMES = ("propensity", "class_attributes", "exclude", "looks", "number", "text")  # that hold names of columns
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Settings:
         How often a look labels a negative row; of all looks, or of each.
     own_propensities : bool
         Whether each look has coefficients of its own.
+    number, text : tuple of str
+        Columns that are numbers, with missing cells where there is none, or text, where their cells leave it open.
     """
 
     label: str = ""
@@ -84,6 +86,8 @@ class Settings:
     label_frequency: dict[str, float] = field(default_factory=dict)
     label_frequency_se: dict[str, float] = field(default_factory=dict)
     propensity_bounds: tuple[float, ...] = ()
+    number: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -103,6 +107,9 @@ class Settings:
             )
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
+        both = [name for name in self.number if name in self.text]
+        if both:
+            raise ValueError(f"Column {both[0]!r} is named by --number and by --text: it is one or the other.")
         if self.model not in ("search", "logistic") and (self.scar or self.known_propensity):
             raise ValueError(f"--model {self.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
 
@@ -158,8 +165,9 @@ class Settings:
         seen = [("--propensity", name) for name in self.propensity if name != ALL]
         seen += [("--class-attributes", name) for name in self.class_attributes]
         seen += [("--visit", name) for name in self.visit_columns]
+        seen += [("--number", name) for name in self.number] + [("--text", name) for name in self.text]
         for option, name in seen:
-            if option != "--visit" and name in self.visit_columns:
+            if option in ("--propensity", "--class-attributes") and name in self.visit_columns:
                 raise ValueError(
                     f"Column {name!r} is named by {option}, but it belongs to a single look (--visit): the propensity "
                     "of that look sees it, and no other model."
@@ -193,6 +201,8 @@ class Settings:
             ("--weights", (self.weights,) if self.weights else ()),
             ("--id", (self.id,) if self.id else ()),
             ("--exclude", self.exclude),
+            ("--number", self.number),
+            ("--text", self.text),
         ]
 
     def _role_of(self, name: str) -> str:

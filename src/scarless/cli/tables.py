@@ -33,6 +33,7 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities", "label_frequency": "label_frequency",
     "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
+    "number": "number", "text": "text",
 }  # fmt: skip
 _WAYS = {"propensity", "scar", "known_propensity"}
 _FREQUENCIES = {"label_frequency", "label_frequency_se"}  # by the columns of labels
@@ -83,6 +84,7 @@ def inspect(options: argparse.Namespace) -> int:
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
         table, looks = _read(options), options.look or ()
+        chosen |= {"number": options.number or (), "text": options.text or ()}
         found = inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
@@ -361,5 +363,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         "--positive", metavar="VALUE", help="value of the label column that marks a labelled row; `any` for every value"
     )
     add("--exclude", nargs="+", metavar="COLUMN", help="columns to leave out")
+    add("--number", nargs="+", metavar="COLUMN", help="columns that are numbers; cells that are none are missing")
+    add("--text", nargs="+", metavar="COLUMN", help="columns that are text, although most of their cells are numbers")
     add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")

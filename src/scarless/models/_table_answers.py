@@ -36,6 +36,7 @@ class TableAnswers:
     preparation: Any
     origins_: list[Origin] | None
     _visits: VisitColumns | None = None  # of models of other days, too
+    _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) columns that were numbers in the fit
 
     def prepare(self, X: Any) -> Any:
         """Return a table as the classifier sees it."""
