@@ -1,0 +1,72 @@
+"""`scarless` and files with odd cells: read, named, asked about, or refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.analysis.conftest import make_patients
+
+from scarless.cli import main
+from scarless.outside.table_files import read_table
+
+pytestmark = pytest.mark.usefixtures("quick_reports")
+FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet", "--out", "run"]
+FIT += ["--exclude", "known", "weight"]
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return make_patients(400)
+
+
+def with_ages(table, cells):
+    ages = table["age"].astype(object)
+    ages.iloc[1 : 1 + len(cells)] = cells
+    return table.assign(age=ages)
+
+
+def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
+    with_ages(patients, ["<40", "51,5", "oops"]).to_csv("odd.csv", index=False)
+    told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is taken for missing: row 4 'oops'"
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    looked = capsys.readouterr().out
+    assert told in looked
+    assert "age         number" in looked
+    assert main(["fit", "odd.csv", *FIT]) == 0
+    assert told in capsys.readouterr().out
+    assert any(told in note for note in json.loads(Path("run/summary.json").read_text())["notes"])
+    assert "&#39;oops&#39;" in Path("run/report.html").read_text()
+
+
+def test_a_column_that_may_be_a_number_is_a_question_with_two_answers(patients, capsys):
+    with_ages(patients, ["oops"] * 9).to_csv("odd.csv", index=False)
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    assert "Is column 'age' a number?" in capsys.readouterr().out
+    assert main(["fit", "odd.csv", *FIT]) == 1
+    assert "--number age" in capsys.readouterr().err
+    assert main(["fit", "odd.csv", *FIT, "--text", "age"]) == 0
+    assert main(["predict", "run", "odd.csv", "--out", "one.csv"]) == 0
+    assert main(["fit", "odd.csv", *FIT, "--number", "age", "--force"]) == 0
+    assert "9 are taken for missing: row 2 'oops'" in capsys.readouterr().out
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the answer is kept
+    assert main(["fit", "odd.csv", *FIT, "--number", "age", "--text", "age", "--force"]) == 1
+    assert "'age' is named by --number and by --text" in capsys.readouterr().err
+
+
+def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
+    patients.to_csv("patients.csv", index=False)
+    assert main(["fit", "patients.csv", *FIT]) == 0
+    with_ages(patients, ["oops"] * 3).to_csv("few.csv", index=False)
+    with_ages(patients, ["oops"] * 30).to_csv("many.csv", index=False)
+    patients.drop(columns="age").assign(age=patients["age"].astype(str).str.replace(".", ",")).to_csv(
+        "commas.csv", index=False
+    )
+    capsys.readouterr()
+    assert main(["predict", "run", "few.csv", "--out", "few-ranked.csv"]) == 0
+    assert "Note: Column 'age' is read as numbers. 3 of its cells" in capsys.readouterr().out
+    assert main(["predict", "run", "many.csv", "--out", "many-ranked.csv"]) == 1
+    assert "Column 'age' held numbers in the fit, and 30 of" in capsys.readouterr().err
+    assert main(["predict", "run", "commas.csv", "--out", "commas-ranked.csv"]) == 0
+    assert main(["predict", "run", "patients.csv", "--out", "ranked.csv"]) == 0
+    assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
