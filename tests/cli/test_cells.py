@@ -70,3 +70,31 @@ def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
     assert main(["predict", "run", "commas.csv", "--out", "commas-ranked.csv"]) == 0
     assert main(["predict", "run", "patients.csv", "--out", "ranked.csv"]) == 0
     assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
+
+
+def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, capsys):
+    yes = patients["diagnosed"] == "yes"
+    n = int(yes.sum())
+    spelt = patients["diagnosed"].where(~yes, [["yes", "Yes", "YES"][row % 3] for row in range(len(yes))]).fillna("no")
+    patients.assign(diagnosed=spelt).to_csv("spelt.csv", index=False)
+    assert main(["fit", "spelt.csv", *FIT, "--positive", "yes"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{n} of 400 rows are labelled.")
+    assert "are all read as a label" in told
+    capital = patients["diagnosed"].where(~yes, "yEs").fillna("no")
+    patients.assign(diagnosed=capital).to_csv("capital.csv", index=False)
+    assert main(["predict", "run", "capital.csv", "--out", "ranked.csv"]) == 0
+    assert read_table("ranked.csv")["labelled"].sum() == n
+    numbers = patients.assign(diagnosed=yes.astype(int))
+    numbers.to_csv("numbers.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", "run", "numbers.csv", "--out", "ranked.csv", "--force"]) == 0
+    assert "which marked a label in the fit: all rows are taken for unlabelled" in capsys.readouterr().out
+    two = spelt.where(spelt != "Yes", "perhaps")
+    patients.assign(diagnosed=two).to_csv("two.csv", index=False)
+    assert main(["fit", "two.csv", *FIT, "--positive", "yes", "--positive", "Perhaps", "--force"]) == 0
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0  # nobody is 'perhaps' here
+    assert read_table("ranked.csv")["labelled"].sum() == n

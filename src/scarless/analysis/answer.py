@@ -260,8 +260,9 @@ def analyse(
         Columns with row weights, and with names of rows.
     exclude : list of str, optional
         Columns to leave out.
-    positive : object, optional
-        The value of the label column that marks a labelled row, where that is not clear; "any" for every value.
+    positive : object or list of them, optional
+        The value of the label column that marks a labelled row, where that is not clear, or several values; "any" for
+        every value. Capital and small letters are alike.
     number, text : list of str, optional
         Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
         Fewer are taken for missing, with a note that names them; see `scarless.checks.number_cells`.
@@ -298,7 +299,7 @@ def analyse(
     values = {
         "label": label or "", "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
         "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
-        "positive": "" if positive is None else str(positive), "seed": seed, "level": level, "looks": looks,
+        "positive": positive, "seed": seed, "level": level, "looks": looks,
         "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
         "label_frequency": label_frequency, "label_frequency_se": label_frequency_se,
@@ -331,7 +332,7 @@ def analyse(
         classifier = TableClassifier(estimator).fit(table[features], found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
+    classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}))
 

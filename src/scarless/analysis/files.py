@@ -196,7 +196,7 @@ def analyse_files(
         classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": observed.positive}
+    classifier.settings_ = {**settings.to_dict(), "positive": list(observed.positive)}
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})
     counted = (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
@@ -289,7 +289,7 @@ def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
     positive = whole.observed.positive
     if settings.looks:
         return whole.pos_label(settings)
-    if len(labels) != 2 or None in labels or positive == ANY:
+    if len(labels) != 2 or None in labels or positive == (ANY,):
         found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
         raise ValueError(
             f"In files the label column {settings.label!r} must have two values, one of them for unlabelled rows, and "
@@ -297,7 +297,7 @@ def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
         )
     if settings.audit:
         whole.pos_label(settings)  # what audits say is understood
-    return next(value for value in labels if positive in _as_read(value))
+    return next(value for value in labels if set(positive) & set(_as_read(value)))
 
 
 def _as_read(value: Any) -> tuple[str, ...]:

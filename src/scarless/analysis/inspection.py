@@ -118,8 +118,8 @@ def inspect_table(
         In place of it: columns of labels, one for each look.
     audit : str, optional
         Column with the class of rows that somebody checked.
-    positive : object, optional
-        The value that marks a labelled row, where that is not clear.
+    positive : object or list of them, optional
+        The value that marks a labelled row, where that is not clear, or several values.
     exclude : list of str, optional
         Columns to leave out.
     number, text : list of str, optional
@@ -135,7 +135,7 @@ def inspect_table(
     table = as_pandas(table)
     settings = Settings.from_dict(
         {"label": label or "", "looks": looks, "audit": audit, "propensity": ALL, "exclude": exclude,
-         "positive": "" if positive is None else str(positive), "number": number, "text": text}, source="inspect",
+         "positive": positive, "number": number, "text": text}, source="inspect",
     )  # fmt: skip
     for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude, *settings.number, *settings.text):
         if name not in table.columns:

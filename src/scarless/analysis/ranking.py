@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.analysis.labels import read_labels
+from scarless.analysis.labels import NO, as_text, folded, listed, marked, value_counts
 from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
 from scarless.analysis.settings import Settings
 from scarless.checks.looked import looks_of
@@ -168,23 +168,26 @@ def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, li
         s = (seen == 1).any(axis=1).astype(np.int64)
         labels = as_frame_of_looks(seen, settings, table)
     else:
-        s = labels = _labels_again(table[settings.label], settings)
+        s, told = _labels_again(table[settings.label], settings)
+        labels, notes = s, [*notes, *told]
     audit = None
     if settings.audit and settings.audit in table.columns and table[settings.audit].notna().any():
         audit = audit_again(table[settings.audit], settings)
     return Observed(s, labels, audit, settings.positive, ()), notes
 
 
-def _labels_again(values: Any, settings: Settings) -> Any:
-    """Return the labels of new rows; other than in a fit, all or none of them may be labelled."""
-    try:
-        return read_labels(values, settings.label, positive=settings.positive or None).s
-    except ValueError as error:
-        if "Every row is labelled" in str(error):
-            return np.ones(len(values), dtype=np.int64)
-        if "No row of the label column" in str(error):
-            return np.zeros(len(values), dtype=np.int64)
-        raise
+def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
+    """Return the labels of new rows, and what to say; other than in a fit, all or none of them may be labelled."""
+    text = as_text(values)
+    s = marked(text, settings.positive).astype(np.int64)
+    counts = value_counts(text)
+    if s.any() or all(folded(value) in NO for value in counts.index):
+        return s, []
+    said = " or ".join(map(repr, settings.positive))
+    return s, [
+        f"No row of the label column {settings.label!r} has {said}, which marked a label in the fit: all rows are "
+        f"taken for unlabelled. It has {listed(counts)}."
+    ]
 
 
 def new_levels(model: Any, table: Any) -> list[str]:

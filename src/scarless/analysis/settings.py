@@ -6,7 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scarless.analysis.information import as_rate, as_visits, rates_of, refuse_odd_information, with_frequencies
+from scarless.analysis.information import (
+    as_rate,
+    as_values,
+    as_visits,
+    rates_of,
+    refuse_odd_information,
+    with_frequencies,
+)
 
 MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
@@ -37,8 +44,8 @@ class Settings:
         Columns with row weights, and with names of rows; empty for none.
     exclude : tuple of str
         Columns that are left out.
-    positive : str
-        The value that marks a labelled row; empty where that is clear.
+    positive : tuple of str
+        The values that mark a labelled row; empty where that is clear.
     seed : int
         Seed of everything that is drawn.
     level : float
@@ -73,7 +80,7 @@ class Settings:
     weights: str = ""
     id: str = ""
     exclude: tuple[str, ...] = ()
-    positive: str = ""
+    positive: tuple[str, ...] = ()
     seed: int = 0
     level: float = 0.95
     looks: tuple[str, ...] = ()
@@ -90,6 +97,7 @@ class Settings:
     text: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "positive", as_values(self.positive, "the settings"))
         if self.model not in MODELS:
             raise ValueError(f"The model must be one of {', '.join(MODELS)}; got {self.model!r}.")
         if not 0.0 < self.level < 1.0:
@@ -238,6 +246,7 @@ class Settings:
         made: dict[str, Any] = {
             key: _as_names(key, value, source) if key in _NAMES else value for key, value in values.items()
         }
+        made["positive"] = as_values(made.get("positive"), source)
         if "visits" in made:
             made["visits"] = as_visits(made["visits"], source)
         if "false_positives" in made:
@@ -270,6 +279,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "label_frequency": (dict, "a table of numbers"),
     "label_frequency_se": (dict, "a table of numbers"),
     "propensity_bounds": (tuple, "two numbers"),
+    "positive": (tuple, "a value or a list of values"),
     "visits": (dict, "a table of lists of columns"),
 }
 _MAY_BE_NOTHING = ("prevalence", "prevalence_se")

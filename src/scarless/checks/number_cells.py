@@ -4,10 +4,10 @@ What becomes of a cell:
 
 - plain numbers (``12``, ``1.5``, ``2e3``): themselves;
 - a limit (``<5``, ``>90``, ``<= 5``): the limit itself, 5 or 90. It is the value nearest to what was measured;
-- a decimal comma (``1,5``), and thousands in groups (``1 234``, ``1,234,567``, ``1.234,5``). ``1,234`` may be either: it
-  is what the other cells allow, and missing where they allow both;
-- a unit, currency or per cent (``120 mmHg``, ``$3.50``, ``12%``): the number, where the column has one unit only and the
-  number lies near the others. 12% among shares between 0 and 1 is 0.12;
+- a decimal comma (``1,5``), and thousands in groups (``1 234``, ``1,234,567``, ``1.234,5``). ``1,234`` may be
+  either: it is what the other cells allow, and missing where they allow both;
+- a unit, currency or per cent (``120 mmHg``, ``$3.50``, ``12%``): the number, where the column has one unit only and
+  the number lies near the others. 12% among shares between 0 and 1 is 0.12;
 - words for a missing value (``n/a``, ``-``, ``?``, ``unknown``): missing;
 - all else: unreadable, and taken for missing.
 
@@ -37,18 +37,18 @@ _LONGEST = 40  # letters of a cell that may be a number
 _EXACT = 2**53
 
 _MISSING = frozenset(
-    {"", "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "na", "n/a", "n.a.", "n.a", "n. a.", "nan", "null",
-     "none", "missing", "unknown", "unk", "not available", "not known", "not applicable", "not done", "nd", "n.d.", "nr",
-     "k.a.", "k. a.", "keine angabe", "unbekannt", "inconnu", "desconocido", "blank", "empty", "<na>", "(null)",
-     "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?", "#null!", "nat"}
+    {"", "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "na", "n/a", "n.a.", "n.a", "n. a.", "nan",
+     "null", "none", "missing", "unknown", "unk", "not available", "not known", "not applicable", "not done", "nd",
+     "n.d.", "nr", "k.a.", "k. a.", "keine angabe", "unbekannt", "inconnu", "desconocido", "blank", "empty", "<na>",
+     "(null)", "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?", "#null!", "nat"}
 )  # fmt: skip
 _UNITS = frozenset(
-    {"%", "°", "°c", "°f", "c", "f", "k", "kg", "g", "mg", "µg", "ug", "ng", "lb", "lbs", "oz", "st", "t", "km", "m", "cm",
-     "mm", "µm", "nm", "mi", "ft", "in", '"', "'", "l", "dl", "cl", "ml", "µl", "s", "sec", "min", "h", "hr", "hrs", "d",
-     "days", "day", "w", "weeks", "months", "y", "yr", "yrs", "yo", "years", "year", "bpm", "mmhg", "kpa", "pa", "hpa",
-     "bar", "iu", "u", "mol", "mmol", "mmol/l", "µmol/l", "mg/dl", "g/dl", "g/l", "mg/l", "u/l", "iu/l", "ng/ml", "kg/m2",
-     "kg/m²", "m/s", "km/h", "mph", "w", "kw", "kwh", "v", "a", "hz", "khz", "mhz", "ghz", "mb", "gb", "kb", "kcal", "cal",
-     "j", "kj", "x", "€", "$", "£", "¥", "eur", "usd", "gbp", "chf"}
+    {"%", "°", "°c", "°f", "c", "f", "k", "kg", "g", "mg", "µg", "ug", "ng", "lb", "lbs", "oz", "st", "t", "km", "m",
+     "cm", "mm", "µm", "nm", "mi", "ft", "in", '"', "'", "l", "dl", "cl", "ml", "µl", "s", "sec", "min", "h", "hr",
+     "hrs", "d", "days", "day", "w", "weeks", "months", "y", "yr", "yrs", "yo", "years", "year", "bpm", "mmhg", "kpa",
+     "pa", "hpa", "bar", "iu", "u", "mol", "mmol", "mmol/l", "µmol/l", "mg/dl", "g/dl", "g/l", "mg/l", "u/l", "iu/l",
+     "ng/ml", "kg/m2", "kg/m²", "m/s", "km/h", "mph", "kw", "kwh", "v", "a", "hz", "khz", "mhz", "ghz", "mb", "gb", "kb", "kcal",
+     "cal", "j", "kj", "x", "€", "$", "£", "¥", "eur", "usd", "gbp", "chf"}
 )  # fmt: skip
 _SPACES = re.compile("[\u00a0\u2007\u2009\u202f]")
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
@@ -99,7 +99,7 @@ class ColumnRead(NamedTuple):
         return self.n_unreadable / max(self.n_cells, 1)
 
 
-def read_cell(text: str) -> Cell:
+def read_cell(text: str) -> Cell:  # noqa: PLR0911 (one form after the other)
     """Return what a text may mean as a number.
 
     Examples
@@ -140,7 +140,16 @@ def _body(text: str) -> Cell:
     sign, digits = (text[0], text[1:]) if text[:1] in "+-" else ("", text)
     if _PLAIN.fullmatch(text):
         return Cell("plain", (float(text),))
-    for group, point in ((",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("’", "."), ("'", ","), ("’", ",")):
+    for group, point in (
+        (",", "."),
+        (".", ","),
+        (" ", "."),
+        (" ", ","),
+        ("'", "."),
+        ("’", "."),
+        ("'", ","),
+        ("’", ","),
+    ):
         grouped = rf"\d{{1,3}}(?:{re.escape(group)}\d{{3}})+(?:{re.escape(point)}\d+)?"
         if re.fullmatch(grouped, digits, re.ASCII):
             value = float(sign + digits.replace(group, "").replace(point, "."))
@@ -195,7 +204,9 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _scale_of(found: list[Cell]) -> Scale:
-    sure = [cell.values[0] for cell in found if cell.form in ("plain", "comma", "number") and np.isfinite(cell.values[0])]
+    sure = [
+        cell.values[0] for cell in found if cell.form in ("plain", "comma", "number") and np.isfinite(cell.values[0])
+    ]
     least, most = (min(sure), max(sure)) if sure else (0.0, 0.0)
     return Scale(least, most, all(value.is_integer() for value in sure))
 
@@ -207,7 +218,7 @@ def _settled(cell: Cell, scale: Scale, found: list[Cell], number: Counter[str]) 
     if cell.form in ("unit", "percent"):
         units = {other.unit for other in found if other.unit}
         value = cell.values[0]
-        if cell.form == "percent" and number["plain"] and -1 <= scale.least and scale.most <= 1:
+        if cell.form == "percent" and number["plain"] and scale.least >= -1 and scale.most <= 1:
             value /= 100
         return value if len(units) == 1 and scale.holds(value) else math.nan
     if cell.form == "either":
@@ -330,8 +341,8 @@ def huge_cells(name: str, row: int, value: float, n_cells: int) -> str:
     others = f" ({n_cells - 1:,} more such cells follow)" if n_cells > 1 else ""
     what = "infinity" if np.isinf(value) else f"beyond {LARGEST_CELL:.1g}, the largest number that can be used"
     return (
-        f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1){others}: {what}. Correct the cell, leave it "
-        "empty if the value is not known, or leave the column out."
+        f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1){others}: {what}. Correct the cell, leave "
+        "it empty if the value is not known, or leave the column out."
     )
 
 
@@ -357,16 +368,18 @@ def told_of_numbers(name: str, found: ColumnRead, *, again: bool = False) -> str
         parts.append(f"{len(gone):,} {'are' if len(gone) > 1 else 'is'} taken for missing: {_shown(gone)}")
     n = len(found.odd)
     cells = f"{n:,} of its cells are not plain numbers" if n > 1 else "1 of its cells is not a plain number"
-    change = "" if again else f" If it holds categories: --text {name}, or in Python table[{name!r}].astype('category')."
+    change = (
+        "" if again else f" If it holds categories: --text {name}, or in Python table[{name!r}].astype('category')."
+    )
     return f"Column {name!r} is read as numbers. {cells}; {'; '.join(parts)} (rows are counted from 1).{change}"
 
 
 def question_of(name: str, found: ColumnRead) -> str:
     """Ask whether a column is a number."""
     return (
-        f"Is column {name!r} a number? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are numbers, and "
-        f"{found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as one: {_shown(_gone(found))} (rows are counted "
-        f"from 1). If it is a number, with these cells missing: --number {name}, or in Python "
+        f"Is column {name!r} a number? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are numbers, "
+        f"and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as one: {_shown(_gone(found))} (rows are "
+        f"counted from 1). If it is a number, with these cells missing: --number {name}, or in Python "
         f"pandas.to_numeric(table[{name!r}], errors='coerce'). If it is text: --text {name}, or "
         f"table[{name!r}].astype('category')."
     )

@@ -360,7 +360,11 @@ def _add_information(parser: argparse.ArgumentParser) -> None:
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
-        "--positive", metavar="VALUE", help="value of the label column that marks a labelled row; `any` for every value"
+        "--positive",
+        action="append",
+        metavar="VALUE",
+        help="value of the label column that marks a labelled row, large or small letters alike; repeat it for "
+        "several; `any` for every value",
     )
     add("--exclude", nargs="+", metavar="COLUMN", help="columns to leave out")
     add("--number", nargs="+", metavar="COLUMN", help="columns that are numbers; cells that are none are missing")
