@@ -98,3 +98,45 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
     assert main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0  # nobody is 'perhaps' here
     assert read_table("ranked.csv")["labelled"].sum() == n
+
+
+@pytest.mark.parametrize("cell", ["inf", "1e300"])
+def test_infinite_and_huge_cells_are_named_in_fit_and_predict(patients, capsys, cell):
+    patients.to_csv("patients.csv", index=False)
+    with_ages(patients, [cell]).to_csv("huge.csv", index=False)
+    assert main(["fit", "huge.csv", *FIT]) == 1
+    told = f"Column 'age' holds {float(cell):g} in row 2 (counted from 1)"
+    assert told in capsys.readouterr().err
+    assert main(["fit", "patients.csv", *FIT]) == 0
+    assert main(["predict", "run", "huge.csv", "--out", "ranked.csv"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, monkeypatch):
+    patients.to_csv("patients.csv", index=False)
+    fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
+    monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
+    assert main([*fit, "--out", "patients.csv/run"]) == 1
+    assert "patients.csv is a file, and no folder" in capsys.readouterr().err
+    assert main([*fit, "--out", "run", "--ranked", "ranked.doc"]) == 1
+    assert "the kind of a table is known by its suffix" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr("scarless.outside.files.os.access", lambda path, mode: False)
+        assert main([*fit, "--out", "closed/run"]) == 1
+    assert "closed/run cannot be written: you have no permission to write into" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert not Path("closed").exists()
+
+
+def test_results_go_into_folders_that_are_not_there_yet(patients, capsys, tmp_path, monkeypatch):
+    patients.to_csv("patients.csv", index=False)
+    fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
+    assert main([*fit, "--out", "deep/down/run"]) == 0
+    assert main(["predict", "deep/down/run", "patients.csv", "--out", "other/place/ranked.csv"]) == 0
+    assert len(read_table("other/place/ranked.csv")) == 400
+    capsys.readouterr()
+    assert main(["predict", "deep/down/run", "patients.csv", "--out", "patients.csv/ranked.csv"]) == 1
+    assert "is a file, and no folder" in capsys.readouterr().err
+    patients[["patient", "diagnosed"]].to_csv("none.csv", index=False)
+    assert main(["predict", "deep/down/run", "none.csv", "--out", "none-ranked.csv"]) == 1
+    assert "This table has none of the columns that the model was fitted to. The fit had" in capsys.readouterr().err

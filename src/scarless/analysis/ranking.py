@@ -135,6 +135,13 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     propensity = None
+    if not any(name in table.columns for name in model.feature_names_in_):
+        wanted, given = (", ".join(map(repr, list(names)[:6])) for names in (model.feature_names_in_, table.columns))
+        raise ValueError(
+            f"This table has none of the columns that the model was fitted to. The fit had {wanted}"
+            f"{', ...' if len(model.feature_names_in_) > 6 else ''}; this table has {given}"
+            f"{', ...' if len(table.columns) > 6 else ''}. Give the table with the names of the fit."
+        )
     if settings.id and settings.id not in table.columns:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
     observed, notes = _observed_again(table, settings)

@@ -47,8 +47,8 @@ _UNITS = frozenset(
      "cm", "mm", "µm", "nm", "mi", "ft", "in", '"', "'", "l", "dl", "cl", "ml", "µl", "s", "sec", "min", "h", "hr",
      "hrs", "d", "days", "day", "w", "weeks", "months", "y", "yr", "yrs", "yo", "years", "year", "bpm", "mmhg", "kpa",
      "pa", "hpa", "bar", "iu", "u", "mol", "mmol", "mmol/l", "µmol/l", "mg/dl", "g/dl", "g/l", "mg/l", "u/l", "iu/l",
-     "ng/ml", "kg/m2", "kg/m²", "m/s", "km/h", "mph", "kw", "kwh", "v", "a", "hz", "khz", "mhz", "ghz", "mb", "gb", "kb", "kcal",
-     "cal", "j", "kj", "x", "€", "$", "£", "¥", "eur", "usd", "gbp", "chf"}
+     "ng/ml", "kg/m2", "kg/m²", "m/s", "km/h", "mph", "kw", "kwh", "v", "a", "hz", "khz", "mhz", "ghz", "mb", "gb",
+     "kb", "kcal", "cal", "j", "kj", "x", "€", "$", "£", "¥", "eur", "usd", "gbp", "chf"}
 )  # fmt: skip
 _SPACES = re.compile("[\u00a0\u2007\u2009\u202f]")
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)

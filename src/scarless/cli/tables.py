@@ -22,6 +22,7 @@ from scarless.analysis.files import SCORED, inspect_files, with_advice
 from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
+from scarless.outside.files import check_place
 from scarless.report.numbers import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -102,6 +103,7 @@ def fit(options: argparse.Namespace) -> int:
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
     values.pop("ranked", None)
     check_folder(folder, force=options.force)
+    _check_table(Path(ranked))
     screen = Stages(quiet=options.quiet)
     if _is_many(options):
         return _fit_files(options, values, folder, screen)
@@ -160,11 +162,14 @@ def predict(options: argparse.Namespace) -> int:
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
     if _is_many(options):
+        check_place(options.out)
         done = predict_files(load(_model_file(options.model)), _rows(options), options.out, force=options.force)
         print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
         return DONE
     _refuse_existing(options)
+    _check_table(options.out)
     ranked, notes = predict_table(load(_model_file(options.model)), _read(options))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
     for note in notes:
         print(f"Note: {note}")
@@ -177,12 +182,23 @@ def export(options: argparse.Namespace) -> int:
     from scarless.models import load, save_onnx  # noqa: PLC0415 (optional packages)
 
     _refuse_existing(options)
-    save_onnx(load(_model_file(options.model)), options.out)
+    model = load(_model_file(options.model))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    save_onnx(model, options.out)
     print(f"The graph: {options.out}. What to feed is said at each of its inputs, and in its metadata.")
     return DONE
 
 
+def _check_table(path: Path) -> None:
+    """Raise where no table is written to a file of that name: before the work."""
+    from scarless.outside.tables.kinds import file_of  # noqa: PLC0415 (with the rest of reading and writing)
+
+    file_of(path)
+
+
 def _refuse_existing(options: argparse.Namespace) -> None:
+    """Raise where something is in the way of a file, or no file can be written; its folder is made later."""
+    check_place(options.out)
     if options.out.exists() and not options.force:
         raise FileExistsError(
             f"{options.out} is there already. Choose another name (--out), or replace it with --force."

@@ -295,13 +295,15 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
 
     def _arranged(self, X: Any) -> Any:
         known, given = getattr(self, "feature_names_in_", None), names_of(X)
+        given = [] if given is None and hasattr(X, "columns") and not len(X.columns) else given
         if known is None or given is None or list(map(str, given)) == list(known):
             return X
         missing = [name for name in known if name not in given]
         if len(missing) == len(known):
+            here = ", ".join(map(str, given[:6])) or "no column of it"
             raise ValueError(
                 f"None of the {len(known)} columns of the fit is there. It had {', '.join(map(str, known[:6]))}"
-                f"{', ...' if len(known) > 6 else ''}; this table has {', '.join(map(str, given[:6]))}."
+                f"{', ...' if len(known) > 6 else ''}; this table has {here}."
             )
         if missing:
             warn_user(
