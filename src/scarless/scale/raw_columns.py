@@ -270,7 +270,8 @@ def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
             row = int(np.flatnonzero(np.abs(part) > _LARGEST)[0])
             raise PartitionError(
                 f"{where}: the column {name!r} holds {part[row]:g} in row {row + 1} (counted from 1), which is "
-                "infinite or beyond 1e100. Correct the cell, leave it empty if the value is not known, or leave the column out."
+                "infinite or beyond 1e100. Correct the cell, leave it empty if the value is not known, or leave the "
+                "column out."
             )
 
 
