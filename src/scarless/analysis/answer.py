@@ -17,7 +17,7 @@ from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narr
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
-from scarless.analysis.kinds import row_names
+from scarless.analysis.kinds import row_names, told_of_twins
 from scarless.analysis.leaks import refuse_leaks
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import rank_rows
@@ -311,7 +311,7 @@ def analyse(
     found = read_observed(table, settings)
     features = settings.features(list(table.columns))
     table, told = with_numbers(table, features, settings)
-    notes = [*found.notes, *told, *told_of(settings)]
+    notes = [*found.notes, *told, *told_of_twins(table, settings.id), *told_of(settings)]
     named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
     for name in row_names(table[[name for name in features if name not in named]]):
         features.remove(name)

@@ -28,7 +28,7 @@ def make_estimator(settings: Settings) -> Any:
     if settings.scar and not settings.informed:
         return SCARClassifier()
     options: dict[str, Any] = {
-        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity),
+        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity) or None,
         "random_state": settings.seed,
         **_information(settings),
     }

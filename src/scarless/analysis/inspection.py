@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from scarless.analysis.answer import as_pandas
-from scarless.analysis.kinds import column_kind
+from scarless.analysis.kinds import column_kind, told_of_twins
 from scarless.analysis.leaks import tells_label
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
@@ -154,7 +154,14 @@ def inspect_table(
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
     parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *told, *questions, *notes))
+    return Inspection(
+        len(table),
+        int(found.s.sum()),
+        facts,
+        parts,
+        verdict,
+        (*found.notes, *told, *questions, *told_of_twins(table), *notes),
+    )
 
 
 def _facts(values: Any, s: Any, *, role: str) -> ColumnFacts:

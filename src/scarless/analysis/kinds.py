@@ -6,6 +6,8 @@ import numpy as np
 
 from scarless.models.preparation import MOST_LEVELS
 
+_BY_CHANCE = 0.05  # pairs of equal rows
+
 
 def column_kind(values: Any, distinct: int, missing: int) -> str:
     """Return what a column holds: number, category, text, date, yes/no, id, constant, empty."""
@@ -21,6 +23,42 @@ def column_kind(values: Any, distinct: int, missing: int) -> str:
     if distinct <= MOST_LEVELS:
         return "category"
     return "id" if distinct == len(values) - missing else "text"
+
+
+def told_of_twins(table: Any, id: str = "", group: str = "") -> list[str]:
+    """Return what to say of ids that are there more than once, and of rows that are copies of others.
+
+    Rows of a table with few values in few columns are alike by chance: copies are told of only where chance, with
+    columns independent of each other, would make less than a twentieth of a pair.
+    """
+    notes = []
+    if id:
+        ids = table[id]
+        again = (ids.duplicated(keep=False) & ids.notna()).to_numpy()
+        if again.any():
+            name = ids[again].iloc[0]
+            rows = ", ".join(str(row + 1) for row in np.flatnonzero((ids == name).to_numpy())[:3])
+            advice = "" if group else f" If they are rows of the same patient or thing, say so: --group {id}."
+            notes.append(
+                f"The id {id!r} is not unique: {int(again.sum()):,} rows share theirs with another row (the first is "
+                f"{str(name)!r}, rows {rows}; rows are counted from 1).{advice}"
+            )
+    copies = table.duplicated().to_numpy()
+    if copies.any() and _expected_pairs(table) < _BY_CHANCE:
+        first = int(np.flatnonzero(copies)[0])
+        number = f"{int(copies.sum()):,} rows are copies" if copies.sum() > 1 else "1 row is a copy"
+        notes.append(
+            f"{number} of an earlier row in every column (the first is row {first + 1}, counted from 1). Each of them "
+            "counts. If they were entered twice, drop them: intervals are too narrow with them."
+        )
+    return notes
+
+
+def _expected_pairs(table: Any) -> float:
+    """Return how many pairs of equal rows chance would make, if columns were independent."""
+    n = len(table)
+    alike = [float(np.square(table[name].value_counts(normalize=True, dropna=False)).sum()) for name in table.columns]
+    return 0.5 * n * (n - 1) * float(np.prod(alike))
 
 
 def _climbs(values: Any) -> bool:

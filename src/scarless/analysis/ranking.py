@@ -38,16 +38,17 @@ def rank_rows(
     Returns
     -------
     pandas DataFrame
-        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), the id or the row's number,
-        ``labelled``, ``checked`` where there are audits, ``looks`` that took place where there are several, and
-        ``probability``, ``propensity`` (of a label at any of them), ``posterior``, each with ``_low`` and ``_high``
-        where the model knows its uncertainty.
+        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), ``row``, the row's number in the
+        table counted from 1, the id where there is one, ``labelled``, ``checked`` where there are audits, ``looks``
+        that took place where there are several, and ``probability``, ``propensity`` (of a label at any of them),
+        ``posterior``, each with ``_low`` and ``_high`` where the model knows its uncertainty.
     """
     import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
 
     features = table[[name for name in model.feature_names_in_ if name in table.columns]]
-    columns: dict[str, Any] = {}
-    columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
+    columns: dict[str, Any] = {"row": np.arange(1, len(table) + 1)}
+    if settings.id:
+        columns[settings.id] = table[settings.id].to_numpy()
     open_rows = np.ones(len(table), dtype=bool)
     if observed is not None:
         columns["labelled"] = np.asarray(observed.s, dtype=np.int64)

@@ -107,7 +107,7 @@ class Settings:
 
     def _refuse_contradictions(self) -> None:
         ways = [name for name, given in self._ways() if given]
-        if not ways:
+        if not ways and not self.visits:  # what looks depend on is something that the labelling depends on
             raise ValueError(
                 "What does the labelling depend on? Name the columns (--propensity visits insurance); --propensity all "
                 "if you cannot name any; --scar if every positive is as likely to be labelled as any other; "

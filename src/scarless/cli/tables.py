@@ -97,6 +97,7 @@ def fit(options: argparse.Namespace) -> int:
     values = _settings(options, config)
     source = config.pop("source", {}) if isinstance(config.get("source"), dict) else {}
     options.file = options.file or (Path(source["file"]) if "file" in source else None)
+    options.sheet = options.sheet or source.get("sheet")
     if options.file is None:
         raise ValueError("Which file? Name one: scarless fit patients.csv --label diagnosed --propensity visits.")
     folder = options.out or Path(_stem(options.file))
@@ -111,6 +112,7 @@ def fit(options: argparse.Namespace) -> int:
         with screen.stage(f"reading {options.file.name}"):
             table = _read(options)
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
+            facts |= {"sheet": options.sheet} if options.sheet else {}
         propensity = values.pop("propensity", ())
         found = analyse(
             table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
@@ -229,7 +231,7 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
 def _read(options: argparse.Namespace) -> Any:
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
-    return read_table(options.file, separator=options.separator, encoding=options.encoding)
+    return read_table(options.file, separator=options.separator, encoding=options.encoding, sheet=options.sheet)
 
 
 def _hash(path: Path) -> str:
@@ -287,6 +289,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     again.add_argument("--force", action="store_true", help="replace a file of that name")
     again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
+    again.add_argument("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
     graph = commands.add_parser("export", help="write a stored model as an ONNX graph, preparation included")
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
@@ -387,3 +390,4 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     add("--text", nargs="+", metavar="COLUMN", help="columns that are text, although most of their cells are numbers")
     add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
+    add("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")

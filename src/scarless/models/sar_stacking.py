@@ -214,7 +214,7 @@ class SARStackingClassifier(PairClassifier):
 
     _none_is_scar = False
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
         """Fit every member in folds, relax each, and relax their mean.
 
         Parameters
@@ -224,11 +224,21 @@ class SARStackingClassifier(PairClassifier):
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
+        audit : None
+            Not read: a stack is judged by one label of each row. `SAREMClassifierCV` takes audits, and so does
+            `SAREMClassifier` with an estimator of your own.
 
         Returns
         -------
         self
         """
+        if audit is not None:
+            raise ValueError(
+                "SARStackingClassifier learns from one label of each row, and does not take audits (audit=). Fit "
+                "SAREMClassifierCV().fit(X, y, audit=audit), or with a classifier of your own "
+                "SAREMClassifier(HistGradientBoostingClassifier()).fit(X, y, audit=audit). A share of positives "
+                "that audits gave you goes into the stack as a fact: known=[ClassPrior(value, se=...)]."
+            )
         estimators = self._check_parameters()
         everything = self._check_training(X, y, sample_weight)
         training = counted(everything)
