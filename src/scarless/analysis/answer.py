@@ -207,6 +207,7 @@ def analyse(
     known_propensity: str = "",
     weights: str = "",
     id: str = "",
+    group: str = "",
     exclude: Any = (),
     positive: Any = None,
     number: Any = (),
@@ -258,6 +259,9 @@ def analyse(
         Column with known propensities (`PropensityWeightedClassifier`).
     weights, id : str, optional
         Columns with row weights, and with names of rows.
+    group : str, optional
+        Column with what each row belongs to, where several rows are of one patient or thing: folds never split a group,
+        and intervals of the share of positives account for groups.
     exclude : list of str, optional
         Columns to leave out.
     positive : object or list of them, optional
@@ -299,6 +303,7 @@ def analyse(
     values = {
         "label": label or "", "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
         "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
+        "group": group,
         "positive": positive, "seed": seed, "level": level, "looks": looks,
         "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
@@ -311,7 +316,7 @@ def analyse(
     found = read_observed(table, settings)
     features = settings.features(list(table.columns))
     table, told = with_numbers(table, features, settings)
-    notes = [*found.notes, *told, *told_of_twins(table, settings.id), *told_of(settings)]
+    notes = [*found.notes, *told, *told_of_twins(table, settings.id, settings.group), *told_of(settings)]
     named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
     for name in row_names(table[[name for name in features if name not in named]]):
         features.remove(name)
@@ -325,7 +330,8 @@ def analyse(
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and len(table) > MANY_ROWS:
             tell("choosing penalties")
-            estimator = narrowed(estimator, table[features], found, settings.seed)
+            groups = table[settings.group].to_numpy() if settings.group else None
+            estimator = narrowed(estimator, table[features], found, settings.seed, groups)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
@@ -372,7 +378,16 @@ def seen_levels(X: Any) -> dict[str, list[str]]:
 
 def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
     columns = {"sample_weight": settings.weights, "propensity": settings.known_propensity}
-    return {name: _numbers(table[column], column) for name, column in columns.items() if column}
+    found = {name: _numbers(table[column], column) for name, column in columns.items() if column}
+    if settings.group:
+        gaps = np.flatnonzero(table[settings.group].isna().to_numpy())
+        if gaps.size:
+            raise ValueError(
+                f"Column {settings.group!r} (--group) has {gaps.size:,} missing values, the first in row {gaps[0] + 1} "
+                "(counted from 1). Give such rows a group of their own, or drop them."
+            )
+        found["groups"] = table[settings.group].to_numpy()
+    return found
 
 
 def _numbers(values: Any, name: str) -> Any:

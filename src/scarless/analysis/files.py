@@ -254,6 +254,8 @@ def _refuse_in_memory(settings: Settings) -> None:
             "--visit needs all rows in memory; a folder of files has --look and --audit without it. Give one file, "
             "such as a sample of the rows drawn at random."
         )
+    if settings.group:
+        raise ValueError("--group needs all rows in memory. Give one file, such as a sample of whole groups.")
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(

@@ -67,6 +67,8 @@ class Settings:
         How often a look labels a negative row; of all looks, or of each.
     own_propensities : bool
         Whether each look has coefficients of its own.
+    group : str
+        Column with what each row belongs to, as a patient with several rows; empty where each row is its own.
     number, text : tuple of str
         Columns that are numbers, with missing cells where there is none, or text, where their cells leave it open.
     """
@@ -93,6 +95,7 @@ class Settings:
     label_frequency: dict[str, float] = field(default_factory=dict)
     label_frequency_se: dict[str, float] = field(default_factory=dict)
     propensity_bounds: tuple[float, ...] = ()
+    group: str = ""
     number: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
 
@@ -115,6 +118,11 @@ class Settings:
             )
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
+        if self.group and (self.scar or self.known_propensity or self.informed):
+            raise ValueError(
+                "--group goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
+                "--look, --audit, --prevalence, --label-frequency, --false-positives or --propensity-bounds."
+            )
         both = [name for name in self.number if name in self.text]
         if both:
             raise ValueError(f"Column {both[0]!r} is named by --number and by --text: it is one or the other.")
@@ -161,7 +169,7 @@ class Settings:
     @property
     def aside(self) -> tuple[str, ...]:
         """Columns that no model may see."""
-        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, *self.exclude)
+        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, self.group, *self.exclude)
         return tuple(dict.fromkeys(name for name in given if name))
 
     def check_columns(self, columns: list[str]) -> None:
@@ -208,6 +216,7 @@ class Settings:
             ("--known-propensity", (self.known_propensity,) if self.known_propensity else ()),
             ("--weights", (self.weights,) if self.weights else ()),
             ("--id", (self.id,) if self.id else ()),
+            ("--group", (self.group,) if self.group else ()),
             ("--exclude", self.exclude),
             ("--number", self.number),
             ("--text", self.text),
@@ -219,6 +228,7 @@ class Settings:
             **dict.fromkeys(self.looks, "label column of a look"),
             self.audit: "column of audits",
             self.weights: "column of weights",
+            self.group: "group of rows",
             self.id: "id",
             self.known_propensity: "column of known propensities",
         }

@@ -34,7 +34,7 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities", "label_frequency": "label_frequency",
     "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
-    "number": "number", "text": "text",
+    "number": "number", "text": "text", "group": "group",
 }  # fmt: skip
 _WAYS = {"propensity", "scar", "known_propensity"}
 _FREQUENCIES = {"label_frequency", "label_frequency_se"}  # by the columns of labels
@@ -316,6 +316,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add("--model", choices=MODELS, help="search (default), stack, logistic (fastest) or boosted")
     add("--weights", metavar="COLUMN", help="column with row weights")
     add("--id", metavar="COLUMN", help="column with names of rows")
+    add("--group", metavar="COLUMN", help="column with what rows belong to: several rows of one patient, say")
     add("--seed", type=int, metavar="N", help="seed of everything that is drawn (default: 0)")
     add("--level", type=float, metavar="P", help="of intervals (default: 0.95)")
     add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")

@@ -35,6 +35,7 @@ from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import check_known
 from scarless.pair.folds import Fold, check_folds
+from scarless.pair.groups import check_groups, design_effect, widened
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
     NAIVE,
@@ -214,7 +215,15 @@ class SARStackingClassifier(PairClassifier):
 
     _none_is_scar = False
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit every member in folds, relax each, and relax their mean.
 
         Parameters
@@ -227,6 +236,9 @@ class SARStackingClassifier(PairClassifier):
         audit : None
             Not read: a stack is judged by one label of each row. `SAREMClassifierCV` takes audits, and so does
             `SAREMClassifier` with an estimator of your own.
+        groups : array of shape (n_rows,), optional
+            What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
+            and intervals of class prior and label frequency account for rows of a group that depend on each other.
 
         Returns
         -------
@@ -254,13 +266,19 @@ class SARStackingClassifier(PairClassifier):
             columns_of=lambda given: self._columns(X, given, "attribute_sets"),
         )
         estimators = self._suited(estimators, training)
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        group = None if groups is None else check_groups(groups, X)
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=group)
         stack = self._fit_stack(estimators, sets(named), training, folds, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, training, folds)).size:
             found = self._fit_stack(estimators, sets(columns), training, folds, columns)
             stack = self._better(stack, found, training, folds)
         self._store(stack, training, folds)
+        if group is not None:
+            f, e, of_rows = self._class_probability(X), self.predict_propensity(X), group[everything.weight > 0]
+            counts = everything.weight > 0
+            grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
+            self._levels = widened(self._levels, grown)
         return self
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
