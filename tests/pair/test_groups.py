@@ -65,11 +65,8 @@ def test_intervals_by_groups_agree_with_a_bootstrap_of_groups_and_rows_of_their_
 def test_searches_and_stacks_have_wider_intervals_where_rows_belong_together(model):
     model = model.set_params(propensity_attributes=[1])
     X, s, group = make_groups(100, 5)
-    blind, told = (
-        width(model.fit(X, s).class_prior_interval()),
-        width(model.fit(X, s, groups=group).class_prior_interval()),
-    )
-    assert told > 1.3 * blind
+    blind = width(model.fit(X, s).class_prior_interval())
+    assert width(model.fit(X, s, groups=group).class_prior_interval()) > 1.3 * blind
 
 
 def test_folds_never_split_a_group():
@@ -79,20 +76,19 @@ def test_folds_never_split_a_group():
     assert sorted(np.concatenate([test for _, test in folds])) == list(range(240))
     for train, test in [*folds, *check_folds(GroupKFold(3), training, training, 0, name="cv", groups=group)]:
         assert not set(group[train]) & set(group[test])
+    split = list(KFold(3, shuffle=True, random_state=0).split(X))
     with pytest.raises(ValueError, match="cv has rows of one group among those to fit and those to score"):
-        check_folds(KFold(3, shuffle=True, random_state=0), training, training, 0, name="cv", groups=group)
+        check_folds(split, training, training, 0, name="cv", groups=group)
     rows = SAREMClassifierCV()._check_rows(X, s, None)
     fold = fold_rows(4, rows, 0, name="cv", groups=group).engine.collect(lambda X, rows: rows["fold"])
     assert all(np.unique(fold[group == each]).size == 1 for each in range(60))
     with pytest.raises(ValueError, match="cv has rows of one group"):
-        SAREMClassifierCV(cv=KFold(3, shuffle=True, random_state=0)).fit(X, s, groups=group)
+        SAREMClassifierCV(cv=split).fit(X, s, groups=group)
 
 
 def test_what_groups_must_be():
     X, s, group = make_groups(40, 2)
-    with pytest.raises(
-        ValueError, match=r"groups must hold one value for each of 80 rows; got an array of shape \(3,\)"
-    ):
+    with pytest.raises(ValueError, match=r"groups must hold one value for each of 80 rows; got .* shape \(3,\)"):
         check_groups([1, 2, 3], X)
     gaps = pd.Series(group.astype(object))
     gaps[4] = None
@@ -102,9 +98,7 @@ def test_what_groups_must_be():
         check_groups(np.zeros(80), X)
     with pytest.warns(UserWarning, match="There are 8 groups only: below about 30"):
         check_groups(group // 5, X)
-    with pytest.raises(
-        ValueError, match="groups go with one label of each row, and with two logistic models or a stack"
-    ):
+    with pytest.raises(ValueError, match="groups go with one label of each row, and with two logistic models"):
         SAREMClassifier(LogisticRegression()).fit(X, s, groups=group)
     for model in (SAREMClassifier(), SAREMClassifierCV()):
         with pytest.raises(ValueError, match="without audits, looks and facts"):

@@ -193,8 +193,8 @@ def analyse(
     looks: Any = (),
     visits: Any = None,
     audit: str = "",
-    prevalence: float | None = None,
-    prevalence_se: float | None = None,
+    prevalence: Any = None,
+    prevalence_se: Any = None,
     label_frequency: Any = None,
     label_frequency_se: Any = None,
     propensity_bounds: Any = (),
@@ -214,7 +214,7 @@ def analyse(
     text: Any = (),
     seed: int = 0,
     level: float = 0.95,
-    source: dict[str, Any] | None = None,
+    source: Any = None,
     progress: Tell | None = None,
 ) -> Analysis:
     """Learn from a raw table who is positive, and who gets labelled.

@@ -14,7 +14,15 @@ from scarless.engines import Engine, Rows, attach
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
-from scarless.pair.folds import Fold, check_pairs, deal_groups, deal_kinds, refuse_odd_cv, refuse_split_groups
+from scarless.pair.folds import (
+    Fold,
+    check_pairs,
+    deal_groups,
+    deal_kinds,
+    refuse_odd_cv,
+    refuse_split_groups,
+    told_groups,
+)
 
 # From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
 _MANY_ROWS, _MANY_LABELS = 100_000, 1000
@@ -87,7 +95,7 @@ def fold_rows(
             refuse_folds_in_memory(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
-            cv = check_cv(cv, s, classifier=True).split(table, s, groups)
+            cv = check_cv(cv, s, classifier=True).split(table, s, *told_groups(groups))
         pairs = check_pairs(cv, engine.n_rows, name)
         refuse_split_groups(pairs, groups, name)
         folded = FoldedRows.of(engine, pairs)

@@ -153,10 +153,15 @@ def check_folds(
         return folds
     refuse_odd_cv(cv, name)
     if cv is None or hasattr(cv, "split"):
-        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2], groups)
+        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2], *told_groups(groups))
     pairs = check_pairs(cv, everything.s.size, name)
     refuse_split_groups(pairs, groups, name)
     return counted_folds(pairs, everything, name)
+
+
+def told_groups(groups: NDArray[np.intp] | None) -> tuple[Any, ...]:
+    """Return what a splitter is told of groups: nothing where there are none, as it may not take them."""
+    return () if groups is None else (groups,)
 
 
 def _numbered(groups: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -165,7 +170,9 @@ def _numbered(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def refuse_split_groups(folds: Iterable[Fold], groups: NDArray[np.intp] | None, name: str) -> None:
     """Raise where folds of the user's have rows of one group on both sides."""
-    for train, test in folds if groups is not None else ():
+    if groups is None:
+        return
+    for train, test in folds:
         if np.intersect1d(groups[train], groups[test]).size:
             raise ValueError(
                 f"{name} has rows of one group among those to fit and those to score. Give a number of folds, or a "
