@@ -42,8 +42,8 @@ def check_groups(groups: Any, X: Any) -> Integers:
 
     Examples
     --------
-    >>> check_groups(["b", "a", "b"], np.eye(3))
-    array([1, 0, 1])
+    >>> check_groups([f"{i // 2:02d}" for i in range(60)], np.eye(60))[:6]
+    array([0, 0, 1, 1, 2, 2])
     """
     if has_own_engine(X):
         raise ValueError(
