@@ -29,7 +29,7 @@ def test_clear_columns_are_read(name):
     values, positive = CLEAR[name]
     found = read_labels(pd.Series(values), "label")
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0])
-    assert found.positive == positive
+    assert found.positive == (positive,)
     assert found.note == ""
 
 
@@ -44,6 +44,43 @@ def test_text_in_any_dress(dtype):
 @pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
 def test_a_value_may_be_named(values, positive):
     np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", positive=positive).s, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("positive", [None, "yes", "Yes", "YES"])
+def test_capital_letters_make_no_difference(positive):
+    values = pd.Series(["yes", "No", "Yes", "no", "YES", None])
+    found = read_labels(values, "dx", positive=positive)
+    np.testing.assert_array_equal(found.s, [1, 0, 1, 0, 1, 0])
+    assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as a label.")
+
+
+def test_a_single_letter_that_is_no_word_is_taken_as_it_is_written():
+    values = pd.Series(["a", "A", "b", "a"])
+    found = read_labels(values, "allele", positive="a")
+    np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
+    assert "'a' marks a label, and 'A' (1 rows) does not" in found.note
+    np.testing.assert_array_equal(read_labels(values, "allele", positive=["a", "A"]).s, [1, 1, 0, 1])
+    np.testing.assert_array_equal(read_labels(pd.Series(["Y", "y", "n", "N"]), "dx").s, [1, 1, 0, 0])
+
+
+def test_several_values_may_mark_a_label():
+    values = pd.Series(["yes", "no", "Maybe", "maybe", "never", None])
+    found = read_labels(values, "dx", positive=["yes", "maybe"])
+    np.testing.assert_array_equal(found.s, [1, 0, 1, 1, 0, 0])
+    assert set(found.positive) == {"yes", "Maybe", "maybe"}
+    with pytest.raises(ValueError, match="No row of the label column 'dx' has the value 'perhaps'"):
+        read_labels(values, "dx", positive=["yes", "perhaps"])
+    with pytest.raises(ValueError, match="--positive any means every value of 'dx'; leave the others out"):
+        read_labels(values, "dx", positive=["yes", ANY])
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [("ja", "nein"), ("Oui", "Non"), ("si", "no"), ("sí", "no"), ("sì", "no"), ("Sim", "Não"), ("ja", "nee"),
+     ("да", "нет"), ("tak", "nie"), ("vrai", "faux"), ("positiv", "negativ"), ("si\u0301", "no")],
+)  # fmt: skip
+def test_words_of_other_languages(yes, no):
+    np.testing.assert_array_equal(read_labels(pd.Series([yes, no, yes.upper(), None]), "dx").s, [1, 0, 1, 0])
 
 
 def test_every_value_may_mark_a_row():

@@ -25,7 +25,8 @@ def test_audits_and_looks_are_read_alike(name):
     np.testing.assert_array_equal(read_audit(column, "checked"), expected)
     labels, marks, _ = read_looks(pd.DataFrame({"one": column, "two": column[::-1].to_numpy()}))
     np.testing.assert_array_equal(labels, np.column_stack([expected, expected[::-1]]))
-    assert marks.casefold() in ("yes", "1", "true", "positive")
+    assert len(marks) == 1
+    assert marks[0].casefold() in ("yes", "1", "true", "positive")
 
 
 def test_an_audit_may_use_the_value_that_marks_a_label():
@@ -73,10 +74,23 @@ def test_looks_that_cannot_be_meant_are_refused(name):
         read_looks(pd.DataFrame(columns), **options)
 
 
+def test_looks_and_audits_may_be_written_with_and_without_capitals():
+    table = pd.DataFrame({"one": ["yes", "No", "YES", None], "two": ["no", "Yes", "no", "NO"]})
+    labels, marks, notes = read_looks(table)
+    np.testing.assert_array_equal(labels, [[1, 0], [0, 1], [1, 0], [NAN, 0]])
+    assert set(marks) == {"yes", "Yes", "YES"}
+    assert "are all read as a label" in notes[1]
+    np.testing.assert_array_equal(read_audit(table["one"], "checked"), [1, 0, 1, NAN])
+    several, _, _ = read_looks(pd.DataFrame({"one": ["ill", "Sick", "well"]}), positive=["ill", "sick"])
+    np.testing.assert_array_equal(several, [[1], [1], [0]])
+    settings = Settings(looks=("one",), scar=True, positive=marks)
+    np.testing.assert_array_equal(looks_again(pd.DataFrame({"one": ["yEs", "no", None]}), settings), [[1], [0], [NAN]])
+
+
 def test_a_value_of_ones_own_marks_a_label():
     labels, marks, _ = read_looks(pd.DataFrame({"a": ["seen", "gone", None]}), positive="seen")
     np.testing.assert_array_equal(labels[:, 0], [1, 0, NAN])
-    assert marks == "seen"
+    assert marks == ("seen",)
 
 
 def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import SAREMClassifierCV, SARStackingClassifier
+from scarless import SAREMClassifierCV, SARStackingClassifier, TableClassifier
 from scarless.models._attribute_sets import WITHOUT
 from scarless.models._base import warn_if_all_positive
 from scarless.pair.members import needs_dense
@@ -364,3 +364,14 @@ def test_members_that_can_read_sparse_rows_are_kept(pu):
 def test_sparse_rows_are_refused_by_a_stack_that_was_fitted_to_dense_ones(pu, fitted):
     with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot"):
         fitted.predict_proba(sparse.csr_array(pu.X))
+
+
+def test_a_stack_says_who_takes_audits():
+    X, s = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.raises(
+        ValueError, match=r"does not take audits \(audit=\). Fit SAREMClassifierCV\(\).fit\(X, y, audit="
+    ):
+        SARStackingClassifier().fit(X, s, audit=np.full(60, -1))
+    table = TableClassifier(SARStackingClassifier())
+    with pytest.raises(ValueError, match="does not take audits"):
+        table.fit(X, s, audit=np.full(60, -1))

@@ -18,10 +18,11 @@ from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narr
 from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
-from scarless.analysis.kinds import row_names
+from scarless.analysis.kinds import row_names, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
+from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
 from scarless.diagnostics.leaks import find_leaks, settle_leaks
@@ -71,7 +72,7 @@ class Analysis:
         Where nothing says which of both models is the class (`either_way`), by the chance of a label.
         """
         if self.either_way:
-            return rank_by_labels(self._features(), self.table, self.settings, self.label)
+            return rank_by_labels(self._asked[1], self.table, self.settings, self.label)
         model, features = self._asked
         known = self._column("known_propensity")
         return rank_rows(model, self.table, self.settings, self.label, propensity=known, features=features)
@@ -213,8 +214,8 @@ def analyse(
     looks: Any = (),
     visits: Any = None,
     audit: str = "",
-    prevalence: float | None = None,
-    prevalence_se: float | None = None,
+    prevalence: Any = None,
+    prevalence_se: Any = None,
     label_frequency: Any = None,
     label_frequency_se: Any = None,
     propensity_bounds: Any = (),
@@ -227,11 +228,14 @@ def analyse(
     known_propensity: str = "",
     weights: str = "",
     id: str = "",
+    group: str = "",
     exclude: Any = (),
     positive: Any = None,
+    number: Any = (),
+    text: Any = (),
     seed: int = 0,
     level: float = 0.95,
-    source: dict[str, Any] | None = None,
+    source: Any = None,
     progress: Tell | None = None,
 ) -> Analysis:
     """Learn from a raw table who is positive, and who gets labelled.
@@ -276,10 +280,17 @@ def analyse(
         Column with known propensities (`PropensityWeightedClassifier`).
     weights, id : str, optional
         Columns with row weights, and with names of rows.
+    group : str, optional
+        Column with what each row belongs to, where several rows are of one patient or thing: folds never split a group,
+        and intervals of the share of positives account for groups.
     exclude : list of str, optional
         Columns to leave out.
-    positive : object, optional
-        The value of the label column that marks a labelled row, where that is not clear; "any" for every value.
+    positive : object or list of them, optional
+        The value of the label column that marks a labelled row, where that is not clear, or several values; "any" for
+        every value. Capital and small letters are alike.
+    number, text : list of str, optional
+        Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
+        Fewer are taken for missing, with a note that names them; see `scarless.checks.number_cells`.
     seed : int, default=0
         Seed of everything that is drawn.
     level : float, default=0.95
@@ -313,19 +324,21 @@ def analyse(
     values = {
         "label": label or "", "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
         "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
-        "positive": "" if positive is None else str(positive), "seed": seed, "level": level, "looks": looks,
+        "group": group,
+        "positive": positive, "seed": seed, "level": level, "looks": looks,
         "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
         "label_frequency": label_frequency, "label_frequency_se": label_frequency_se,
-        "propensity_bounds": tuple(propensity_bounds),
+        "propensity_bounds": tuple(propensity_bounds), "number": number, "text": text,
     }  # fmt: skip
     settings = Settings.from_dict(values, source="analyse")
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
+    table, read = with_numbers(table, settings.features(list(table.columns)), settings)
     tell("preparing the columns")
     features, told = choose_features(table, settings, found.s)
-    notes = [*found.notes, *told_of(settings), *told]
+    notes = [*found.notes, *read, *told_of_twins(table, settings.id, settings.group), *told_of(settings), *told]
     if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
         notes += [EITHER_WAY, BY_LABELS]
     with warnings.catch_warnings(record=True) as caught:
@@ -333,7 +346,8 @@ def analyse(
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and len(table) > MANY_ROWS:
             tell("choosing penalties")
-            estimator = narrowed(estimator, table[features], found, settings.seed)
+            groups = table[settings.group].to_numpy() if settings.group else None
+            estimator = narrowed(estimator, table[features], found, settings.seed, groups)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
@@ -341,7 +355,7 @@ def analyse(
         prepared = classifier._fit_prepared(columns, found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": found.positive}
+    classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}
     classifier.levels_ = seen_levels(table[features])
     return Analysis(classifier, settings, notes, table, found, dict(source or {}), fitted_to=(columns, prepared))
 
@@ -371,6 +385,14 @@ def as_pandas(table: Any) -> Any:
     raise TypeError(f"analyse takes a data frame with named columns, got {type(table).__name__}.")
 
 
+def with_numbers(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
+    """Return a table whose columns that are numbers but for a few cells hold numbers, and notes; raise a question."""
+    read, notes, questions = read_numbers(table[features], number=settings.number, text=settings.text)
+    if questions:
+        raise ValueError(questions[0])
+    return table.assign(**{name: read[name] for name in features}) if notes or settings.text else table, notes
+
+
 def told_tails(classifier: TableClassifier) -> list[str]:
     """Return what to say of columns whose logarithm was put beside them."""
     tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
@@ -388,7 +410,16 @@ def seen_levels(X: Any) -> dict[str, list[str]]:
 
 def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
     columns = {"sample_weight": settings.weights, "propensity": settings.known_propensity}
-    return {name: _numbers(table[column], column) for name, column in columns.items() if column}
+    found = {name: _numbers(table[column], column) for name, column in columns.items() if column}
+    if settings.group:
+        gaps = np.flatnonzero(table[settings.group].isna().to_numpy())
+        if gaps.size:
+            raise ValueError(
+                f"Column {settings.group!r} (--group) has {gaps.size:,} missing values, the first in row {gaps[0] + 1} "
+                "(counted from 1). Give such rows a group of their own, or drop them."
+            )
+        found["groups"] = table[settings.group].to_numpy()
+    return found
 
 
 def _numbers(values: Any, name: str) -> Any:

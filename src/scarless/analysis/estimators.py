@@ -28,7 +28,7 @@ def make_estimator(settings: Settings) -> Any:
     if settings.scar and not settings.informed:
         return SCARClassifier()
     options: dict[str, Any] = {
-        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity),
+        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity) or None,
         "random_state": settings.seed,
         **_information(settings),
     }
@@ -65,7 +65,7 @@ def _information(settings: Settings) -> dict[str, Any]:
     }
 
 
-def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int) -> SAREMClassifierCV:
+def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int, groups: Any = None) -> SAREMClassifierCV:
     """Return a search among those candidates only that a sample of the rows leaves possible.
 
     Rows that were checked are all in the sample.
@@ -74,6 +74,7 @@ def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int) -
     rows = np.union1d(drawn, np.flatnonzero(observed.audited))
     part = observed.of(rows)
     given = {} if part.audit is None else {"audit": part.audit}
+    given |= {} if groups is None else {"groups": groups[rows]}
     tried = TableClassifier(search).fit(X.iloc[rows], part.labels, **given)
     found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
     penalties: dict[str, Any] = {

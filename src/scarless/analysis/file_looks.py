@@ -52,7 +52,7 @@ class Whole(NamedTuple):
             value
             for name in settings.labels
             for value, said in zip(self.kinds[name].tolist(), text[name], strict=True)
-            if said == marks
+            if said in marks
         )
 
     def _refuse_other_words(self, values: set[Any], settings: Settings) -> None:

@@ -195,7 +195,7 @@ def analyse_files(
         classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": observed.positive}
+    classifier.settings_ = {**settings.to_dict(), "positive": list(observed.positive)}
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})
     counted = (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
@@ -253,6 +253,14 @@ def _refuse_in_memory(settings: Settings) -> None:
             "--visit needs all rows in memory; a folder of files has --look and --audit without it. Give one file, "
             "such as a sample of the rows drawn at random."
         )
+    if settings.group:
+        raise ValueError("--group needs all rows in memory. Give one file, such as a sample of whole groups.")
+    if settings.number or settings.text:
+        option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
+        raise ValueError(
+            f"{option} {name[0]} is for one file: in a folder of files, a column is what the files say. Write it as "
+            "numbers, or as text, there."
+        )
     if settings.known_propensity:
         raise ValueError(
             "--known-propensity needs all rows in memory; a folder of files is fitted by --propensity or --scar."
@@ -270,7 +278,7 @@ def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
     positive = whole.observed.positive
     if settings.looks:
         return whole.pos_label(settings)
-    if len(labels) != 2 or None in labels or positive == ANY:
+    if len(labels) != 2 or None in labels or positive == (ANY,):
         found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
         raise ValueError(
             f"In files the label column {settings.label!r} must have two values, one of them for unlabelled rows, and "
@@ -278,7 +286,7 @@ def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
         )
     if settings.audit:
         whole.pos_label(settings)  # what audits say is understood
-    return next(value for value in labels if positive in _as_read(value))
+    return next(value for value in labels if set(positive) & set(_as_read(value)))
 
 
 def _as_read(value: Any) -> tuple[str, ...]:

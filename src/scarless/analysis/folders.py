@@ -4,13 +4,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from scarless.outside.files import check_place
+
 MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run.toml"
 SCORED = "scored"  # folder of predictions
 
 
 def check_folder(folder: str | Path, *, force: bool) -> Path:
-    """Return where results go, or say that something is there already."""
-    path = Path(folder)
+    """Return where results go, or say that something is there already, or that nothing can be written there."""
+    path = check_place(folder)
     if path.is_dir() and not any(path.iterdir()):
         return path
     if path.exists() and not force:

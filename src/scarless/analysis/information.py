@@ -30,6 +30,22 @@ def as_rate(value: Any, source: str) -> Any:
         ) from None
 
 
+def as_values(value: Any, source: str) -> tuple[str, ...]:
+    """Return the values that mark a label as texts: of one, or of several; none where that is not said.
+
+    Examples
+    --------
+    >>> as_values("yes", "here"), as_values(["yes", 1.0], "here"), as_values(None, "here")
+    (('yes',), ('yes', '1'), ())
+    """
+    given = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(each, dict | list | tuple | set) for each in given):
+        raise ValueError(f"{source}: positive must be a value of the label column, or a list of them; got {value!r}.")
+    known = [each for each in given if each is not None and each != ""]
+    plain = [f"{each:g}" if type(each) in (int, float) else str(each) for each in known]
+    return tuple(dict.fromkeys(plain))
+
+
 def as_visits(value: Any, source: str) -> dict[str, tuple[str, ...]]:
     """Return visit attributes: a name each, and a column for each look; lines as `effort=effort_1,effort_2` are read.
 

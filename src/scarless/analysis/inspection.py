@@ -9,9 +9,10 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from scarless.analysis.answer import as_pandas
-from scarless.analysis.kinds import column_kind
+from scarless.analysis.kinds import column_kind, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
+from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import Origin
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier, TableClassifier
@@ -109,6 +110,8 @@ def inspect_table(
     audit: str = "",
     positive: Any = None,
     exclude: Any = (),
+    number: Any = (),
+    text: Any = (),
     seed: int = 0,
 ) -> Inspection:
     """Look at a table before anything is fitted.
@@ -122,10 +125,12 @@ def inspect_table(
         In place of it: columns of labels, one for each look.
     audit : str, optional
         Column with the class of rows that somebody checked.
-    positive : object, optional
-        The value that marks a labelled row, where that is not clear.
+    positive : object or list of them, optional
+        The value that marks a labelled row, where that is not clear, or several values.
     exclude : list of str, optional
         Columns to leave out.
+    number, text : list of str, optional
+        Columns that are numbers, or text, where their cells leave it open.
     seed : int, default=0
         Seed of the sample that a large table is looked at with.
 
@@ -137,12 +142,15 @@ def inspect_table(
     table = as_pandas(table)
     settings = Settings.from_dict(
         {"label": label or "", "looks": looks, "audit": audit, "propensity": ALL, "exclude": exclude,
-         "positive": "" if positive is None else str(positive)}, source="inspect",
+         "positive": positive, "number": number, "text": text}, source="inspect",
     )  # fmt: skip
-    for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude):
+    for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude, *settings.number, *settings.text):
         if name not in table.columns:
             raise ValueError(f"There is no column {name!r}.{nearest_column(name, list(table.columns))}")
     found = read_observed(table, settings)
+    others = [name for name in table.columns if name not in settings.aside]
+    read, told, questions = read_numbers(table[others], number=settings.number, text=settings.text)
+    table = table.assign(**{name: read[name] for name in others})
     roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
     facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     of_no_use = {
@@ -151,8 +159,9 @@ def inspect_table(
     seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
     parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
-    told = _told_leaks([each.name for each in facts if each.leak and each.name not in exclude])
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, (*found.notes, *told, *notes))
+    leaks = _told_leaks([each.name for each in facts if each.leak and each.name not in exclude])
+    notes = [*found.notes, *told, *questions, *told_of_twins(table), *leaks, *notes]
+    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, tuple(notes))
 
 
 def _told_leaks(names: list[str]) -> list[str]:

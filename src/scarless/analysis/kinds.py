@@ -11,6 +11,7 @@ FEWEST_NAMES = 20  # rows, below which numbers may differ, or be in order, by ch
 EXPECTED_TIES = 10.0  # pairs of equal values, of which there are none
 EVENLY = 0.99  # correlation with the row's position; sorted normal values have .98, sorted incomes less
 _NAME_OF_ROWS = re.compile(r"(?i:(?:^|[_\W])(?:id|nr|no|number|key|mrn)$)|[a-z](?:Id|ID|Nr|No|Number|Key)$")
+_BY_CHANCE = 0.05  # pairs of equal rows
 
 
 def column_kind(values: Any, distinct: int, missing: int) -> str:
@@ -55,6 +56,42 @@ def names_rows(values: Any, name: str = "") -> bool:
         return True
     in_order = bool((steps > 0).all() or (steps < 0).all())
     return in_order and abs(float(np.corrcoef(numbers, np.arange(n))[0, 1])) > EVENLY
+
+
+def told_of_twins(table: Any, id: str = "", group: str = "") -> list[str]:
+    """Return what to say of ids that are there more than once, and of rows that are copies of others.
+
+    Rows of a table with few values in few columns are alike by chance: copies are told of only where chance, with
+    columns independent of each other, would make less than a twentieth of a pair.
+    """
+    notes = []
+    if id:
+        ids = table[id]
+        again = (ids.duplicated(keep=False) & ids.notna()).to_numpy()
+        if again.any():
+            name = ids[again].iloc[0]
+            rows = ", ".join(str(row + 1) for row in np.flatnonzero((ids == name).to_numpy())[:3])
+            advice = "" if group else f" If they are rows of the same patient or thing, say so: --group {id}."
+            notes.append(
+                f"The id {id!r} is not unique: {int(again.sum()):,} rows share theirs with another row (the first is "
+                f"{str(name)!r}, rows {rows}; rows are counted from 1).{advice}"
+            )
+    copies = table.duplicated().to_numpy()
+    if copies.any() and _expected_pairs(table) < _BY_CHANCE:
+        first = int(np.flatnonzero(copies)[0])
+        number = f"{int(copies.sum()):,} rows are copies" if copies.sum() > 1 else "1 row is a copy"
+        notes.append(
+            f"{number} of an earlier row in every column (the first is row {first + 1}, counted from 1). Each of them "
+            "counts. If they were entered twice, drop them: intervals are too narrow with them."
+        )
+    return notes
+
+
+def _expected_pairs(table: Any) -> float:
+    """Return how many pairs of equal rows chance would make, if columns were independent."""
+    n = len(table)
+    alike = [float(np.square(table[name].value_counts(normalize=True, dropna=False)).sum()) for name in table.columns]
+    return 0.5 * n * (n - 1) * float(np.prod(alike))
 
 
 def row_names(X: Any) -> list[str]:

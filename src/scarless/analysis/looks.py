@@ -4,11 +4,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.labels import ANY, NO, YES, as_text, given_value, listed, read_labels, value_counts
+from scarless.analysis.labels import (
+    ANY,
+    NO,
+    YES,
+    as_text,
+    folded,
+    given_values,
+    listed,
+    marked,
+    one_word,
+    read_labels,
+    told_of_spellings,
+    value_counts,
+)
 from scarless.analysis.settings import Settings
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 _NOT_SEEN = frozenset({"-1", "-1.0"})
+Values = tuple[str, ...]
 
 
 class Observed(NamedTuple):
@@ -17,7 +31,7 @@ class Observed(NamedTuple):
     s: Integers  # which rows have any label
     labels: Any  # as a model is given them: 1 and 0; of looks a data frame, with NaN where there was none
     audit: Vector | None  # 1, 0 and NaN; None where there is no column
-    positive: str  # the value that marks a label, as text
+    positive: Values  # the values that mark a label, as text
     notes: tuple[str, ...]
 
     @property
@@ -57,8 +71,8 @@ def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observ
     return Observed(s, labels, audit, marks, tuple(notes))
 
 
-def read_looks(table: Any, *, positive: Any = None, rows: Any = None) -> tuple[Matrix, str, list[str]]:
-    """Return labels at looks, NaN where a look did not take place; the value that marks a label; and notes.
+def read_looks(table: Any, *, positive: Any = None, rows: Any = None) -> tuple[Matrix, Values, list[str]]:
+    """Return labels at looks, NaN where a look did not take place; the values that mark a label; and notes.
 
     Other than in a single column of labels, where a row without an entry is one without a label, an empty cell is a
     look that did not take place. So there must be words for both: yes and no.
@@ -79,7 +93,8 @@ def read_looks(table: Any, *, positive: Any = None, rows: Any = None) -> tuple[M
     counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
     marks, no = _both_values(counts, names, positive)
     labels = np.column_stack([_coded(text, marks, no) for text in texts])
-    return labels, marks, [_told_of_looks(labels, names, rows)]
+    spelt = told_of_spellings(counts, ", ".join(names), marks)
+    return labels, marks, [_told_of_looks(labels, names, rows), *([spelt] if spelt else [])]
 
 
 def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
@@ -87,8 +102,8 @@ def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
     return type(table)(labels, columns=list(settings.looks), index=table.index)
 
 
-def read_audit(values: Any, name: str, *, also: str = "", rows: Any = None) -> Vector:
-    """Return what checks found: 1, 0, and NaN where nobody checked; `also` is a value that means yes among labels.
+def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -> Vector:
+    """Return what checks found: 1, 0, and NaN where nobody checked; `also` are values that mean yes among labels.
 
     Examples
     --------
@@ -101,10 +116,11 @@ def read_audit(values: Any, name: str, *, also: str = "", rows: Any = None) -> V
     known = list(counts.index)
     if not known:
         raise ValueError(f"The column of audits {name!r} is empty: nobody was checked. Leave --audit out.")
-    yes = [value for value in known if value.casefold() in YES or value == also]
-    no = [value for value in known if value.casefold() in NO and value not in yes]
+    yes = [value for value in known if folded(value) in YES or value in also]
+    no = [value for value in known if folded(value) in NO and value not in yes]
     odd = [value for value in known if value not in [*yes, *no] or value in _NOT_SEEN]
-    if odd or len(yes) > 1 or len(no) > 1:
+    several = [each for each in (yes, no) if len(each) > 1 and not one_word(each) and not set(each) <= set(also)]
+    if odd or several:
         raise ValueError(
             f"The column of audits {name!r} must say yes or no (1 or 0, positive or negative) of rows that somebody "
             f"checked, and nothing of the others; it has {listed(counts)}. Leave cells empty where nobody checked."
@@ -116,7 +132,7 @@ def read_audit(values: Any, name: str, *, also: str = "", rows: Any = None) -> V
             "0.46 where that was tried). Write 'no' for every row that was checked and is not positive, and leave "
             "cells empty only where nobody checked; without such rows leave --audit out."
         )
-    return _coded(text, yes[0] if yes else "", no[0])
+    return _coded(text, tuple(yes), tuple(no))
 
 
 def looks_again(table: Any, settings: Settings) -> Matrix:
@@ -129,20 +145,21 @@ def looks_again(table: Any, settings: Settings) -> Matrix:
         if name not in table.columns:
             continue
         text = _without_minus(as_text(table[name]))
-        others = sorted({value for value in text.unique() if value not in ("", settings.positive)})
-        if len(others) > 1:
+        others = sorted(set(text[~marked(text, settings.positive)].unique()) - {""})
+        if others and not one_word(others):
+            said = " or ".join(map(repr, settings.positive))
             raise ValueError(
-                f"The column {name!r} of a look must have {settings.positive!r}, one value for no label, and nothing "
-                f"where nobody looked; it has {listed(text[text != ''].value_counts())}."
+                f"The column {name!r} of a look must have {said}, one value for no label, and nothing where nobody "
+                f"looked; it has {listed(text[text != ''].value_counts())}."
             )
-        found[:, k] = _coded(text, settings.positive, others[0] if others else "")
+        found[:, k] = _coded(text, settings.positive, tuple(others))
     return found
 
 
 def audit_again(values: Any, settings: Settings) -> Vector:
     """Return what checks of new rows found; other than in a fit, all may be positive."""
     text = as_text(values)
-    if all(value == "" or value.casefold() in YES for value in text.unique()):
+    if all(value == "" or folded(value) in YES or value in settings.positive for value in text.unique()):
         return np.where(text == "", np.nan, 1.0)
     return read_audit(values, settings.audit, also=settings.positive)
 
@@ -159,35 +176,35 @@ def _stacked(texts: list[Any]) -> Any:
     return pd.concat(texts, ignore_index=True)
 
 
-def _both_values(counts: Any, names: list[str], positive: Any) -> tuple[str, str]:
+def _both_values(counts: Any, names: list[str], positive: Any) -> tuple[Values, Values]:
     """Return the values that mean label and no label at a look that took place."""
     known, among = list(counts.index), f"The columns of looks ({', '.join(map(repr, names))})"
     if positive is not None:
-        if str(positive) == ANY and ANY not in known:
+        marks = given_values(known, names[0], positive)
+        if marks == (ANY,):
             raise ValueError(f"--positive {ANY} is for one label column: of a look it must be told what it found.")
-        marks = given_value(known, names[0], positive)
-        others = [value for value in known if value != marks]
+        others = [value for value in known if value not in marks]
     else:
-        yes = [value for value in known if value.casefold() in YES]
+        yes = [value for value in known if folded(value) in YES]
         others = [value for value in known if value not in yes]
-        marks = yes[0] if len(yes) == 1 else ""
-    if len(known) == 1 and (positive is not None or marks):
+        marks = tuple(yes) if one_word(yes) else ()
+    if not others and marks:
         raise ValueError(
             f"{among} have {listed(counts)} and empty cells only: it is not clear whether an empty cell is a look that "
             "found nothing, or one that did not take place. Write 'no' (or 0) where somebody looked and found nothing, "
             "and leave cells empty only where nobody looked."
         )
-    clear = positive is not None or (len(others) == 1 and others[0].casefold() in NO - _NOT_SEEN)
-    if not marks or len(others) != 1 or not clear:
+    clear = positive is not None or all(folded(value) in NO - _NOT_SEEN for value in others)
+    if not marks or not one_word(others) or not clear:
         raise ValueError(
             f"{among} must have two values, one for a label and one for none, and nothing where nobody looked; they "
             f"have {listed(counts)}. Say which marks a label: --positive VALUE (positive=...)."
         )
-    return marks, others[0]
+    return marks, tuple(others)
 
 
-def _coded(text: Any, yes: str, no: str) -> Vector:
-    return np.where(text == "", np.nan, np.where(text == yes, 1.0, np.where(text == no, 0.0, np.nan)))
+def _coded(text: Any, yes: Values, no: Values) -> Vector:
+    return np.where(marked(text, yes), 1.0, np.where(text.isin(no), 0.0, np.nan))
 
 
 def _number(which: Any, rows: Any) -> int:

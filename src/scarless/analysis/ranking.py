@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.analysis.labels import read_labels
+from scarless.analysis.labels import NO, as_text, folded, listed, marked, value_counts
 from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
 from scarless.analysis.settings import ALL, Settings
 from scarless.checks.looked import looks_of
@@ -51,15 +51,14 @@ def rank_rows(
     Returns
     -------
     pandas DataFrame
-        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), the id or the row's number,
-        ``labelled``, ``checked`` where there are audits, ``looks`` that took place where there are several, and
-        ``probability``, ``propensity`` (of a label at any of them), ``posterior``, each with ``_low`` and ``_high``
-        where the model knows its uncertainty.
+        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), ``row``, the row's number in the
+        table counted from 1, the id where there is one, ``labelled``, ``checked`` where there are audits, ``looks``
+        that took place where there are several, and ``probability``, ``propensity`` (of a label at any of them),
+        ``posterior``, each with ``_low`` and ``_high`` where the model knows its uncertainty.
     """
     if features is None:
         features = table[[name for name in model.feature_names_in_ if name in table.columns]]
-    columns: dict[str, Any] = {}
-    columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
+    columns = _places(table, settings)
     open_rows = np.ones(len(table), dtype=bool)
     if observed is not None:
         columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
@@ -75,13 +74,18 @@ def rank_by_labels(features: Any, table: Any, settings: Settings, observed: Obse
     For rows of which nothing says which model is the class. There are no probabilities of the class.
     """
     naive = TableClassifier(NaiveClassifier()).fit(features, observed.s)
-    columns: dict[str, Any] = {}
-    columns[settings.id or "row"] = table[settings.id].to_numpy() if settings.id else np.arange(len(table))
+    columns = _places(table, settings)
     columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
     columns |= _of_information(observed, settings)
     columns["label_chance"] = _of_positive(naive, features)
     open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
     return _in_order(columns, columns["label_chance"], open_rows)
+
+
+def _places(table: Any, settings: Settings) -> dict[str, Any]:
+    """Return the number of each row, counted from 1, and its id where there is one."""
+    number = {"row": np.arange(1, len(table) + 1)}
+    return number | ({settings.id: table[settings.id].to_numpy()} if settings.id else {})
 
 
 def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
@@ -169,6 +173,13 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     propensity = None
+    if not any(name in table.columns for name in model.feature_names_in_):
+        wanted, given = (", ".join(map(repr, list(names)[:6])) for names in (model.feature_names_in_, table.columns))
+        raise ValueError(
+            f"This table has none of the columns that the model was fitted to. The fit had {wanted}"
+            f"{', ...' if len(model.feature_names_in_) > 6 else ''}; this table has {given}"
+            f"{', ...' if len(table.columns) > 6 else ''}. Give the table with the names of the fit."
+        )
     if settings.id and settings.id not in table.columns:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
     observed, notes = _observed_again(table, settings)
@@ -204,23 +215,26 @@ def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, li
         s = (seen == 1).any(axis=1).astype(np.int64)
         labels = as_frame_of_looks(seen, settings, table)
     else:
-        s = labels = _labels_again(table[settings.label], settings)
+        s, told = _labels_again(table[settings.label], settings)
+        labels, notes = s, [*notes, *told]
     audit = None
     if settings.audit and settings.audit in table.columns and table[settings.audit].notna().any():
         audit = audit_again(table[settings.audit], settings)
     return Observed(s, labels, audit, settings.positive, ()), notes
 
 
-def _labels_again(values: Any, settings: Settings) -> Any:
-    """Return the labels of new rows; other than in a fit, all or none of them may be labelled."""
-    try:
-        return read_labels(values, settings.label, positive=settings.positive or None).s
-    except ValueError as error:
-        if "Every row is labelled" in str(error):
-            return np.ones(len(values), dtype=np.int64)
-        if "No row of the label column" in str(error):
-            return np.zeros(len(values), dtype=np.int64)
-        raise
+def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
+    """Return the labels of new rows, and what to say; other than in a fit, all or none of them may be labelled."""
+    text = as_text(values)
+    s = marked(text, settings.positive).astype(np.int64)
+    counts = value_counts(text)
+    if s.any() or all(folded(value) in NO for value in counts.index):
+        return s, []
+    said = " or ".join(map(repr, settings.positive))
+    return s, [
+        f"No row of the label column {settings.label!r} has {said}, which marked a label in the fit: all rows are "
+        f"taken for unlabelled. It has {listed(counts)}."
+    ]
 
 
 def new_levels(model: Any, table: Any) -> list[str]:

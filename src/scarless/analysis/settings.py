@@ -6,12 +6,19 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from scarless.analysis.information import as_rate, as_visits, rates_of, refuse_odd_information, with_frequencies
+from scarless.analysis.information import (
+    as_rate,
+    as_values,
+    as_visits,
+    rates_of,
+    refuse_odd_information,
+    with_frequencies,
+)
 
 MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
 ENOUGH_AUDITS = 50  # to tell class and labelling apart
-_NAMES = ("propensity", "class_attributes", "exclude", "looks")  # that hold names of columns
+_NAMES = ("propensity", "class_attributes", "exclude", "looks", "number", "text")  # that hold names of columns
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,8 @@ class Settings:
         Columns with row weights, and with names of rows; empty for none.
     exclude : tuple of str
         Columns that are left out.
-    positive : str
-        The value that marks a labelled row; empty where that is clear.
+    positive : tuple of str
+        The values that mark a labelled row; empty where that is clear.
     seed : int
         Seed of everything that is drawn.
     level : float
@@ -60,6 +67,10 @@ class Settings:
         How often a look labels a negative row; of all looks, or of each.
     own_propensities : bool
         Whether each look has coefficients of its own.
+    group : str
+        Column with what each row belongs to, as a patient with several rows; empty where each row is its own.
+    number, text : tuple of str
+        Columns that are numbers, with missing cells where there is none, or text, where their cells leave it open.
     """
 
     label: str = ""
@@ -71,7 +82,7 @@ class Settings:
     weights: str = ""
     id: str = ""
     exclude: tuple[str, ...] = ()
-    positive: str = ""
+    positive: tuple[str, ...] = ()
     seed: int = 0
     level: float = 0.95
     looks: tuple[str, ...] = ()
@@ -84,8 +95,12 @@ class Settings:
     label_frequency: dict[str, float] = field(default_factory=dict)
     label_frequency_se: dict[str, float] = field(default_factory=dict)
     propensity_bounds: tuple[float, ...] = ()
+    group: str = ""
+    number: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "positive", as_values(self.positive, "the settings"))
         if self.model not in MODELS:
             raise ValueError(f"The model must be one of {', '.join(MODELS)}; got {self.model!r}.")
         if not 0.0 < self.level < 1.0:
@@ -95,7 +110,7 @@ class Settings:
 
     def _refuse_contradictions(self) -> None:
         ways = [name for name, given in self._ways() if given]
-        if not ways:
+        if not ways and not self.visits:  # what looks depend on is something that the labelling depends on
             raise ValueError(
                 "What does the labelling depend on? Name the columns (--propensity visits insurance); --scar if every "
                 "positive is as likely to be labelled as any other; --known-propensity COLUMN if you know it. If you "
@@ -104,6 +119,14 @@ class Settings:
             )
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
+        if self.group and (self.scar or self.known_propensity or self.informed):
+            raise ValueError(
+                "--group goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
+                "--look, --audit, --prevalence, --label-frequency, --false-positives or --propensity-bounds."
+            )
+        both = [name for name in self.number if name in self.text]
+        if both:
+            raise ValueError(f"Column {both[0]!r} is named by --number and by --text: it is one or the other.")
         if self.model not in ("search", "logistic") and (self.scar or self.known_propensity):
             raise ValueError(f"--model {self.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
 
@@ -147,7 +170,7 @@ class Settings:
     @property
     def aside(self) -> tuple[str, ...]:
         """Columns that no model may see."""
-        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, *self.exclude)
+        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, self.group, *self.exclude)
         return tuple(dict.fromkeys(name for name in given if name))
 
     def check_columns(self, columns: list[str]) -> None:
@@ -159,8 +182,9 @@ class Settings:
         seen = [("--propensity", name) for name in self.propensity if name != ALL]
         seen += [("--class-attributes", name) for name in self.class_attributes]
         seen += [("--visit", name) for name in self.visit_columns]
+        seen += [("--number", name) for name in self.number] + [("--text", name) for name in self.text]
         for option, name in seen:
-            if option != "--visit" and name in self.visit_columns:
+            if option in ("--propensity", "--class-attributes") and name in self.visit_columns:
                 raise ValueError(
                     f"Column {name!r} is named by {option}, but it belongs to a single look (--visit): the propensity "
                     "of that look sees it, and no other model."
@@ -193,7 +217,10 @@ class Settings:
             ("--known-propensity", (self.known_propensity,) if self.known_propensity else ()),
             ("--weights", (self.weights,) if self.weights else ()),
             ("--id", (self.id,) if self.id else ()),
+            ("--group", (self.group,) if self.group else ()),
             ("--exclude", self.exclude),
+            ("--number", self.number),
+            ("--text", self.text),
         ]
 
     def _role_of(self, name: str) -> str:
@@ -202,6 +229,7 @@ class Settings:
             **dict.fromkeys(self.looks, "label column of a look"),
             self.audit: "column of audits",
             self.weights: "column of weights",
+            self.group: "group of rows",
             self.id: "id",
             self.known_propensity: "column of known propensities",
         }
@@ -229,6 +257,7 @@ class Settings:
         made: dict[str, Any] = {
             key: _as_names(key, value, source) if key in _NAMES else value for key, value in values.items()
         }
+        made["positive"] = as_values(made.get("positive"), source)
         if "visits" in made:
             made["visits"] = as_visits(made["visits"], source)
         if "false_positives" in made:
@@ -261,6 +290,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "label_frequency": (dict, "a table of numbers"),
     "label_frequency_se": (dict, "a table of numbers"),
     "propensity_bounds": (tuple, "two numbers"),
+    "positive": (tuple, "a value or a list of values"),
     "visits": (dict, "a table of lists of columns"),
 }
 _MAY_BE_NOTHING = ("prevalence", "prevalence_se")

@@ -13,6 +13,7 @@ from scarless import analysis
 from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, stopped
+from scarless.outside.files import check_place
 from scarless.outside.progress import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -24,6 +25,7 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities", "label_frequency": "label_frequency",
     "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
+    "number": "number", "text": "text", "group": "group",
 }  # fmt: skip
 _WAYS = {"propensity", "scar", "known_propensity"}
 _FREQUENCIES = {"label_frequency", "label_frequency_se"}  # by the columns of labels
@@ -76,6 +78,7 @@ def inspect(options: argparse.Namespace) -> int:
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
         table, looks = _read(options), options.look or ()
+        chosen |= {"number": options.number or (), "text": options.text or ()}
         found = analysis.inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
@@ -87,12 +90,14 @@ def fit(options: argparse.Namespace) -> int:
     values = _settings(options, config)
     source = config.pop("source", {}) if isinstance(config.get("source"), dict) else {}
     options.file = options.file or (Path(source["file"]) if "file" in source else None)
+    options.sheet = options.sheet or source.get("sheet")
     if options.file is None:
         raise ValueError("Which file? Name one: scarless fit patients.csv --label diagnosed --propensity visits.")
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
     values.pop("ranked", None)
     check_folder(folder, force=options.force)
+    _check_table(Path(ranked))
     screen = Stages(quiet=options.quiet)
     if _is_many(options):
         return _fit_files(options, values, folder, screen)
@@ -100,6 +105,7 @@ def fit(options: argparse.Namespace) -> int:
         with screen.stage(f"reading {options.file.name}"):
             table = _read(options)
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
+            facts |= {"sheet": options.sheet} if options.sheet else {}
         propensity = values.pop("propensity", ())
         found = analysis.analyse(
             table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
@@ -151,13 +157,15 @@ def predict(options: argparse.Namespace) -> int:
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
 
     if _is_many(options):
-        done = analysis.predict_files(
-            load(_model_file(options.model)), _rows(options), options.out, force=options.force
-        )
+        check_place(options.out)
+        model = load(_model_file(options.model))
+        done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
         print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
         return DONE
     _refuse_existing(options)
+    _check_table(options.out)
     ranked, notes = analysis.predict_table(load(_model_file(options.model)), _read(options))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
     for note in notes:
         print(f"Note: {note}")
@@ -170,12 +178,23 @@ def export(options: argparse.Namespace) -> int:
     from scarless.models import load, save_onnx  # noqa: PLC0415 (optional packages)
 
     _refuse_existing(options)
-    save_onnx(load(_model_file(options.model)), options.out)
+    model = load(_model_file(options.model))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    save_onnx(model, options.out)
     print(f"The graph: {options.out}. What to feed is said at each of its inputs, and in its metadata.")
     return DONE
 
 
+def _check_table(path: Path) -> None:
+    """Raise where no table is written to a file of that name: before the work."""
+    from scarless.outside.tables.kinds import file_of  # noqa: PLC0415 (with the rest of reading and writing)
+
+    file_of(path)
+
+
 def _refuse_existing(options: argparse.Namespace) -> None:
+    """Raise where something is in the way of a file, or no file can be written; its folder is made later."""
+    check_place(options.out)
     if options.out.exists() and not options.force:
         raise FileExistsError(
             f"{options.out} is there already. Choose another name (--out), or replace it with --force."
@@ -206,7 +225,7 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
 def _read(options: argparse.Namespace) -> Any:
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
-    return read_table(options.file, separator=options.separator, encoding=options.encoding)
+    return read_table(options.file, separator=options.separator, encoding=options.encoding, sheet=options.sheet)
 
 
 def _hash(path: Path) -> str:
@@ -280,6 +299,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     again.add_argument("--force", action="store_true", help="replace a file of that name")
     again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
+    again.add_argument("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
     graph = commands.add_parser("export", help="write a stored model as an ONNX graph, preparation included")
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
@@ -311,6 +331,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add("--model", choices=MODELS, help="search (default), stack, logistic (fastest) or boosted")
     add("--weights", metavar="COLUMN", help="column with row weights")
     add("--id", metavar="COLUMN", help="column with names of rows")
+    add("--group", metavar="COLUMN", help="column with what rows belong to: several rows of one patient, say")
     add("--seed", type=int, metavar="N", help="seed of everything that is drawn (default: 0)")
     add("--level", type=float, metavar="P", help="of intervals (default: 0.95)")
     add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
@@ -374,8 +395,15 @@ def _add_information(parser: argparse.ArgumentParser) -> None:
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
-        "--positive", metavar="VALUE", help="value of the label column that marks a labelled row; `any` for every value"
+        "--positive",
+        action="append",
+        metavar="VALUE",
+        help="value of the label column that marks a labelled row, large or small letters alike; repeat it for "
+        "several; `any` for every value",
     )
     add("--exclude", nargs="+", metavar="COLUMN", help="columns to leave out")
+    add("--number", nargs="+", metavar="COLUMN", help="columns that are numbers; cells that are none are missing")
+    add("--text", nargs="+", metavar="COLUMN", help="columns that are text, although most of their cells are numbers")
     add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
+    add("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")

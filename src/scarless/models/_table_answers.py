@@ -38,6 +38,7 @@ class TableAnswers:
     origins_: list[Origin] | None
     _visits: VisitColumns | None = None  # of models of other days, too
     _mean: Vector | None = None  # of the prepared columns, in the fit
+    _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) columns that were numbers in the fit
 
     def prepare(self, X: Any) -> Any:
         """Return a table as the classifier sees it."""

@@ -28,6 +28,7 @@ from scarless.pair.basins import Step, warn_if_exchangeable
 from scarless.pair.elsewhere import asks_for_papers_start
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
+from scarless.pair.groups import GROUPS_NEED, check_groups
 from scarless.pair.learners import Learner, check_weighted_classifier
 from scarless.pair.logistic import fit_targets, with_probability
 from scarless.pair.problem import PairProblem
@@ -308,7 +309,15 @@ class SAREMClassifier(EMClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit both models.
 
         Parameters
@@ -331,12 +340,18 @@ class SAREMClassifier(EMClassifier):
             The true class, 1 or 0, of rows that someone checked; NaN, None or -1 elsewhere. Rows may be chosen by their
             attributes, their labels or by chance, and not by what the check would find: if positives are more likely to
             be checked, or to be reported, the class prior comes out too high.
+        groups : array of shape (n_rows,), optional
+            What each row belongs to, where several rows are of one patient or thing. Standard errors and intervals then
+            account for rows of a group that depend on each other. With two logistic models and one label of each row.
 
         Returns
         -------
         self
         """
         solver = self._check_parameters()
+        group = None if groups is None else check_groups(groups, X)
+        if group is not None and (solver != "newton" or self._wants_looks(X, y, audit)):
+            raise ValueError(GROUPS_NEED)
         if self._wants_looks(X, y, audit):
             refuse_device(X, "Several looks, audits, false positives and known facts")
             self._check_looks_solver(solver)
@@ -347,7 +362,9 @@ class SAREMClassifier(EMClassifier):
             return self
         self._looks = None
         if solver == "newton":
-            self._fit_on(self._check_rows(X, y, sample_weight), X)
+            rows = self._check_rows(X, y, sample_weight)
+            self._fit_on(rows, X)
+            self._account_for(group, rows.engine)
             return self
         training = self._check_training(X, y, sample_weight)
         self._choose_columns(X)

@@ -16,13 +16,14 @@ from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
 from scarless.models._looks_search import LooksSearch
 from scarless.models._pair import means_all
-from scarless.numerics.arrays import ArrayLike, Columns, Vector
+from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
+from scarless.pair.groups import GROUPS_NEED, check_groups
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
@@ -220,7 +221,15 @@ class SAREMClassifierCV(LooksSearch):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, audit: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit all candidates, choose among them, and fit the choice to all rows.
 
         Parameters
@@ -235,6 +244,9 @@ class SAREMClassifierCV(LooksSearch):
         audit : array of shape (n_rows,), optional
             The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`. Audits of held-out rows help
             to choose.
+        groups : array of shape (n_rows,), optional
+            What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
+            and intervals account for rows of a group that depend on each other. With one label of each row.
 
         Returns
         -------
@@ -243,12 +255,17 @@ class SAREMClassifierCV(LooksSearch):
         grid = self._check_parameters()
         if has_own_engine(X) and not on_device(X):
             refuse_folds_in_memory(self.cv, "cv")
+        group = None if groups is None else check_groups(groups, X)
+        if group is not None and self._wants_looks(X, y, audit):
+            raise ValueError(GROUPS_NEED)
         if self._wants_looks(X, y, audit):
             refuse_device(X, "Several looks, audits, false positives and known facts")
             self._search_looks(X, y, sample_weight, audit, grid)
             return self
         self._looks = None
-        self._fit_grid(self._check_rows(X, y, sample_weight), X, grid)
+        rows = self._check_rows(X, y, sample_weight)
+        self._fit_grid(rows, X, grid, group)
+        self._account_for(group, rows.engine)
         return self
 
     def _lives_in_engine(self) -> bool:
@@ -257,7 +274,7 @@ class SAREMClassifierCV(LooksSearch):
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
         self._fit_grid(rows, X, self._check_parameters())
 
-    def _fit_grid(self, rows: LabelledRows, X: Any, grid: Grid) -> None:
+    def _fit_grid(self, rows: LabelledRows, X: Any, grid: Grid, groups: Integers | None = None) -> None:
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         sets = check_attribute_sets(
             self.attribute_sets,
@@ -268,7 +285,7 @@ class SAREMClassifierCV(LooksSearch):
         if not means_all(self.propensity_attributes):
             for columns in sets.values():
                 warn_if_exchangeable(Design.of(columns), Design.of(e_columns), type(self).__name__)
-        folded = fold_rows(self.cv, rows, self.random_state, name="cv")
+        folded = fold_rows(self.cv, rows, self.random_state, name="cv", groups=groups)
         paths = self._paths(rows, list(sets.values()), e_columns)
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
             self._search(paths, grid, list(sets), folded)

@@ -35,6 +35,7 @@ from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import check_known
 from scarless.pair.folds import Fold, check_folds
+from scarless.pair.groups import check_groups, design_effect, widened
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
     NAIVE,
@@ -214,7 +215,15 @@ class SARStackingClassifier(PairClassifier):
 
     _none_is_scar = False
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit every member in folds, relax each, and relax their mean.
 
         Parameters
@@ -224,11 +233,24 @@ class SARStackingClassifier(PairClassifier):
             Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
+        audit : None
+            Not read: a stack is judged by one label of each row. `SAREMClassifierCV` takes audits, and so does
+            `SAREMClassifier` with an estimator of your own.
+        groups : array of shape (n_rows,), optional
+            What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
+            and intervals of class prior and label frequency account for rows of a group that depend on each other.
 
         Returns
         -------
         self
         """
+        if audit is not None:
+            raise ValueError(
+                "SARStackingClassifier learns from one label of each row, and does not take audits (audit=). Fit "
+                "SAREMClassifierCV().fit(X, y, audit=audit), or with a classifier of your own "
+                "SAREMClassifier(HistGradientBoostingClassifier()).fit(X, y, audit=audit). A share of positives "
+                "that audits gave you goes into the stack as a fact: known=[ClassPrior(value, se=...)]."
+            )
         estimators = self._check_parameters()
         everything = self._check_training(X, y, sample_weight)
         training = counted(everything)
@@ -244,7 +266,8 @@ class SARStackingClassifier(PairClassifier):
             columns_of=lambda given: self._columns(X, given, "attribute_sets"),
         )
         estimators = self._suited(estimators, training)
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        group = None if groups is None else check_groups(groups, X)
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=group)
         stack = self._fit_stack(estimators, sets(named), training, folds, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, training, folds)).size:
@@ -253,6 +276,11 @@ class SARStackingClassifier(PairClassifier):
         logits = [each.u for each in stack.members if each.weight]
         self._warn_of_driver(training, logits, held_out(training.weight, folds), named)
         self._store(stack, training, folds)
+        if group is not None:
+            f, e, of_rows = self._class_probability(X), self.predict_propensity(X), group[everything.weight > 0]
+            counts = everything.weight > 0
+            grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
+            self._levels = widened(self._levels, grown)
         return self
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:

@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.number_cells import numbers_again, read_numbers, refuse_huge, scales_of
 from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
 from scarless.models._base import PUClassifier
@@ -144,13 +145,14 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         """Fit as `fit` does; return the table as the classifier saw it."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
-        self._visits = None
+        self._visits, self._scales = None, {}
         if in_files(X):
             names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
         else:
             if self.preparation is None:
                 X = as_frame(X)
                 refuse_twins(list(X.columns))
+                X = self._read_numbers(X)
             names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
         self._translate(estimator, X, names)
@@ -166,6 +168,17 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         model = copy(self)
         model._known = (X, prepared)
         return model
+
+    def _read_numbers(self, X: Any) -> Any:
+        """Return a table whose columns of text that are numbers but for a few cells hold numbers; remember which."""
+        X, notes, questions = read_numbers(X)
+        if questions:
+            raise ValueError(questions[0])
+        for note in notes:
+            warn_user(note, UserWarning)
+        refuse_huge(X)
+        self._scales = scales_of(X)
+        return X
 
     def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
         """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
@@ -324,15 +337,25 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         return [j for j, each in enumerate(self.origins_) if each.column in wanted]
 
     def _with_all_columns(self, X: Any) -> Any:
-        """Return a table with the columns of the fit, in their order."""
+        """Return a table with the columns of the fit, in their order; what was a number there is one here."""
+        X = self._arranged(X)
+        if not self._scales or not hasattr(X, "columns"):
+            return X
+        X = numbers_again(X, self._scales)
+        refuse_huge(X)
+        return X
+
+    def _arranged(self, X: Any) -> Any:
         known, given = getattr(self, "feature_names_in_", None), names_of(X)
+        given = [] if given is None and hasattr(X, "columns") and not len(X.columns) else given
         if known is None or given is None or list(map(str, given)) == list(known):
             return X
         missing = [name for name in known if name not in given]
         if len(missing) == len(known):
+            here = ", ".join(map(str, given[:6])) or "no column of it"
             raise ValueError(
                 f"None of the {len(known)} columns of the fit is there. It had {', '.join(map(str, known[:6]))}"
-                f"{', ...' if len(known) > 6 else ''}; this table has {', '.join(map(str, given[:6]))}."
+                f"{', ...' if len(known) > 6 else ''}; this table has {here}."
             )
         if missing:
             warn_user(

@@ -14,6 +14,7 @@ from scarless.models.summary import Block, Summary, collinear_remarks, few_label
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
+from scarless.pair.groups import clustered, variance_ratio, widened
 from scarless.pair.inference import PairInference
 from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
@@ -56,6 +57,7 @@ class InferenceMixin:
 
     _inference: PairInference | None
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
+    _n_groups = 0  # of rows that belong together, where the fit was told
     _known_where = "estimator=None, propensity_estimator=None, solver='newton', refit=False"
 
     def summary(self, *, level: float = 0.95) -> Summary:
@@ -249,9 +251,21 @@ class InferenceMixin:
         level = check_share(level, "level")
         return inference.row_intervals(check_rows(self, X), level, of=of, relaxation=relaxation)
 
+    def _account_for(self, groups: Any, engine: Any) -> None:
+        """Have intervals and standard errors count the groups that rows belong to."""
+        self._n_groups = 0
+        if groups is None or self._inference is None:
+            return
+        plain, self._n_groups = self._inference, int(groups.max()) + 1
+        self._inference = clustered(plain, engine, groups)
+        if self._levels:
+            self._levels = widened(self._levels, variance_ratio(plain, self._inference))
+
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
-        remarks = [remark for levels in self._levels[:1] for remark in levels.remarks()]
+        told = f"Rows belong to {self._n_groups:,} groups, for which standard errors and intervals account."
+        remarks = [told] if self._n_groups else []
+        remarks += [remark for levels in self._levels[:1] for remark in levels.remarks()]
         remarks += few_labels_remarks(float(self._known_inference().sums.labelled))
         if self._known_inference().e.n_columns == 0:
             remarks.append(ONE_PROPENSITY)

@@ -6,6 +6,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def check_place(path: str | Path) -> Path:
+    """Return a path that can be written to, its folders made where they are not there; or say why not.
+
+    Nothing is made yet: the check comes before the work, and the folders with the results.
+    """
+    path = Path(path)
+    above = path.absolute().parent
+    while not os.path.lexists(above):
+        above = above.parent
+    if not above.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {above} is a file, and no folder. Choose another place.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be written: you have no permission to write into {above}. Choose another place, or ask its "
+            "owner."
+        )
+    return path
+
+
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
     """Give errors of the operating system the name of the file; those of writing, as on a full disk, come without.

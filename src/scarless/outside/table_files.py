@@ -34,7 +34,9 @@ def table_suffixes() -> tuple[str, ...]:
     return tuple(f"{suffix}{end}" for suffix, form in SUFFIXES.items() for end in (behind if form == "text" else ("",)))
 
 
-def read_table(path: str | os.PathLike[str], *, separator: str | None = None, encoding: str = "utf-8") -> Any:
+def read_table(
+    path: str | os.PathLike[str], *, separator: str | None = None, encoding: str = "utf-8", sheet: str | None = None
+) -> Any:
     r"""Read a table from a CSV, TSV, Parquet, Arrow (Feather) or Excel file.
 
     The suffix of the name says which; text files may be compressed (``.csv.gz``, ``.tsv.zst``). Nothing is guessed that
@@ -49,12 +51,14 @@ def read_table(path: str | os.PathLike[str], *, separator: str | None = None, en
         header and the first rows; in ``.tsv`` it is the tab.
     encoding : str, default="utf-8"
         Encoding of a text file; a byte order mark is skipped.
+    sheet : str, optional
+        Name of a sheet of an Excel workbook; by default the first, with a warning where there are more.
 
     Returns
     -------
     pandas.DataFrame
-        With names free of white space around them, and rows numbered from 0. In text files and Excel's sheets (the
-        first one):
+        With names free of white space around them, and rows numbered from 0. In text files and sheets of
+        Excel:
 
         - empty cells and the spellings of "missing" that pandas knows (NA, n/a, null, NaN, None, ...) are missing, also
           in columns of text;
@@ -93,10 +97,12 @@ def read_table(path: str | os.PathLike[str], *, separator: str | None = None, en
     arrow()  # the package before the file: what is missing is said first
     file = file_of_reading(path, encoding)
     begin = first_bytes(file)
+    if sheet is not None and file.form != "Excel":
+        raise file.fault(f"sheet={sheet!r} (--sheet) is for Excel workbooks, and this is {file.suffix}; leave it out.")
     if file.form == "text":
         names, columns = read_text(file, separator)
     elif file.form == "Excel":
-        names, columns = read_excel(file)
+        names, columns = read_excel(file, sheet)
     else:
         names, columns = read_binary(file, begin)
     names, columns = _named(file, names, columns)

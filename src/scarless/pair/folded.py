@@ -14,7 +14,15 @@ from scarless.engines import Engine, Rows, attach
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
-from scarless.pair.folds import Fold, check_pairs, deal_groups, deal_kinds, refuse_odd_cv
+from scarless.pair.folds import (
+    Fold,
+    check_pairs,
+    deal_groups,
+    deal_kinds,
+    refuse_odd_cv,
+    refuse_split_groups,
+    told_groups,
+)
 
 # From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
 _MANY_ROWS, _MANY_LABELS = 100_000, 1000
@@ -63,16 +71,23 @@ def refuse_folds_in_memory(cv: Any, name: str) -> None:
 
 
 def fold_rows(
-    cv: Any, labelled: LabelledRows, random_state: Any, *, name: str, audit: NDArray[np.int8] | None = None
+    cv: Any,
+    labelled: LabelledRows,
+    random_state: Any,
+    *,
+    name: str,
+    audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
     """Return the folds that a number, a splitter or a list stands for.
 
-    Those of a number are alike in `audit` too, which the engine's rows then have as well.
+    Those of a number are alike in `audit` too, which the engine's rows then have as well. Rows of one of `groups` stay
+    together.
     """
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
-        folded = _dealt(engine, labelled.totals, n_folds, rng, audit)
+        folded = _dealt(engine, labelled.totals, n_folds, rng, audit, groups)
     else:
         refuse_odd_cv(cv, name)
         table = getattr(engine, "X", None)
@@ -80,8 +95,10 @@ def fold_rows(
             refuse_folds_in_memory(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
-            cv = check_cv(cv, s, classifier=True).split(table, s)
-        folded = FoldedRows.of(engine, check_pairs(cv, engine.n_rows, name))
+            cv = check_cv(cv, s, classifier=True).split(table, s, *told_groups(groups))
+        pairs = check_pairs(cv, engine.n_rows, name)
+        refuse_split_groups(pairs, groups, name)
+        folded = FoldedRows.of(engine, pairs)
     for fold, scored in enumerate(folded.scored_totals()):
         fitted = row_totals(folded.to_fit(fold))
         if not (fitted.labelled > 0 and fitted.unlabelled > 0 and scored.n_rows > 0):
@@ -97,17 +114,19 @@ def _dealt(
     n_folds: int,
     rng: np.random.Generator,
     audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
     """Deal rows out to folds: alike in labelled rows, equal ones together, whatever their order.
 
     Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
     """
-    many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS
+    many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS and groups is None
     if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, keep=True), n_folds)
     if many:
         return FoldedRows(_dealt_by_audits(engine, n_folds, rng), n_folds)
     key, s, w = (engine.collect(function) for function in (_keys, _labels, _weights))
+    key = key if groups is None else groups
     fold, counts = np.zeros(key.size, dtype=np.int16), w > 0
     group = np.unique(key[counts], return_inverse=True)[1]
     among = None if audit is None else audit[counts]

@@ -23,16 +23,21 @@ def folds_of(fold: NDArray[np.intp]) -> list[Fold]:
 
 
 def fold_of_rows(
-    training: Training, n_folds: int, rng: np.random.Generator, audit: NDArray[np.int8] | None = None
+    training: Training,
+    n_folds: int,
+    rng: np.random.Generator,
+    audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> NDArray[np.intp]:
     """Return the fold of each row: alike in labelled rows, rows of equal attributes together, whatever their order.
 
     Copies of a row say nothing new of it, labelled or not: with some of them on each side of a fold, a model would be
     judged by what it has seen. (Parted by label they would be worse than that: the model would be taught the opposite
-    of what it is asked.) Where the table has fewer different rows than folds need, there are fewer folds.
+    of what it is asked.) With `groups`, rows of a group stay together in place of equal ones. Where the table has fewer
+    different rows than folds need, there are fewer folds.
     """
     X, s, w = training
-    return deal_groups(equal_rows(X), s, w, n_folds, rng, audit)
+    return deal_groups(equal_rows(X) if groups is None else groups, s, w, n_folds, rng, audit)
 
 
 def deal_groups(
@@ -134,20 +139,45 @@ def check_folds(
     *,
     name: str,
     audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
 ) -> list[Fold]:
     """Return the folds that a number, a splitter or a list stands for, by the numbers of the rows that count.
 
-    `audit` is that of the rows that count.
+    `audit` is that of the rows that count, `groups` that of all rows.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
-        folds = folds_of(fold_of_rows(training, n_folds, rng, audit))
+        counted = None if groups is None else _numbered(groups[everything.weight > 0])
+        folds = folds_of(fold_of_rows(training, n_folds, rng, audit, counted))
         refuse_one_sided(folds, training.s)
         return folds
     refuse_odd_cv(cv, name)
     if cv is None or hasattr(cv, "split"):
-        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2])
-    return counted_folds(cv, everything, name)
+        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2], *told_groups(groups))
+    pairs = check_pairs(cv, everything.s.size, name)
+    refuse_split_groups(pairs, groups, name)
+    return counted_folds(pairs, everything, name)
+
+
+def told_groups(groups: NDArray[np.intp] | None) -> tuple[Any, ...]:
+    """Return what a splitter is told of groups: nothing where there are none, as it may not take them."""
+    return () if groups is None else (groups,)
+
+
+def _numbered(groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.asarray(np.unique(groups, return_inverse=True)[1], dtype=np.intp)
+
+
+def refuse_split_groups(folds: Iterable[Fold], groups: NDArray[np.intp] | None, name: str) -> None:
+    """Raise where folds of the user's have rows of one group on both sides."""
+    if groups is None:
+        return
+    for train, test in folds:
+        if np.intersect1d(groups[train], groups[test]).size:
+            raise ValueError(
+                f"{name} has rows of one group among those to fit and those to score. Give a number of folds, or a "
+                "splitter that keeps groups together: StratifiedGroupKFold(5)."
+            )
 
 
 def refuse_odd_cv(cv: Any, name: str) -> None:

@@ -27,6 +27,7 @@ from scarless.pair.rows import all_labelled
 # Relative error of the sums over rows that make the information matrix.
 NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
+_LEAST_MEAT = 1e-9  # of the information
 _DENSE_ROWS = 1024  # of sparse tables, that are made dense at a time
 
 
@@ -49,6 +50,8 @@ class PairInference:
     expected: bool  # whether that is the expected information, the observed one being of no use here
     noise: float
     audits: Audits | None = None  # imaginary ones, part of the penalty
+    meat: Matrix | None = None  # where rows belong to groups: cross product of the groups' scores
+    row_variances: tuple[float, ...] = ()  # of class prior and label frequency, from drawing the groups
 
     @property
     def log_likelihood(self) -> float:
@@ -82,18 +85,27 @@ class PairInference:
 
     @cached_property
     def precision(self) -> Precision:
-        """The penalised information, taken apart."""
-        return uncertainty.precision(self.needed_information() + np.diag(self.ridge), noise=self.noise)
+        """The penalised information, taken apart; with groups, the inverse of the covariance that counts them."""
+        penalised = self.needed_information() + np.diag(self.ridge)
+        if self.meat is not None:
+            least = _LEAST_MEAT * np.diagonal(penalised)  # of what no group tells: fewer groups than parameters
+            middle = self.meat + np.diag(self.ridge + np.maximum(least, np.finfo(np.float64).tiny))
+            penalised = penalised @ np.linalg.solve(middle, penalised)
+            penalised = 0.5 * (penalised + penalised.T)
+        return uncertainty.precision(penalised, noise=self.noise)
 
     @property
     def class_prior(self) -> Functional:
         """The mean of `f`, with what its variance needs."""
-        return uncertainty.class_prior(self.sums)
+        return self._drawn(uncertainty.class_prior(self.sums), 0)
 
     @property
     def label_frequency(self) -> Functional:
         """The mean of `e` over positives, with what its variance needs."""
-        return uncertainty.label_frequency(self.sums)
+        return self._drawn(uncertainty.label_frequency(self.sums), 1)
+
+    def _drawn(self, functional: Functional, place: int) -> Functional:
+        return functional._replace(row_variance=self.row_variances[place]) if self.row_variances else functional
 
     @property
     def mean_propensity(self) -> float:
@@ -229,12 +241,13 @@ def _posterior_errors(X_f: Any, X_e: Any, v: Vector, precision: Precision) -> Ve
     errors = np.empty(v.size)
     for start in range(0, v.size, _DENSE_ROWS):
         part = slice(start, start + _DENSE_ROWS)
-        of_f, of_e = _with_ones(X_f[part]), _with_ones(X_e[part])
+        of_f, of_e = with_ones(X_f[part]), with_ones(X_e[part])
         errors[part] = precision.errors(np.hstack([of_f, -expit(v[part])[:, None] * of_e]))
     return errors
 
 
-def _with_ones(X: Any) -> Matrix:
+def with_ones(X: Any) -> Matrix:
+    """Return a block of rows, dense, with a column of ones behind it."""
     dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
     return np.column_stack([dense, np.ones(dense.shape[0])])
 

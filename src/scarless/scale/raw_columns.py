@@ -187,10 +187,9 @@ def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Fac
             found[level] = found.get(level, 0) + int(counts[code])
         return Facts(kind, where, n, int(counts[-1]), counts=found)
     parts = _parts(column, kind)
+    _refuse_huge(parts, name, where)
     there = ~np.isnan(parts[0])
     parts = parts if there.all() else [part[there] for part in parts]
-    if any(np.abs(part).max(initial=0.0) > _LARGEST for part in parts):
-        raise PartitionError(f"{where}: the column {name!r} holds infinity, or numbers beyond 1e100. Replace them.")
     facts = Facts(kind, where, n, n - int(there.sum()), parts=tuple(map(Moments.of, parts)))
     if kind != NUMBER or facts.parts[0].least < 0:
         return facts
@@ -253,6 +252,7 @@ def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
             row[:] = values.astype(row.dtype)[codes]
         return
     parts = _parts(column, recipe.kind)
+    _refuse_huge(parts, recipe.name, where)
     gaps = np.isnan(parts[0])
     if recipe.tail is not None:
         parts.append(recipe.tail.logarithm(parts[0]))
@@ -261,6 +261,18 @@ def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
         row[:] = (found - output.mean) / output.scale
         if output.code < len(parts) and gaps.any():
             row[gaps] = 0.0  # the mean
+
+
+def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
+    """Raise where a number is infinite or beyond use, with its row."""
+    for part in parts:
+        if np.nanmax(np.abs(part), initial=0.0) > _LARGEST:
+            row = int(np.flatnonzero(np.abs(part) > _LARGEST)[0])
+            raise PartitionError(
+                f"{where}: the column {name!r} holds {part[row]:g} in row {row + 1} (counted from 1), which is "
+                "infinite or beyond 1e100. Correct the cell, leave it empty if the value is not known, or leave the "
+                "column out."
+            )
 
 
 def _parts(column: Any, kind: str) -> list[Vector]:

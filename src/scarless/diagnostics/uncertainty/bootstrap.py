@@ -35,6 +35,7 @@ from scarless.numerics.resampling import poisson_counts
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
+from scarless.pair.groups import check_groups
 
 _NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
 _FEWEST = 20  # resamples; below, tails are guesses
@@ -152,6 +153,7 @@ def bootstrap_intervals(
     *,
     sample_weight: ArrayLike | None = None,
     fit_params: Mapping[str, Any] | None = None,
+    groups: ArrayLike | None = None,
     rows: Any = None,
     n_resamples: int = 200,
     level: float = 0.95,
@@ -189,6 +191,9 @@ def bootstrap_intervals(
         How often each row counts, if `fit` had weights; a row is drawn that many times on average.
     fit_params : dict, optional
         What else `fit` needs, such as ``{"propensity": e}``; one value per row of `X`.
+    groups : array of shape (n_rows,), optional
+        What each row belongs to, where several rows are of one patient or thing: whole groups are drawn. Handed to
+        `fit` as well, where it takes them.
     rows : array, sparse matrix or data frame, optional
         Rows to give intervals of `f` and, where the classifier has one, `e` for; the index of a pandas data frame
         holds their names.
@@ -243,7 +248,10 @@ def bootstrap_intervals(
             "bootstrap_intervals hands resamples to fit as sample_weight, which "
             f"{type(estimator).__name__}.fit does not take."
         )
-    job = _job(estimator, X, s, sample_weight, fit_params)
+    group = None if groups is None else check_groups(groups, X)
+    if group is not None and has_fit_parameter(estimator, "groups"):
+        fit_params = {**(fit_params or {}), "groups": group}
+    job = _job(estimator, X, s, sample_weight, fit_params, group)
     estimates = _answers(estimator, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
@@ -291,10 +299,13 @@ class _InMemory(NamedTuple):
     s: Any
     weight: Vector
     fit_params: dict[str, Any]
+    group: Any = None  # of each row; None: each is one of its own
 
     def fitted(self, seed: int) -> Any:
         """Return a clone fitted to one resample."""
-        counts = poisson_counts(np.arange(self.weight.size), self.weight, seed)
+        drawn = np.arange(self.weight.size) if self.group is None else self.group
+        mean = self.weight if self.group is None else np.ones(self.weight.size)
+        counts = poisson_counts(drawn, mean, seed) * (1.0 if self.group is None else self.weight)
         again = clone(self.model)
         again._looks_elsewhere = False  # the fit itself has looked; its resamples need not
         return again.fit(self.X, self.s, sample_weight=counts, **self.fit_params)
@@ -305,7 +316,7 @@ def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
 
 
 def _job(
-    model: Any, X: Any, s: Any, sample_weight: Any, fit_params: Mapping[str, Any] | None
+    model: Any, X: Any, s: Any, sample_weight: Any, fit_params: Mapping[str, Any] | None, group: Any = None
 ) -> "_InEngine | _InMemory":
     """Return what is to be fitted again, its rows checked."""
     params = dict(fit_params or {})
@@ -321,7 +332,7 @@ def _job(
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
                 raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
     refuse_other_looks(model, s, params)
-    if not params and getattr(model, "_lives_in_engine", bool)():
+    if not params and group is None and getattr(model, "_lives_in_engine", bool)():
         X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
@@ -329,7 +340,7 @@ def _job(
     refuse_own_engine(X, f"bootstrap_intervals of this {type(model).__name__}")
     weight = check_counts(sample_weight, n_rows=n)
     _refuse_shares(float(weight.sum()), int(np.count_nonzero(weight)))
-    return _InMemory(model, X, s, weight, params)
+    return _InMemory(model, X, s, weight, params, group)
 
 
 def _refuse_shares(total: float, counted: int) -> None:

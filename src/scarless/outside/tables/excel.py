@@ -1,4 +1,4 @@
-"""Workbooks of Excel: the cells of the first sheet, in and out."""
+"""Workbooks of Excel: the cells of one sheet, in and out."""
 
 import datetime
 import zipfile
@@ -7,21 +7,22 @@ from typing import Any
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.tables.columns import MISSING, arrow, typed_column
-from scarless.outside.tables.kinds import TableFile
+from scarless.outside.tables.kinds import TableFile, TableFileError
 
 _ERRORS = {"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"}
 _MISSING = _ERRORS | set(MISSING)
 MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 1_048_576, 16_384, 32_767
 
 
-def read_excel(file: TableFile) -> tuple[list[str], list[Any]]:
-    """Return names and typed columns of the first sheet of a workbook."""
-    rows = _rows(file, values=True)
-    _refuse_uncomputed(file, rows)
+def read_excel(file: TableFile, sheet: str | None = None) -> tuple[list[str], list[Any]]:
+    """Return names and typed columns of a sheet of a workbook; of the first, where none is named."""
+    rows = _rows(file, sheet, values=True)
+    _refuse_uncomputed(file, sheet, rows)
     while rows and not any(_filled(cell) for cell in rows[-1]):
         rows.pop()
     if not rows:
-        raise file.fault("the first sheet of this workbook is empty; put the table there.")
+        which = "the first sheet" if sheet is None else f"the sheet {sheet!r}"
+        raise file.fault(f"{which} of this workbook is empty; put the table there, or name another sheet (--sheet).")
     if len(rows) == 1:
         raise file.fault("this file has a header and no rows below it; write it again with its rows.")
     width = max(place + 1 for row in rows for place, cell in enumerate(row) if _filled(cell))
@@ -30,27 +31,40 @@ def read_excel(file: TableFile) -> tuple[list[str], list[Any]]:
     return names, [_column(values) for values in columns]
 
 
-def _rows(file: TableFile, *, values: bool) -> list[tuple[Any, ...]]:
+def _rows(file: TableFile, sheet: str | None, *, values: bool) -> list[tuple[Any, ...]]:
     openpyxl = need("openpyxl", "Excel", "excel")
     try:
         book = openpyxl.load_workbook(file.name, read_only=True, data_only=values)
         try:
             sheets = book.worksheets
-            if len(sheets) > 1 and values:
+            if len(sheets) > 1 and values and sheet is None:
                 warn_user(
-                    f"{file.name}: only the first of {len(sheets)} sheets, {sheets[0].title!r}, is read.", UserWarning
+                    f"{file.name}: only the first of {len(sheets)} sheets, {sheets[0].title!r}, is read. To read "
+                    f"another one, name it: --sheet (sheet={sheets[1].title!r}).",
+                    UserWarning,
                 )
-            sheets[0].reset_dimensions()  # what a file says of its size may be wrong
-            return [tuple(row) for row in sheets[0].iter_rows(values_only=True)]
+            chosen = sheets[0] if sheet is None else _sheet_called(file, sheets, sheet)
+            chosen.reset_dimensions()  # what a file says of its size may be wrong
+            return [tuple(row) for row in chosen.iter_rows(values_only=True)]
         finally:
             book.close()
-    except UserWarning:
-        raise  # where warnings are errors
+    except (UserWarning, TableFileError):
+        raise  # where warnings are errors, and where there is no such sheet
     except Exception as error:  # openpyxl lets whatever a broken file provokes through
         raise file.fault(
             f"this Excel workbook is damaged or none ({type(error).__name__}: {str(error)[:100]}); save it again "
             "as .xlsx."
         ) from error
+
+
+def _sheet_called(file: TableFile, sheets: list[Any], name: str) -> Any:
+    """Return the sheet of that name, in capital letters or small ones; or say which there are."""
+    exact = [sheet for sheet in sheets if sheet.title == name]
+    alike = exact or [sheet for sheet in sheets if sheet.title.strip().casefold() == name.strip().casefold()]
+    if len(alike) != 1:
+        known = ", ".join(repr(sheet.title) for sheet in sheets[:12])
+        raise file.fault(f"this workbook has no sheet {name!r}; it has {known}. Name one of them (--sheet).")
+    return alike[0]
 
 
 def _filled(cell: Any) -> bool:
@@ -61,11 +75,11 @@ def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
     return (row + (None,) * width)[:width]
 
 
-def _refuse_uncomputed(file: TableFile, rows: list[tuple[Any, ...]]) -> None:
+def _refuse_uncomputed(file: TableFile, sheet: str | None, rows: list[tuple[Any, ...]]) -> None:
     """Refuse formulas that no program has computed: they would come as missing values."""
     if not _has_formulas(file) or all(cell is not None for row in rows for cell in row):
         return
-    for line, (row, written) in enumerate(zip(rows, _rows(file, values=False), strict=False), start=1):
+    for line, (row, written) in enumerate(zip(rows, _rows(file, sheet, values=False), strict=False), start=1):
         for cell, formula in zip(row, written, strict=False):
             if cell is None and isinstance(formula, str) and formula.startswith("="):
                 raise file.fault(

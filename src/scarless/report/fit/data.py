@@ -52,7 +52,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class RankedRow:
-    """An unlabelled row; `position` counts from 0 in the table, `name` is its index or the given name."""
+    """An unlabelled row; `position` counts from 0 in the table (the page from 1), `name` is its index or given name."""
 
     rank: int
     position: int

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
-from scarless.models.explaining import has_coefficients
+from scarless.models.explaining import dense, has_coefficients
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
@@ -16,7 +16,7 @@ from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength
 from scarless.report.fit.ranked import contributions_of, is_too_much, sample_of
 from scarless.report.fit.slopes import Slopes
-from scarless.report.fit.subject import Subject, dense
+from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import listed, number, text
 from scarless.report.numbers import p_sentence
 

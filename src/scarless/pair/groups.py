@@ -1,0 +1,147 @@
+r"""Rows that belong together, as the visits of one patient: folds never split them, and intervals count groups.
+
+Labels of the rows of a group may depend on each other. Estimates stay consistent, but rows tell less than as many
+independent ones. With the penalised information :math:`A = H + R` and the score :math:`g_i` of each row, the
+covariance of the parameters becomes
+
+.. math:: A^{-1} \Bigl(R + \frac{G}{G - 1} \sum_{j=1}^G S_j S_j'\Bigr) A^{-1}, \qquad S_j = \sum_{i \in j} w_i g_i
+
+in place of :math:`A^{-1}`; it is right for many groups `G`, whatever the dependence within them.
+
+References
+----------
+Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models", Biometrika 73. Cameron and Miller
+(2015), "A practitioner's guide to cluster-robust inference", Journal of Human Resources 50.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from scarless.checks.kinds import refuse_odd_vector
+from scarless.engines import Engine, Rows, has_own_engine
+from scarless.numerics import likelihood
+from scarless.numerics.arrays import Integers, Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import in_numpy
+from scarless.outside.notices import warn_user
+from scarless.pair.inference import PairInference, with_ones
+from scarless.pair.relaxed import Levels
+
+GROUPS_NEED = (
+    "groups go with one label of each row, and with two logistic models or a stack: SAREMClassifierCV, "
+    "SARStackingClassifier, or SAREMClassifier without an estimator of your own; without audits, looks and facts. For "
+    "other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole groups."
+)
+FEW_GROUPS = 30  # below, the covariance by groups is too small: Cameron and Miller, section VI
+
+
+def check_groups(groups: Any, X: Any) -> Integers:
+    """Return the number of each row's group, or say what is wrong.
+
+    Examples
+    --------
+    >>> check_groups([f"{i // 2:02d}" for i in range(60)], np.eye(60))[:6]
+    array([0, 0, 1, 1, 2, 2])
+    """
+    if has_own_engine(X):
+        raise ValueError(
+            f"groups need all rows in memory, and X is a {type(X).__name__}. Leave groups out, or take a sample of "
+            "whole groups as a data frame."
+        )
+    refuse_odd_vector(groups, "groups")
+    values = np.asarray(groups)
+    n_rows = int(np.shape(X)[0])
+    if values.ndim != 1 or values.size != n_rows:
+        raise ValueError(f"groups must hold one value for each of {n_rows} rows; got an array of shape {values.shape}.")
+    missing = np.flatnonzero([value is None or value != value for value in values.tolist()])  # noqa: PLR0124 (NaN)
+    if missing.size:
+        raise ValueError(
+            f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give such "
+            "rows a group of their own, or drop them."
+        )
+    if values.dtype == object:
+        values = np.array([str(value) for value in values.tolist()])
+    found = np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.intp)
+    number = int(found.max()) + 1
+    if number < 2:
+        raise ValueError("groups puts all rows into one group; there must be at least 2.")
+    if number < FEW_GROUPS:
+        warn_user(
+            f"There are {number} groups only: below about {FEW_GROUPS}, intervals that account for groups are too "
+            "narrow.",
+            UserWarning,
+        )
+    return found
+
+
+def sums_by_group(values: Matrix, group: Integers) -> Matrix:
+    """Return the sum of each column over each group's rows.
+
+    Examples
+    --------
+    >>> sums_by_group(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 0]))
+    array([[5.],
+           [2.]])
+    """
+    found = np.zeros((int(group.max()) + 1, values.shape[1]))
+    np.add.at(found, group, values)
+    return found
+
+
+def clustered(inference: PairInference, engine: Engine, group: Integers) -> PairInference:
+    """Return what a fitted pair knows of its uncertainty, with rows of a group counted as dependent."""
+    if inference.information is None:
+        return inference
+    place = (inference.f, inference.e, inference.beta_f, inference.beta_e)
+    scores = np.asarray(engine.collect(_block_scores, *place))
+    scores, w, f, fe = scores[:, :-3], scores[:, -3], scores[:, -2], scores[:, -1]
+    many = _more(group[w > 0])
+    scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of relaxed fits it is not 0
+    by_group = sums_by_group(scores, group)
+    prior, c = inference.class_prior.value, inference.label_frequency.value
+    drawn = sums_by_group(np.column_stack([w * (f - prior), w * (fe - c * f)]), group)
+    variances = many * np.square(drawn).sum(axis=0) / np.array([w.sum(), w @ f]) ** 2
+    return replace(inference, meat=many * by_group.T @ by_group, row_variances=tuple(map(float, variances)))
+
+
+def _more(group: Integers) -> float:
+    number = np.unique(group).size
+    return number / max(number - 1, 1)
+
+
+def _block_scores(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Matrix:
+    """Return of each row its score by all parameters, its weight, ``f`` and ``f e``."""
+    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
+    X_f, X_e = (with_ones(design.take(X)).astype(np.float64) for design in (f, e))
+    terms = likelihood.pair_terms(X_f @ beta_f, X_e @ beta_e)
+    du, dv = likelihood.score(s, terms)
+    return np.column_stack([(w * du)[:, None] * X_f, (w * dv)[:, None] * X_e, w, terms.f, terms.f * terms.e])
+
+
+def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
+    """Return how many times the variance of the class prior grows where groups are counted; at least 1."""
+    before, after = (each.error_of(each.class_prior) for each in (plain, by_groups))
+    return max(float((after / before) ** 2), 1.0) if np.isfinite(before) and before > 0 else 1.0
+
+
+def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -> float:
+    r"""Return how many times a variance grows by groups, for models of any kind; at least 1.
+
+    The largest of :math:`\sum_j (\sum_{i \in j} r_i)^2 / \sum_i r_i^2` over the rows' scores by the two logits, and
+    over :math:`f - \bar f`.
+    """
+    with np.errstate(divide="ignore"):
+        u, v = (np.log(p) - np.log1p(-p) for p in np.clip([f, e], 1e-9, 1.0 - 1e-9))
+    du, dv = likelihood.score(s, likelihood.pair_terms(u, v))
+    parts = np.column_stack([w * du, w * dv, w * (f - (w @ f) / w.sum())])
+    parts -= np.outer(w, parts.sum(axis=0) / w.sum())
+    squares = np.square(parts).sum(axis=0)
+    grown = np.square(sums_by_group(parts, group)).sum(axis=0) * _more(group[w > 0])
+    return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
+
+
+def widened(levels: tuple[Levels, ...], times: float) -> tuple[Levels, ...]:
+    """Return levels whose likelihood counts less, by how many times variances grow."""
+    return tuple(each._replace(inflation=each.inflation * times) for each in levels)

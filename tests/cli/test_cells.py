@@ -1,0 +1,142 @@
+"""`scarless` and files with odd cells: read, named, asked about, or refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.analysis.conftest import make_patients
+
+from scarless.cli import main
+from scarless.outside.table_files import read_table
+
+pytestmark = pytest.mark.usefixtures("quick_reports")
+FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet", "--out", "run"]
+FIT += ["--exclude", "known", "weight"]
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return make_patients(400)
+
+
+def with_ages(table, cells):
+    ages = table["age"].astype(object)
+    ages.iloc[1 : 1 + len(cells)] = cells
+    return table.assign(age=ages)
+
+
+def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
+    with_ages(patients, ["<40", "51,5", "oops"]).to_csv("odd.csv", index=False)
+    told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is taken for missing: row 4 'oops'"
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    looked = capsys.readouterr().out
+    assert told in looked
+    assert "age         number" in looked
+    assert main(["fit", "odd.csv", *FIT]) == 0
+    assert told in capsys.readouterr().out
+    assert any(told in note for note in json.loads(Path("run/summary.json").read_text())["notes"])
+    assert "&#39;oops&#39;" in Path("run/report.html").read_text()
+
+
+def test_a_column_that_may_be_a_number_is_a_question_with_two_answers(patients, capsys):
+    with_ages(patients, ["oops"] * 9).to_csv("odd.csv", index=False)
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    assert "Is column 'age' a number?" in capsys.readouterr().out
+    assert main(["fit", "odd.csv", *FIT]) == 1
+    assert "--number age" in capsys.readouterr().err
+    assert main(["fit", "odd.csv", *FIT, "--text", "age"]) == 0
+    assert main(["predict", "run", "odd.csv", "--out", "one.csv"]) == 0
+    assert main(["fit", "odd.csv", *FIT, "--number", "age", "--force"]) == 0
+    assert "9 are taken for missing: row 2 'oops'" in capsys.readouterr().out
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the answer is kept
+    assert main(["fit", "odd.csv", *FIT, "--number", "age", "--text", "age", "--force"]) == 1
+    assert "'age' is named by --number and by --text" in capsys.readouterr().err
+
+
+def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
+    patients.to_csv("patients.csv", index=False)
+    assert main(["fit", "patients.csv", *FIT]) == 0
+    with_ages(patients, ["oops"] * 3).to_csv("few.csv", index=False)
+    with_ages(patients, ["oops"] * 30).to_csv("many.csv", index=False)
+    patients.drop(columns="age").assign(age=patients["age"].astype(str).str.replace(".", ",")).to_csv(
+        "commas.csv", index=False
+    )
+    capsys.readouterr()
+    assert main(["predict", "run", "few.csv", "--out", "few-ranked.csv"]) == 0
+    assert "Note: Column 'age' is read as numbers. 3 of its cells" in capsys.readouterr().out
+    assert main(["predict", "run", "many.csv", "--out", "many-ranked.csv"]) == 1
+    assert "Column 'age' held numbers in the fit, and 30 of" in capsys.readouterr().err
+    assert main(["predict", "run", "commas.csv", "--out", "commas-ranked.csv"]) == 0
+    assert main(["predict", "run", "patients.csv", "--out", "ranked.csv"]) == 0
+    assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
+
+
+def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, capsys):
+    yes = patients["diagnosed"] == "yes"
+    n = int(yes.sum())
+    spelt = patients["diagnosed"].where(~yes, [["yes", "Yes", "YES"][row % 3] for row in range(len(yes))]).fillna("no")
+    patients.assign(diagnosed=spelt).to_csv("spelt.csv", index=False)
+    assert main(["fit", "spelt.csv", *FIT, "--positive", "yes"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{n} of 400 rows are labelled.")
+    assert "are all read as a label" in told
+    capital = patients["diagnosed"].where(~yes, "yEs").fillna("no")
+    patients.assign(diagnosed=capital).to_csv("capital.csv", index=False)
+    assert main(["predict", "run", "capital.csv", "--out", "ranked.csv"]) == 0
+    assert read_table("ranked.csv")["labelled"].sum() == n
+    numbers = patients.assign(diagnosed=yes.astype(int))
+    numbers.to_csv("numbers.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", "run", "numbers.csv", "--out", "ranked.csv", "--force"]) == 0
+    assert "which marked a label in the fit: all rows are taken for unlabelled" in capsys.readouterr().out
+    two = spelt.where(spelt != "Yes", "perhaps")
+    patients.assign(diagnosed=two).to_csv("two.csv", index=False)
+    assert main(["fit", "two.csv", *FIT, "--positive", "yes", "--positive", "Perhaps", "--force"]) == 0
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0  # nobody is 'perhaps' here
+    assert read_table("ranked.csv")["labelled"].sum() == n
+
+
+@pytest.mark.parametrize("cell", ["inf", "1e300"])
+def test_infinite_and_huge_cells_are_named_in_fit_and_predict(patients, capsys, cell):
+    patients.to_csv("patients.csv", index=False)
+    with_ages(patients, [cell]).to_csv("huge.csv", index=False)
+    assert main(["fit", "huge.csv", *FIT]) == 1
+    told = f"Column 'age' holds {float(cell):g} in row 2 (counted from 1)"
+    assert told in capsys.readouterr().err
+    assert main(["fit", "patients.csv", *FIT]) == 0
+    assert main(["predict", "run", "huge.csv", "--out", "ranked.csv"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, monkeypatch):
+    patients.to_csv("patients.csv", index=False)
+    fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
+    monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
+    assert main([*fit, "--out", "patients.csv/run"]) == 1
+    assert "patients.csv is a file, and no folder" in capsys.readouterr().err
+    assert main([*fit, "--out", "run", "--ranked", "ranked.doc"]) == 1
+    assert "the kind of a table is known by its suffix" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr("scarless.outside.files.os.access", lambda path, mode: False)
+        assert main([*fit, "--out", "closed/run"]) == 1
+    assert "closed/run cannot be written: you have no permission to write into" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert not Path("closed").exists()
+
+
+def test_results_go_into_folders_that_are_not_there_yet(patients, capsys, tmp_path, monkeypatch):
+    patients.to_csv("patients.csv", index=False)
+    fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
+    assert main([*fit, "--out", "deep/down/run"]) == 0
+    assert main(["predict", "deep/down/run", "patients.csv", "--out", "other/place/ranked.csv"]) == 0
+    assert len(read_table("other/place/ranked.csv")) == 400
+    capsys.readouterr()
+    assert main(["predict", "deep/down/run", "patients.csv", "--out", "patients.csv/ranked.csv"]) == 1
+    assert "is a file, and no folder" in capsys.readouterr().err
+    patients[["patient", "diagnosed"]].to_csv("none.csv", index=False)
+    assert main(["predict", "deep/down/run", "none.csv", "--out", "none-ranked.csv"]) == 1
+    assert "This table has none of the columns that the model was fitted to. The fit had" in capsys.readouterr().err

@@ -1,0 +1,98 @@
+"""`scarless` and rows that are there twice, sheets of workbooks, and visits as what the labelling depends on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.analysis.conftest import HOURS, LOOKS, make_hospital, make_patients
+
+from scarless.analysis.kinds import told_of_twins
+from scarless.cli import main
+from scarless.outside.table_files import read_table
+
+pytestmark = pytest.mark.usefixtures("quick_reports")
+FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet", "--out", "run"]
+FIT += ["--exclude", "known", "weight"]
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return make_patients(400)
+
+
+def test_ranked_rows_keep_their_numbers_and_twins_are_told_of(patients, capsys):
+    twice = pd.concat([patients, patients.iloc[[4, 7]]], ignore_index=True)
+    twice.to_csv("twice.csv", index=False)
+    assert main(["fit", "twice.csv", *FIT, "--id", "patient"]) == 0
+    told = capsys.readouterr().out
+    assert (
+        "The id 'patient' is not unique: 4 rows share theirs with another row (the first is 'P00004', rows 5, 401"
+        in told
+    )
+    assert "2 rows are copies of an earlier row in every column (the first is row 401" in told
+    ranked = read_table("run/ranked.csv")
+    assert list(ranked.columns[:3]) == ["rank", "row", "patient"]
+    np.testing.assert_array_equal(twice["patient"].to_numpy()[ranked["row"] - 1], ranked["patient"])
+    assert main(["inspect", "twice.csv", "--label", "diagnosed"]) == 0
+    assert "2 rows are copies of an earlier row" in capsys.readouterr().out
+
+
+def test_rows_that_are_alike_by_chance_and_unique_ids_are_no_news(patients):
+    assert told_of_twins(patients, "patient") == []
+    rng = np.random.default_rng(0)
+    few = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "smokes": rng.choice(["yes", "no"], 500)})
+    assert told_of_twins(few) == []
+
+
+def test_a_sheet_may_be_named(patients, capsys):
+    with pd.ExcelWriter("book.xlsx") as book:
+        pd.DataFrame({"note": ["nothing here"]}).to_excel(book, sheet_name="Read me", index=False)
+        patients.to_excel(book, sheet_name="Patients", index=False)
+    assert main(["inspect", "book.xlsx", "--label", "diagnosed", "--sheet", "patients"]) == 0
+    assert capsys.readouterr().out.startswith("400 rows, 9 columns")
+    assert main(["fit", "book.xlsx", *FIT, "--sheet", "Patients"]) == 0
+    assert main(["predict", "run", "book.xlsx", "--sheet", "Patients", "--out", "ranked.csv"]) == 0
+    assert len(read_table("ranked.csv")) == 400
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the sheet is kept
+    capsys.readouterr()
+    assert main(["inspect", "book.xlsx", "--label", "diagnosed", "--sheet", "Patient"]) == 1
+    assert "this workbook has no sheet 'Patient'; it has 'Read me', 'Patients'" in capsys.readouterr().err
+    patients.to_csv("patients.csv", index=False)
+    assert main(["inspect", "patients.csv", "--label", "diagnosed", "--sheet", "Patients"]) == 1
+    assert "(--sheet) is for Excel workbooks, and this is .csv" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match=r"only the first of 2 sheets, 'Read me', is read. .*sheet='Patients'"):
+        assert list(read_table("book.xlsx").columns) == ["note"]
+
+
+@pytest.mark.parametrize("model", ["logistic", "search"])
+def test_attributes_of_visits_alone_are_what_the_labelling_depends_on(tmp_path, monkeypatch, capsys, model):
+    monkeypatch.chdir(tmp_path)
+    make_hospital(800)[0].to_csv("hospital.csv", index=False)
+    options = ["--look", *LOOKS, "--visit", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
+    assert main(["fit", "hospital.csv", *options, "--model", model, "--id", "patient", "--quiet"]) == 0
+    assert "Of the positives a look finds: visit_1 " in capsys.readouterr().out
+
+
+def test_rows_of_one_patient_are_a_group(patients, capsys):
+    several = pd.concat([patients] * 3, ignore_index=True)
+    several["age"] += np.random.default_rng(0).normal(size=len(several))
+    several.to_csv("several.csv", index=False)
+    widths = []
+    for group in ([], ["--group", "patient"]):
+        assert main(["fit", "several.csv", *FIT, "--id", "patient", "--force", *group]) == 0
+        low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+        widths.append(high - low)
+    assert widths[1] > 1.3 * widths[0]
+    assert "--group patient" in capsys.readouterr().out  # what the first was told
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
+    low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+    assert high - low == pytest.approx(widths[1])
+    assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--group", "patient", "--out", "new"]) == 1
+    assert "--group goes with one label column and --propensity" in capsys.readouterr().err
+    several["patient"] = several["patient"].where(several.index != 3)
+    several.to_csv("gaps.csv", index=False)
+    assert main(["fit", "gaps.csv", *FIT, "--group", "patient", "--force"]) == 1
+    assert "Column 'patient' (--group) has 1 missing values, the first in row 4" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""Rows that belong together: folds never split them, and intervals count groups."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, KFold
+
+from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, TableClassifier, load, save
+from scarless.diagnostics import bootstrap_intervals
+from scarless.pair.folded import fold_rows
+from scarless.pair.folds import check_folds
+from scarless.pair.groups import check_groups, design_effect, sums_by_group
+from scarless.pair.rows import Training
+
+
+def make_groups(n_groups=200, size=5, seed=0):
+    """Return rows of which those of a group share class and label, but for their attributes' noise."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(n_groups), size)
+    X = rng.normal(size=(n_groups, 2))[group] + 0.1 * rng.normal(size=(n_groups * size, 2))
+    f, e = 1 / (1 + np.exp(-2 * X[:, 0])), 1 / (1 + np.exp(-1.5 * X[:, 1] - 0.5))
+    s = (rng.random(n_groups)[group] < f) & (rng.random(n_groups)[group] < e)
+    return X, s.astype(int), group
+
+
+def logistic(**options):
+    return SAREMClassifier(propensity_attributes=[1], classification_attributes=[0], C=100, propensity_C=100, **options)
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def test_copies_of_rows_in_groups_tell_no_more_than_the_rows():
+    X, s, _ = make_groups(600, 1)
+    four = np.repeat(np.arange(600), 4)
+    options = {"propensity_attributes": [1], "C": np.inf, "propensity_C": np.inf}
+    once = SAREMClassifier(**options).fit(X, s, groups=np.arange(600))
+    often = SAREMClassifier(**options).fit(X[four], s[four], groups=four)
+    blind = SAREMClassifier(**options).fit(X[four], s[four])
+    for end, other in zip(once.class_prior_interval(), often.class_prior_interval(), strict=True):
+        assert end == pytest.approx(other, abs=1e-5)
+    np.testing.assert_allclose(once.standard_errors().coef, often.standard_errors().coef, rtol=1e-4)
+    np.testing.assert_allclose(once.predict_proba_interval(X), often.predict_proba_interval(X), atol=1e-4)
+    assert width(blind.class_prior_interval()) < 0.6 * width(often.class_prior_interval())
+
+
+def test_intervals_by_groups_agree_with_a_bootstrap_of_groups_and_rows_of_their_own_change_little():
+    X, s, group = make_groups()
+    model = logistic().fit(X, s, groups=group)
+    assert "Rows belong to 200 groups" in str(model.summary())
+    drawn = bootstrap_intervals(model, X, s, groups=group, n_resamples=80, random_state=0, progress=False)
+    spread = float(np.std(drawn.samples["class_prior_"]))
+    assert model.standard_errors().class_prior == pytest.approx(spread, rel=0.35)
+    assert logistic().fit(X, s).standard_errors().class_prior < 0.7 * spread
+    X, s, own = make_groups(1500, 1)
+    alone, together = logistic().fit(X, s), logistic().fit(X, s, groups=own)
+    assert together.class_prior_ == alone.class_prior_
+    assert width(together.class_prior_interval()) == pytest.approx(width(alone.class_prior_interval()), rel=0.15)
+    assert "groups" not in str(alone.summary())
+
+
+@pytest.mark.parametrize("model", [SAREMClassifierCV(Cs=[1.0], random_state=0), SARStackingClassifier([("l", None)])])
+def test_searches_and_stacks_have_wider_intervals_where_rows_belong_together(model):
+    model = model.set_params(propensity_attributes=[1])
+    X, s, group = make_groups(100, 5)
+    blind = width(model.fit(X, s).class_prior_interval())
+    assert width(model.fit(X, s, groups=group).class_prior_interval()) > 1.3 * blind
+
+
+def test_folds_never_split_a_group():
+    X, s, group = make_groups(60, 4)
+    training = Training(X, s.astype(float), np.ones(240))
+    folds = check_folds(4, training, training, 0, name="cv", groups=group)
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(240))
+    for train, test in [*folds, *check_folds(GroupKFold(3), training, training, 0, name="cv", groups=group)]:
+        assert not set(group[train]) & set(group[test])
+    split = list(KFold(3, shuffle=True, random_state=0).split(X))
+    with pytest.raises(ValueError, match="cv has rows of one group among those to fit and those to score"):
+        check_folds(split, training, training, 0, name="cv", groups=group)
+    rows = SAREMClassifierCV()._check_rows(X, s, None)
+    fold = fold_rows(4, rows, 0, name="cv", groups=group).engine.collect(lambda X, rows: rows["fold"])
+    assert all(np.unique(fold[group == each]).size == 1 for each in range(60))
+    with pytest.raises(ValueError, match="cv has rows of one group"):
+        SAREMClassifierCV(cv=split).fit(X, s, groups=group)
+
+
+def test_what_groups_must_be():
+    X, s, group = make_groups(40, 2)
+    with pytest.raises(ValueError, match=r"groups must hold one value for each of 80 rows; got .* shape \(3,\)"):
+        check_groups([1, 2, 3], X)
+    gaps = pd.Series(group.astype(object))
+    gaps[4] = None
+    with pytest.raises(ValueError, match=r"groups has 1 missing values, the first in row 5 \(counted from 1\)"):
+        check_groups(gaps, X)
+    with pytest.raises(ValueError, match="groups puts all rows into one group"):
+        check_groups(np.zeros(80), X)
+    with pytest.warns(UserWarning, match="There are 8 groups only: below about 30"):
+        check_groups(group // 5, X)
+    with pytest.raises(ValueError, match="groups go with one label of each row, and with two logistic models"):
+        SAREMClassifier(LogisticRegression()).fit(X, s, groups=group)
+    for model in (SAREMClassifier(), SAREMClassifierCV()):
+        with pytest.raises(ValueError, match="without audits, looks and facts"):
+            model.fit(X, s, audit=np.full(80, -1), groups=group)
+
+
+def test_the_design_effect_of_copies_is_their_number():
+    rng = np.random.default_rng(0)
+    f, e = rng.uniform(0.2, 0.8, (2, 500))
+    s = (rng.random(500) < f * e).astype(float)
+    four = np.repeat(np.arange(500), 4)
+    found = design_effect(f[four], e[four], s[four], np.ones(2000), four)
+    assert found == pytest.approx(4 * 500 / 499)
+    assert design_effect(f, e, s, np.ones(500), np.arange(500)) == pytest.approx(500 / 499)
+    np.testing.assert_array_equal(sums_by_group(np.eye(3), np.array([1, 0, 1])), [[0, 1, 0], [1, 0, 1]])
+
+
+def test_a_classifier_of_tables_hands_groups_on_and_they_are_kept_in_a_file(tmp_path):
+    X, s, group = make_groups(100, 5)
+    table = pd.DataFrame(X, columns=["age", "visits"])
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, s, groups=group.astype(str))
+    save(model, tmp_path / "model.skops")
+    assert load(tmp_path / "model.skops").class_prior_interval() == model.class_prior_interval()
+    blind = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, s)
+    assert width(model.class_prior_interval()) > 1.3 * width(blind.class_prior_interval())
