@@ -151,7 +151,8 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
     if odd.size:
         raise ValueError(
             f"{odd.size} rows have a label although their audit says negative (first: row {odd[0]}), which cannot be "
-            "without false positives. Use false_positive_rate='estimate', or a number."
+            "without false positives. Where nobody checked, audit must be NaN (or -1), not 0. If somebody did, use "
+            "false_positive_rate='estimate', or a number."
         )
 
 

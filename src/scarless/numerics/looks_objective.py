@@ -112,6 +112,10 @@ class LooksLikelihood:
             columns[1 + kind] = columns[1 + kind] + _dense_column(X, column)
         return columns
 
+    def offset_values(self, X: Any) -> Matrix:
+        """Return what is added to the logit of each kind of look."""
+        return np.stack([_dense_column(X, column) for column in self.offsets or ()], axis=1)
+
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
         """Return what each row of a block says."""
         logits, kinds = self.logits, self.n_kinds
