@@ -21,6 +21,7 @@ from scarless.analysis import (
 from scarless.analysis.files import SCORED, inspect_files, with_advice
 from scarless.analysis.folders import MODEL, REPORT, RUN, check_folder
 from scarless.analysis.settings import MODELS, read_run
+from scarless.checks.looks import AUDIT_LABELS
 from scarless.cli.screen import DONE, stopped
 from scarless.report.numbers import duration
 
@@ -30,6 +31,7 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
     "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
     "positive": "positive", "seed": "seed", "level": "level", "look": "looks", "visit": "visits", "audit": "audit",
+    "audit_labels": "audit_labels",
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities", "label_frequency": "label_frequency",
     "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
@@ -319,6 +321,12 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
 
 def _add_information(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add(
+        "--audit-labels",
+        choices=AUDIT_LABELS,
+        help="drop: findings of audits were entered as labels; undo: the same, and only rows without a label were "
+        "audited (default: keep, they were not)",
+    )
     add(
         "--visit",
         action="append",

@@ -95,7 +95,9 @@ class LooksMixin(LooksReading):
         """Whether a fit has more to go by than one label of each row."""
         rate = self.false_positive_rate
         check_known(self.known)
-        more = audit is not None or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
+        # What is not "keep" is refused where there is no audit.
+        kept = isinstance(self.audit_labels, str) and self.audit_labels == "keep"
+        more = audit is not None or not kept or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
         more = more or any(getattr(self, name, None) is not None for name in ("propensity_offset", "propensity_bounds"))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
