@@ -121,7 +121,7 @@ class LooksMixin(LooksReading):
         found = told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter))
         if fit.converged:
             found += told_of_bounds(bound_gap(problem, fit, max_iter=self.max_iter))
-            found += told_of_offset(offset_gap(problem, fit.beta))
+            found += told_of_offset(offset_gap(problem, fit, max_iter=self.max_iter))
             # Looks that differ, and share a propensity, seem to depend on each other as well.
             if looks.n_looks > 1 and not differ:
                 found += told_of_pairs(pair_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
