@@ -29,6 +29,7 @@ _FIRST = -4.6  # logit of the rate of false positives where a climb begins: 1 in
 _MOST_PARAMETERS = 500  # of models for which score tests are made: they need a dense matrix of all parameters
 _LABELS_PER_PARAMETER = 3.0  # fewer, and the variance of a score test is too small
 _MOST_PAIRED = 12  # looks of which all pairs are compared; of more, those next to each other
+_WEAK = 1.0  # inverse penalty: the models' default
 _NEAR_BOUND = 0.02  # of the way between both bounds: a propensity that is closer sits on its bound
 _BEYOND = 0.02  # a propensity that is as far outside of its bounds is not within them
 _ABOUT_AS_LIKELY = 2.0  # of log-likelihood between two optima: odds of 7
@@ -169,8 +170,12 @@ def labels_alone(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list
 
 
 def unaudited(problem: LooksProblem) -> LooksProblem:
-    """Return the problem without its audits."""
-    return problem.on(problem.engine.derive(_no_audits))._replace(n_audited=0.0)
+    """Return the problem without its audits, and without strong penalties.
+
+    A penalty that suits a fit with audits moves the class prior of a fit without them, far more than its standard error.
+    """
+    without = problem.on(problem.engine.derive(_no_audits))._replace(n_audited=0.0)
+    return without._replace(C=max(problem.C, _WEAK), propensity_C=max(problem.propensity_C, _WEAK))
 
 
 def pair_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
