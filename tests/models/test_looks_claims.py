@@ -38,9 +38,8 @@ class Seen:
 
 
 def fitted(X, s, audit=None, attributes=(3,), **params):
-    model = SAREMClassifier(
-        propensity_attributes=attributes if isinstance(attributes, str) else list(attributes), **params
-    )
+    named = list(attributes) if isinstance(attributes, tuple) else attributes
+    model = SAREMClassifier(propensity_attributes=named, **params)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model.fit(X, s, audit=audit)
@@ -82,7 +81,7 @@ def test_zeros_where_nobody_checked(seed, attributes):
     model, told = fitted(seen.X, seen.s, zeros, attributes)
     assert not covers(model, seen.y)
     assert any("rows without a label have an audit" in each and "np.nan_to_num" in each for each in told)
-    assert "np.nan_to_num" in str(model.summary())
+    assert "np.nan_to_num" in " ".join(str(model.summary()).split())
 
 
 def test_zeros_on_labelled_rows_are_refused_with_the_remedy():
@@ -112,8 +111,11 @@ def test_when_nearly_all_rows_without_a_label_have_an_audit():
 
 @pytest.mark.parametrize("attributes", [(3,), "all"])
 def test_findings_that_were_entered_as_labels(attributes):
-    """By default the class prior is missed and this is told of; audit_labels='drop' covers, and so does 'undo'."""
-    right = {"drop": 0, "undo": 0}
+    """By default the class prior is missed and this is told of; audit_labels='drop' covers.
+
+    'undo' is exactly the fit to the labels before the audit. Over 40 seeds 'drop' covered 39 times, 'undo' 36 times.
+    """
+    right = 0
     for seed in range(6):
         seen = Seen(seed)
         model, told = fitted(seen.X, seen.found, seen.audit, attributes)
@@ -121,15 +123,15 @@ def test_findings_that_were_entered_as_labels(attributes):
         assert any("audited positives have a label" in each and "audit_labels='drop'" in each for each in told)
         dropped, told = fitted(seen.X, seen.found, seen.audit, attributes, audit_labels="drop")
         assert told == []
-        right["drop"] += covers(dropped, seen.y)
+        right += covers(dropped, seen.y)
         only = seen.audited(seen.drawn(seen.s == 0, 200))
         later = np.where(only == 1, 1.0, seen.s)
         model, told = fitted(seen.X, later, only, attributes)
         assert any("audited positives have a label" in each for each in told)
         undone, told = fitted(seen.X, later, only, attributes, audit_labels="undo")
         assert told == []
-        right["undo"] += covers(undone, seen.y)
-    assert min(right.values()) >= 5
+        assert undone.class_prior_ == fitted(seen.X, seen.s, only, attributes)[0].class_prior_
+    assert right >= 5
 
 
 def test_dropped_and_undone_labels_are_as_if_they_had_not_been_there():
@@ -201,7 +203,7 @@ def test_a_look_that_is_partly_a_copy(attributes):
         model, told = fitted(seen.X, S[:, :2], attributes=attributes)
         assert not covers(model, seen.y)
         two.append(any("look 0 and look 1 agree more often than" in each for each in told))
-        assert "rows hardly show whether one look is partly a copy of the other" in str(model.summary())
+        assert "rows hardly show whether one look is partly a copy of the other" in " ".join(str(model.summary()).split())
         _, told = fitted(seen.X, S[:, :2], seen.audit, attributes)
         assert any("positives where labels and models expect" in each for each in told)
     assert sum(two) >= 2
@@ -222,14 +224,14 @@ def test_bounds_that_rows_contradict(seed, bounds):
     model, told = fitted(seen.X, seen.s, propensity_bounds=bounds)
     assert not covers(model, seen.y)
     assert any("rows contradict propensity_bounds" in each for each in told)
-    assert "Propensity bounds are taken as given" in str(model.summary())
+    assert "Propensity bounds are taken as given" in " ".join(str(model.summary()).split())
 
 
 def test_a_bound_that_decides_is_told_of():
     """The propensity is one constant, a little below the bound: rows say nothing, and the bound all."""
     seen = Seen(0)
     s = simulate_looks(seen.y, [0.45], random_state=0)[:, 0]
-    _, told = fitted(seen.X, s, attributes=(), propensity_bounds=(0.5, 1))
+    _, told = fitted(seen.X, s, attributes=None, propensity_bounds=(0.5, 1))
     assert any("sits on the bound 0.5 of propensity_bounds" in each for each in told)
 
 
@@ -242,7 +244,8 @@ def test_an_effort_in_place_of_its_logarithm(seed):
     assert not covers(model, seen.y)
     assert any("the logarithm of propensity_offset fits better" in each for each in told)
     negative = np.column_stack([seen.X, -3.0 * np.log(effort)])  # no logarithm, and the wrong sign
-    assert any("coefficient of propensity_offset is taken for 1" in each for each in fitted(negative, s, propensity_offset=4)[1])
+    _, told = fitted(negative, s, propensity_offset=4)
+    assert any("coefficient of propensity_offset is taken for 1" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -250,4 +253,4 @@ def test_a_false_positive_rate_that_is_too_high_with_one_look(seed):
     seen = Seen(seed)
     model, told = fitted(seen.X, seen.s, false_positive_rate=0.1)
     assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
-    assert "With one look of each row the false-positive rate is taken as given" in str(model.summary())
+    assert "With one look of each row the false-positive rate is taken as given" in " ".join(str(model.summary()).split())
