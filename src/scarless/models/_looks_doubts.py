@@ -41,8 +41,8 @@ def told_of_findings(found: EnteredFindings | None, gap: AuditGap | None) -> lis
     return [
         f"{found.labelled:,.0f} of the {found.positives:,.0f} audited positives have a label, and audited rows have "
         f"{found.labels:,.0f} labels where {found.expected:,.0f} are expected of such rows. If findings of the audit "
-        "were entered as labels, the class prior is too low: use audit_labels='drop', or 'undo' where only rows "
-        "without a label were audited."
+        "were entered as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' "
+        "where only rows without a label were audited."
     ]
 
 
