@@ -1,4 +1,4 @@
-"""What users say of audits, looks, bounds, offsets and rates, and rows contradict: each is told of, and nothing else."""
+"""What users say of audits, looks, bounds, offsets and rates, where rows contradict it: told of, and nothing else."""
 
 import warnings
 
@@ -46,6 +46,10 @@ def fitted(X, s, audit=None, attributes=(3,), **params):
     return model, [str(each.message) for each in told]
 
 
+def summary_of(model):
+    return " ".join(str(model.summary()).split())
+
+
 def covers(model, y):
     low, high = model.class_prior_interval()
     return low < y.mean() < high
@@ -81,7 +85,7 @@ def test_zeros_where_nobody_checked(seed, attributes):
     model, told = fitted(seen.X, seen.s, zeros, attributes)
     assert not covers(model, seen.y)
     assert any("rows without a label have an audit" in each and "np.nan_to_num" in each for each in told)
-    assert "np.nan_to_num" in " ".join(str(model.summary()).split())
+    assert "np.nan_to_num" in summary_of(model)
 
 
 def test_zeros_on_labelled_rows_are_refused_with_the_remedy():
@@ -203,7 +207,9 @@ def test_a_look_that_is_partly_a_copy(attributes):
         model, told = fitted(seen.X, S[:, :2], attributes=attributes)
         assert not covers(model, seen.y)
         two.append(any("look 0 and look 1 agree more often than" in each for each in told))
-        assert "rows hardly show whether one look is partly a copy of the other" in " ".join(str(model.summary()).split())
+        assert "rows hardly show whether one look is partly a copy of the other" in " ".join(
+            str(model.summary()).split()
+        )
         _, told = fitted(seen.X, S[:, :2], seen.audit, attributes)
         assert any("positives where labels and models expect" in each for each in told)
     assert sum(two) >= 2
@@ -224,7 +230,7 @@ def test_bounds_that_rows_contradict(seed, bounds):
     model, told = fitted(seen.X, seen.s, propensity_bounds=bounds)
     assert not covers(model, seen.y)
     assert any("rows contradict propensity_bounds" in each for each in told)
-    assert "Propensity bounds are taken as given" in " ".join(str(model.summary()).split())
+    assert "Propensity bounds are taken as given" in summary_of(model)
 
 
 def test_a_bound_that_decides_is_told_of():
@@ -253,4 +259,6 @@ def test_a_false_positive_rate_that_is_too_high_with_one_look(seed):
     seen = Seen(seed)
     model, told = fitted(seen.X, seen.s, false_positive_rate=0.1)
     assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
-    assert "With one look of each row the false-positive rate is taken as given" in " ".join(str(model.summary()).split())
+    assert "With one look of each row the false-positive rate is taken as given" in " ".join(
+        str(model.summary()).split()
+    )

@@ -145,9 +145,7 @@ def _refuse_odd_labels(settings: Any) -> None:
             "somebody found who went to see."
         )
     if settings.audit_labels not in AUDIT_LABELS:
-        raise ValueError(
-            f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}."
-        )
+        raise ValueError(f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}.")
     if settings.audit_labels != "keep" and not settings.audit:
         raise ValueError("--audit-labels says what labels of audited rows mean; name the column of audits (--audit).")
     for name, columns in settings.visits.items():

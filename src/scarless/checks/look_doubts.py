@@ -67,8 +67,8 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
         return []
     if found.all():
         return [
-            f"all {found.size} audits of rows without a label are positive. If negative findings were not written down, "
-            "the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+            f"all {found.size} audits of rows without a label are positive. If negative findings were not written "
+            "down, the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
         ]
     n = int(unlabelled.sum())
     if found.size < _NEARLY_ALL * n:
@@ -77,9 +77,9 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
     positive = int(found.sum())
     return [
         f"{share} rows without a label have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 "
-        "stands where nobody checked (np.nan_to_num, an empty cell that was read as 0), the class prior is far too low: "
-        "leave NaN, or an empty cell, there. If all of them were checked, their class is known, and a plain classifier "
-        "of it needs no model of the labelling."
+        "stands where nobody checked (np.nan_to_num, an empty cell that was read as 0), the class prior is far too "
+        "low: leave NaN, or an empty cell, there. If all of them were checked, their class is known, and a plain "
+        "classifier of it needs no model of the labelling."
     ]
 
 

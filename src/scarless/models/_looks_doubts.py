@@ -71,14 +71,14 @@ def told_of_bounds(gap: BoundGap | None) -> list[str]:
         return []
     if gap.apart > _CLAIM_APART and gap.outside > _OUTSIDE:
         return [
-            f"rows contradict propensity_bounds: without them the fit is better by {gap.apart:.1f} standard errors, and "
-            f"{gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the bounds "
+            f"rows contradict propensity_bounds: without them the fit is better by {gap.apart:.1f} standard errors, "
+            f"and {gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the bounds "
             "are: leave them out, or widen them."
         ]
     if gap.on_bound >= _ON_BOUND:
         return [
-            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} of propensity_bounds, so "
-            "that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen it."
+            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} of propensity_bounds, "
+            "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen it."
         ]
     return []
 
@@ -88,8 +88,8 @@ def told_of_offset(gap: OffsetGap | None) -> list[str]:
     if gap is None or (gap.apart < _CLAIM_APART and gap.by_log < _LOG_GAIN):
         return []
     remedy = (
-        "The offset is added to the logit as it is: give the logarithm of an effort, not the effort. Or name the column "
-        "among propensity_attributes, which estimates its coefficient."
+        "The offset is added to the logit as it is: give the logarithm of an effort, not the effort. Or name the "
+        "column among propensity_attributes, which estimates its coefficient."
     )
     if gap.by_log >= _LOG_GAIN:
         return [

@@ -86,9 +86,9 @@ class LooksSummary(LooksMixin):
             remarks.append(NOT_CONVERGED)
         if looks.n_looks == 2 and not looks.n_audited:
             remarks.append(
-                "With two looks and no audit, rows hardly show whether one look is partly a copy of the other: only the "
-                "form of the models tells. In a simulation with a copy in 60% of rows the class prior was 0.18 instead "
-                "of 0.42. A third look, or 50 to 100 audits of rows without a label, show it."
+                "With two looks and no audit, rows hardly show whether one look is partly a copy of the other: only "
+                "the form of the models tells. In a simulation with a copy in 60% of rows the class prior was 0.18 to "
+                "0.21 instead of 0.42. A third look, or 50 to 100 audits of rows without a label, show it."
             )
         if looks.n_looks == 1 and looks.objective.false_positives is not None and not looks.objective.n_rates:
             remarks.append(
@@ -114,8 +114,8 @@ class LooksSummary(LooksMixin):
             )
             if self.audit_labels == "keep":
                 remarks.append(
-                    "Labels of audited rows count as labelling. If findings of audits were entered as labels, the class "
-                    "prior is too low: use audit_labels='drop' or 'undo'."
+                    "Labels of audited rows count as labelling. If findings of audits were entered as labels, the "
+                    "class prior is too low: use audit_labels='drop' or 'undo'."
                 )
             else:
                 remarks.append(

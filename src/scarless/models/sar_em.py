@@ -84,8 +84,9 @@ class SAREMClassifier(EMClassifier):
         How often a look labels a negative row. A number, or one for each look, is taken for granted. "estimate" needs
         several looks, or audits of labelled rows.
     audit_labels : {"keep", "drop", "undo"}, default="keep"
-        What labels of audited rows mean. "keep": they were given by the labelling, whatever the audit found. If findings
-        of the audit were entered as labels, these say nothing of the labelling, and the class prior comes out too low.
+        What labels of audited rows mean. "keep": they were given by the labelling, whatever the audit found. If
+        findings of the audit were entered as labels, these say nothing of the labelling, and the class prior comes out
+        too low.
         "drop" is then right where rows were audited whether or not they had a label: of an audited row only the class
         counts. "undo" is right where only rows without a label were audited: they count as rows without a label.
     known : list, optional

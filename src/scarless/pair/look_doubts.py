@@ -172,7 +172,8 @@ def labels_alone(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list
 def unaudited(problem: LooksProblem) -> LooksProblem:
     """Return the problem without its audits, and without strong penalties.
 
-    A penalty that suits a fit with audits moves the class prior of a fit without them, far more than its standard error.
+    A penalty that suits a fit with audits moves the class prior of a fit without them by far more than its standard
+    error.
     """
     without = problem.on(problem.engine.derive(_no_audits))._replace(n_audited=0.0)
     return without._replace(C=max(problem.C, _WEAK), propensity_C=max(problem.propensity_C, _WEAK))
@@ -198,7 +199,8 @@ def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Offset
     """Return which coefficient of a propensity's offset rows speak for, by the likelihood ratio; 1 is taken for it.
 
     The offset becomes one more attribute of the propensity. A score test at the fit has no power here: with one look an
-    effort given in place of its logarithm was 0.5 to 2.0 standard errors away in 6 runs, by the likelihood ratio 1.5 to 5.5.
+    effort given in place of its logarithm was 0.5 to 2.0 standard errors away in 6 runs, by the likelihood ratio
+    1.5 to 5.5.
     """
     objective = problem.objective
     if objective.offsets is None:
