@@ -211,7 +211,7 @@ def analyse(
     positive: Any = None,
     seed: int = 0,
     level: float = 0.95,
-    source: dict[str, Any] | None = None,
+    source: Any = None,
     progress: Tell | None = None,
 ) -> Analysis:
     """Learn from a raw table who is positive, and who gets labelled.

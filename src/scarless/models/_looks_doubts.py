@@ -72,13 +72,14 @@ def told_of_bounds(gap: BoundGap | None) -> list[str]:
     if gap.apart > _CLAIM_APART and gap.outside > _OUTSIDE:
         return [
             f"rows contradict propensity_bounds: without them the fit is better by {gap.apart:.1f} standard errors, "
-            f"and {gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the bounds "
-            "are: leave them out, or widen them."
+            f"and {gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
+            "bounds are: leave them out, or widen them."
         ]
     if gap.on_bound >= _ON_BOUND:
         return [
             f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} of propensity_bounds, "
-            "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen it."
+            "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen "
+            "it."
         ]
     return []
 

@@ -273,13 +273,13 @@ class SAREMClassifier(EMClassifier):
         imaginary_audits: Any = "auto",
         n_starts: int = 1,
         start: Any = "auto",
-        tol: float | None = None,
+        tol: Any = None,
         slope_tol: float = 1e-4,
         window: int = 10,
         max_iter: int = 500,
         pos_label: Any = None,
         random_state: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: Any = None,
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
