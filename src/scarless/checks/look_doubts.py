@@ -12,6 +12,7 @@ from scarless.engines import Engine, Rows
 _FEWEST = 5  # labels, or audits, from which on an odd column is told of
 _MANY = 12  # looks
 _NEARLY_ALL = 0.9  # of rows without a label: audits of so many are hardly meant
+_FEWEST_OF_ALL = 20  # audits, from which on such a share of them is told of
 _COPIED = 20  # labels: two looks that miss one positive in ten agree on all of so many in 1 of 50 cases
 
 
@@ -71,7 +72,7 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
             "down, the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
         ]
     n = int(unlabelled.sum())
-    if found.size < _NEARLY_ALL * n:
+    if found.size < max(_NEARLY_ALL * n, _FEWEST_OF_ALL):
         return []
     share = f"all {n:,}" if found.size == n else f"{found.size:,} of the {n:,}"
     positive = int(found.sum())
