@@ -382,6 +382,7 @@ CHOICES: dict[str, Choice] = {
     "SAREMClassifier.y": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
     "SAREMClassifier.s": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
     "audit": Choice(_audit, {**LABELS, **LOOKS}),
+    "audit_labels": Choice(None, {**NUMBERS, **pool(["keep", "drop", "undo", "found", None])}),
     "look": Choice(None, {**SMALL, **ATTRIBUTES}),
     "SAREMClassifier.n_looks": Choice(None, SMALL),
     "visit_attributes": Choice(None, {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}),

@@ -46,6 +46,29 @@ def test_two_hundred_files_and_a_survey(patients, folder, capsys):
     assert "Do the rows agree with what is known from elsewhere?" in page
 
 
+def test_findings_entered_as_labels_and_zeros_where_nobody_checked(folder, capsys):
+    table, ill = make_hospital(1500)
+    checked = table["checked"]
+    table["diagnosed"] = np.where(checked == "yes", "yes", table["diagnosed"])
+    table["empty as no"] = np.where(table["diagnosed"] == "yes", checked, checked.fillna("no"))
+    table.to_csv("patients.csv", index=False)
+    plain = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--id", "patient"]
+    plain += ["--model", "logistic", "--quiet"]
+    options = [*plain, "--audit", "checked", "--exclude", *LOOKS, *HOURS, "empty as no"]
+    assert main([*options, "--out", "keep"]) == 0
+    assert "audited positives have a label" in capsys.readouterr().out
+    assert "--audit-labels drop" in (folder / "keep" / "report.html").read_text(encoding="utf-8")
+    assert main([*options, "--audit-labels", "drop", "--out", "drop"]) == 0
+    assert "audited positives have a label" not in capsys.readouterr().out
+    assert 'audit_labels = "drop"' in (folder / "drop" / "run.toml").read_text()
+    priors = [json.loads((folder / name / "summary.json").read_text()) for name in ("keep", "drop")]
+    assert priors[0]["class_prior_interval"][1] < ill.mean()
+    assert priors[1]["class_prior_interval"][0] < ill.mean() < priors[1]["class_prior_interval"][1]
+    assert main([*plain, "--audit", "empty as no", "--exclude", *LOOKS, *HOURS, "checked", "--out", "zeros"]) == 0
+    assert "rows without a label have an audit" in capsys.readouterr().out
+    assert "np.nan_to_num" in (folder / "zeros" / "report.html").read_text(encoding="utf-8")
+
+
 def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder, capsys):
     table, ill = patients
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0

@@ -73,6 +73,7 @@ def test_at_the_optimum_there_is_nothing_to_relax(seen):
     np.testing.assert_allclose(model._crossed.added, 0.0, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
 @quietly
 def test_audits_of_all_rows_are_supervised_learning(seen):
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(seen.X, seen.y))

@@ -108,6 +108,7 @@ def test_of_tied_sets_the_best_score_is_taken_at_the_penalty_nearest_to_1(seen):
     assert set(np.flatnonzero(model.coef_[0])) <= set(seen_by)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
 def test_audits_of_all_rows_are_supervised_learning(seen):
     labels = np.nan_to_num(seen.S[:, 0])
     model = SAREMClassifierCV(propensity_attributes=[2], **ALONE).fit(seen.X, labels, audit=seen.y)

@@ -98,6 +98,7 @@ def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(dat
     assert "does not say which of them is the classifier" in str(got.summary()).replace("\n", " ").replace("  ", " ")
 
 
+@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
 def test_all_rows_audited_are_two_logistic_regressions(data):
     X, y, s = data["X"], data["y"], data["s"]
     model = _model(C=0.5, propensity_C=2.0).fit(X, s, audit=y)
@@ -222,6 +223,7 @@ def test_words_and_truth_values(data):
     _assert_same(_model().fit(X, np.where(np.isnan(S), None, S == 1), audit=audit), want)
 
 
+@pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # rows have other labels
 def test_other_order_of_names_is_told_of(data):
     frame, S = pd.DataFrame(data["X"]), pd.DataFrame(data["S"])
     with pytest.warns(UserWarning, match="taken by position"):

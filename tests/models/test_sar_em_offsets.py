@@ -10,7 +10,10 @@ from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier, load, 
 from scarless.labelling import simulate_looks
 
 # Models without these bounds, or offsets, do not fit the data, and are told of.
-pytestmark = pytest.mark.filterwarnings("ignore:.*labels do not fit without false positives:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*labels do not fit without false positives:UserWarning",
+    "ignore:.*the coefficient of propensity_offset is taken for 1:UserWarning",
+)
 
 
 @pytest.fixture(scope="module")

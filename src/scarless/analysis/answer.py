@@ -214,6 +214,7 @@ def analyse(
     looks: Any = (),
     visits: Any = None,
     audit: str = "",
+    audit_labels: str = "keep",
     prevalence: Any = None,
     prevalence_se: Any = None,
     label_frequency: Any = None,
@@ -254,6 +255,9 @@ def analyse(
     audit : str, optional
         Column with the class of rows that somebody checked, yes or no; empty where nobody did. Rows must not be chosen
         by what the check would find, and negative results count: with positive ones alone it is refused.
+    audit_labels : {"keep", "drop", "undo"}, default="keep"
+        If findings of the audit were entered as labels: "drop", or "undo" where only rows without a label were audited.
+        See `SAREMClassifier`.
     prevalence, prevalence_se : float, optional
         The share of positives, where it is known from elsewhere, and its standard error.
     label_frequency, label_frequency_se : float or dict, optional
@@ -324,9 +328,9 @@ def analyse(
     values = {
         "label": label or "", "propensity": propensity_attributes, "class_attributes": class_attributes, "model": model,
         "scar": scar, "known_propensity": known_propensity, "weights": weights, "id": id, "exclude": exclude,
-        "group": group,
-        "positive": positive, "seed": seed, "level": level, "looks": looks,
-        "visits": visits or {}, "audit": audit, "prevalence": prevalence, "prevalence_se": prevalence_se,
+        "group": group, "positive": positive, "seed": seed, "level": level, "looks": looks,
+        "visits": visits or {}, "audit": audit, "audit_labels": audit_labels,
+        "prevalence": prevalence, "prevalence_se": prevalence_se,
         "false_positives": false_positives, "own_propensities": own_propensities,
         "label_frequency": label_frequency, "label_frequency_se": label_frequency_se,
         "propensity_bounds": tuple(propensity_bounds), "number": number, "text": text,

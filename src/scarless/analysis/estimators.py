@@ -61,6 +61,7 @@ def _information(settings: Settings) -> dict[str, Any]:
         "visit_attributes": {name: list(columns) for name, columns in settings.visits.items()} or None,
         "shared_propensity": not settings.own_propensities,
         "false_positive_rate": list(rates) if isinstance(rates, tuple) else rates,
+        "audit_labels": settings.audit_labels,
         "known": known or None,
     }
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from scarless.checks.looks import AUDIT_LABELS
+
 ESTIMATE = "estimate"
 LARGEST_RATE = 0.5
 
@@ -158,6 +160,10 @@ def _refuse_odd_labels(settings: Any) -> None:
             f"Column {settings.audit!r} cannot be the label and the audit: a label is what was noticed, an audit what "
             "somebody found who went to see."
         )
+    if settings.audit_labels not in AUDIT_LABELS:
+        raise ValueError(f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}.")
+    if settings.audit_labels != "keep" and not settings.audit:
+        raise ValueError("--audit-labels says what labels of audited rows mean; name the column of audits (--audit).")
     for name, columns in settings.visits.items():
         if len(columns) != len(settings.labels) or not settings.looks:
             raise ValueError(

@@ -245,7 +245,8 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows:
         first = f" (the first is row {np.flatnonzero(odd)[0] + 1})" if rows is None else ""
         raise ValueError(
             f"{have} a label although the audit ({settings.audit!r}) says negative{first}, which "
-            "cannot be unless labels may be wrong. If they may: --false-positives estimate "
+            "cannot be unless labels may be wrong. Where nobody checked, the cell must be empty, and not 0. If labels "
+            "may be wrong: --false-positives estimate "
             "(false_positives='estimate'), or a known rate; else mend the table."
         )
 

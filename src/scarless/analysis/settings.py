@@ -56,6 +56,8 @@ class Settings:
         Attributes of looks: a name, and a column for each look.
     audit : str
         Column with the class of rows that someone checked; empty for none.
+    audit_labels : {"keep", "drop", "undo"}
+        What labels of audited rows mean: see `SAREMClassifier`.
     prevalence, prevalence_se : float
         A share of positives that is known from elsewhere, and its standard error; None for none.
     label_frequency, label_frequency_se : dict
@@ -88,6 +90,7 @@ class Settings:
     looks: tuple[str, ...] = ()
     visits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     audit: str = ""
+    audit_labels: str = "keep"
     prevalence: float | None = None
     prevalence_se: float | None = None
     false_positives: Any = 0.0
@@ -241,6 +244,8 @@ class Settings:
         plain["visits"] = {name: list(columns) for name, columns in self.visits.items()}
         if self.false_positives == 0:
             del plain["false_positives"]
+        if self.audit_labels == "keep":
+            del plain["audit_labels"]
         return {
             name: value
             for name, value in plain.items()

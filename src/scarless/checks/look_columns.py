@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.labels import LabelCoding, check_labels, distinct_labels
-from scarless.checks.looks import NOT_SEEN, CheckedLooks, Codes, check_audit, not_seen, refuse_minus_one
+from scarless.checks.looks import (
+    NOT_SEEN,
+    CheckedLooks,
+    Codes,
+    check_audit,
+    labels_that_count,
+    not_seen,
+    refuse_minus_one,
+)
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.engines.base import Several
 from scarless.engines.joins import Distinct
@@ -98,6 +106,11 @@ def read_columns(
     return ReadColumns(engine, CheckedLooks(codes[:, :n_looks], coding, columns.looks), codes[:, n_looks])
 
 
+def with_labels_that_count(engine: Engine, audit_labels: str) -> Engine:
+    """Return rows whose codes have no labels that audits set."""
+    return engine if audit_labels == "keep" else engine.derive(_that_count, audit_labels, keep=True)
+
+
 def with_any_label(engine: Engine, classes: tuple[Any, Any]) -> Engine:
     """Return rows with ``y``: the second of `classes` where there is a label at some look, else the first."""
     return engine.derive(_any_label, classes)
@@ -146,6 +159,12 @@ def _seen(column: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
 
 def _coded(X: Any, rows: Rows, means: ColumnCoding) -> dict[str, Any]:
     return {"codes": means.codes(rows)}
+
+
+def _that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
+    codes = np.array(rows["codes"])
+    codes[:, :-1] = labels_that_count(codes[:, :-1], codes[:, -1], audit_labels)
+    return {"codes": codes}
 
 
 def _any_label(X: Any, rows: Rows, classes: tuple[Any, Any]) -> dict[str, Any]:

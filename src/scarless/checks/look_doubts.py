@@ -11,6 +11,8 @@ from scarless.engines import Engine, Rows
 
 _FEWEST = 5  # labels, or audits, from which on an odd column is told of
 _MANY = 12  # looks
+_NEARLY_ALL = 0.9  # of rows without a label: audits of so many are hardly meant
+_FEWEST_OF_ALL = 20  # audits, from which on such a share of them is told of
 _COPIED = 20  # labels: two looks that miss one positive in ten agree on all of so many in 1 of 50 cases
 
 
@@ -51,13 +53,34 @@ def _pairs(labels: Codes) -> list[tuple[int, int]]:
 
 
 def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
-    """Return, in words, that no audit of a row without a label found a negative."""
-    found = audit[(audit >= 0) & ~(labels == 1).any(axis=1)]
-    if found.size < _FEWEST or not found.all():
+    """Return, in words, that no audit of a row without a label found a negative, or that nearly all rows have one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s, a = np.array([[1], [0]] * 20, dtype=np.int8), np.array([-1, 0] * 20, dtype=np.int8)
+    >>> doubts_of_audits(s, a)[0].split(". ")[0]
+    'all 20 rows without a label have an audit (0 positive, 20 negative)'
+    """
+    unlabelled = ~(labels == 1).any(axis=1)
+    found = audit[(audit >= 0) & unlabelled]
+    if found.size < _FEWEST:
         return []
+    if found.all():
+        return [
+            f"all {found.size} audits of rows without a label are positive. If negative findings were not written "
+            "down, the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+        ]
+    n = int(unlabelled.sum())
+    if found.size < max(_NEARLY_ALL * n, _FEWEST_OF_ALL):
+        return []
+    share = f"all {n:,}" if found.size == n else f"{found.size:,} of the {n:,}"
+    positive = int(found.sum())
     return [
-        f"all {found.size} audits of rows without a label are positive. If negative findings were not written down, "
-        "the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+        f"{share} rows without a label have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 "
+        "stands where nobody checked (np.nan_to_num, an empty cell that was read as 0), the class prior is far too "
+        "low: leave NaN, or an empty cell, there. If all of them were checked, their class is known, and a plain "
+        "classifier of it needs no model of the labelling."
     ]
 
 

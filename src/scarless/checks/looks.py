@@ -12,6 +12,7 @@ from scarless.checks.options import shown
 
 Codes = NDArray[np.int8]
 NOT_SEEN = -1
+AUDIT_LABELS = ("keep", "drop", "undo")
 
 
 class CheckedLooks(NamedTuple):
@@ -151,8 +152,25 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
     if odd.size:
         raise ValueError(
             f"{odd.size} rows have a label although their audit says negative (first: row {odd[0]}), which cannot be "
-            "without false positives. Use false_positive_rate='estimate', or a number."
+            "without false positives. Where nobody checked, audit must be NaN (or -1), not 0. If somebody did, use "
+            "false_positive_rate='estimate', or a number."
         )
+
+
+def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
+    """Return labels without those that audits set: dropped, as if nobody had looked, or undone, as if none was found.
+
+    Examples
+    --------
+    >>> s, a = np.array([[1], [1], [0]], dtype=np.int8), np.array([-1, 1, 0], dtype=np.int8)
+    >>> [labels_that_count(s, a, how).ravel().tolist() for how in AUDIT_LABELS]
+    [[1, 1, 0], [1, -1, -1], [1, 0, 0]]
+    """
+    if audit_labels == "keep":
+        return labels
+    audited = (audit >= 0)[:, None]
+    instead = np.int8(NOT_SEEN) if audit_labels == "drop" else np.minimum(labels, np.int8(0))
+    return np.where(audited, instead, labels).astype(np.int8)
 
 
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from scarless import analysis
 from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
 from scarless.analysis.settings import MODELS, read_run
+from scarless.checks.looks import AUDIT_LABELS
 from scarless.cli.screen import DONE, stopped
 from scarless.outside.files import check_place
 from scarless.outside.progress import duration
@@ -22,6 +23,7 @@ _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
     "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
     "positive": "positive", "seed": "seed", "level": "level", "look": "looks", "visit": "visits", "audit": "audit",
+    "audit_labels": "audit_labels",
     "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
     "own_propensities": "own_propensities", "label_frequency": "label_frequency",
     "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
@@ -356,6 +358,12 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
 
 def _add_information(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add(
+        "--audit-labels",
+        choices=AUDIT_LABELS,
+        help="drop: findings of audits were entered as labels; undo: the same, and only rows without a label were "
+        "audited (default: keep, they were not)",
+    )
     add(
         "--visit",
         action="append",

@@ -35,14 +35,32 @@ from scarless.models._looks_design import (
     by_name,
     names_several,
 )
-from scarless.models._looks_doubts import told_of_audits, told_of_looks, told_of_rate, told_of_rivals
+from scarless.models._looks_doubts import (
+    told_of_audits,
+    told_of_bounds,
+    told_of_findings,
+    told_of_looks,
+    told_of_offset,
+    told_of_pairs,
+    told_of_rate,
+    told_of_rivals,
+)
 from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import Fact, LabelFrequency, check_known, in_group
 from scarless.pair.fit import FitOptions
-from scarless.pair.look_doubts import audit_gap, look_gaps, unsaid_rate
+from scarless.pair.look_doubts import (
+    audit_gap,
+    bound_gap,
+    entered_findings,
+    labels_alone,
+    look_gaps,
+    offset_gap,
+    pair_gaps,
+    unsaid_rate,
+)
 from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
 from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
 
@@ -77,7 +95,9 @@ class LooksMixin(LooksReading):
         """Whether a fit has more to go by than one label of each row."""
         rate = self.false_positive_rate
         check_known(self.known)
-        more = audit is not None or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
+        # What is not "keep" is refused where there is no audit.
+        kept = isinstance(self.audit_labels, str) and self.audit_labels == "keep"
+        more = audit is not None or not kept or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
         more = more or any(getattr(self, name, None) is not None for name in ("propensity_offset", "propensity_bounds"))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
@@ -94,12 +114,18 @@ class LooksMixin(LooksReading):
         self._store_looks(problem, fit, given.looks)
 
     def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, labels: Codes, looks: Looks) -> None:
-        """Remember where looks that share one propensity differ, and whether negatives seem to be labelled."""
-        self._misfits = ()
+        """Remember where rows contradict what the models, and the user, take for granted."""
+        differ: list[str] = []
         if looks.n_looks > 1 and self.shared_propensity:
-            gaps = look_gaps(problem, fit.beta, labels, looks.kinds)
-            self._misfits += tuple(told_of_looks(gaps, looks.names))
-        self._misfits += tuple(told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter)))
+            differ = told_of_looks(look_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
+        found = told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter))
+        if fit.converged:
+            found += told_of_bounds(bound_gap(problem, fit, max_iter=self.max_iter))
+            found += told_of_offset(offset_gap(problem, fit, max_iter=self.max_iter))
+            # Looks that differ, and share a propensity, seem to depend on each other as well.
+            if looks.n_looks > 1 and not differ:
+                found += told_of_pairs(pair_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
+        self._misfits = (*differ, *found)
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
         """Check everything that a fit of logistic models gets, wherever its rows live."""
@@ -213,7 +239,7 @@ class LooksMixin(LooksReading):
         if not fit.met:
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         if fit.met and not wrong:
-            told += [*self._misfits, *told_of_audits(audit_gap(problem, fit.beta))]
+            told += [*self._misfits, *self._told_of_audits(problem, fit)]
             told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
@@ -223,6 +249,12 @@ class LooksMixin(LooksReading):
                 f"label frequency {min(frequencies):.2f}): the looks say little, or the classes have changed places."
             )
         return tuple(told)
+
+    def _told_of_audits(self, problem: LooksProblem, fit: LooksFit) -> list[str]:
+        """Return what audits and labels say of each other."""
+        alone = labels_alone(problem, fit, max_iter=self.max_iter)
+        gap = audit_gap(problem, fit, alone)
+        return told_of_findings(entered_findings(problem, alone), gap) or told_of_audits(gap)
 
     def _look_probability(self, X: Any, look: int | None) -> Vector:
         """Return the propensity of a look."""

@@ -5,9 +5,25 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.labels import LabelCoding
-from scarless.checks.look_columns import LookColumns, look_columns, read_columns, with_any_label, with_counts
+from scarless.checks.look_columns import (
+    LookColumns,
+    look_columns,
+    read_columns,
+    with_any_label,
+    with_counts,
+    with_labels_that_count,
+)
 from scarless.checks.look_doubts import doubts_of_audits, doubts_of_looks
-from scarless.checks.looks import CheckedLooks, Codes, check_audit, check_looks, refuse_contradictions
+from scarless.checks.looks import (
+    AUDIT_LABELS,
+    CheckedLooks,
+    Codes,
+    check_audit,
+    check_looks,
+    labels_that_count,
+    refuse_contradictions,
+)
+from scarless.checks.options import check_choice
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values
 from scarless.engines import Engine, attach, open_rows
@@ -18,6 +34,7 @@ from scarless.numerics.arrays import Array
 class LooksReading(LooksDesign):
     """The part of a classifier that reads labels and audits."""
 
+    audit_labels: str = "keep"
     _looks: Looks | None = None
     _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
 
@@ -32,8 +49,9 @@ class LooksReading(LooksDesign):
         engine, checked, codes = read_columns(
             open_rows(X, columns.all, sample_weight), columns, pos_label=self.pos_label
         )
-        self._refuse_odd_looks(checked, codes)
+        checked = self._refuse_odd_looks(checked, codes)
         any_label(checked, self.pos_label)
+        engine = with_labels_that_count(engine, self.audit_labels)
         engine = with_any_label(engine, _two_values(checked.coding, self.pos_label))
         return checked, codes, OpenedRows(engine)
 
@@ -50,17 +68,28 @@ class LooksReading(LooksDesign):
             named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
         )
         warn_of_row_order(X, audit=audit)
-        self._refuse_odd_looks(checked, codes)
-        return checked, codes
+        return self._refuse_odd_looks(checked, codes), codes
 
-    def _refuse_odd_looks(self, checked: CheckedLooks, audit: Codes) -> None:
+    def _refuse_odd_looks(self, checked: CheckedLooks, audit: Codes) -> CheckedLooks:
         """Raise where labels and audits contradict each other, or nothing tells false positives from true ones.
 
-        What is odd, and may be, is remembered.
+        What is odd, and may be, is remembered. Returned are the labels that count: not those that audits set.
         """
         labels = checked.labels
+        check_choice(self.audit_labels, "audit_labels", AUDIT_LABELS)
+        if self.audit_labels != "keep" and not (audit >= 0).any():
+            raise ValueError(
+                f"audit_labels={self.audit_labels!r} says what the labels of audited rows mean, and no row was "
+                "audited: pass fit(X, s, audit=audit), or leave audit_labels at 'keep'."
+            )
         if not any(isinstance(each, str) or each != 0 for each in listed(self.false_positive_rate)):
             refuse_contradictions(labels, audit)
+        labels = labels_that_count(labels, audit, self.audit_labels)
+        if not (labels == 1).any() and (checked.labels == 1).any():
+            raise ValueError(
+                f"audit_labels={self.audit_labels!r} leaves no label: all labelled rows were audited. The labelling "
+                "cannot be learned without labels of other rows."
+            )
         estimated = any(isinstance(each, str) for each in listed(self.false_positive_rate))
         if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
             raise ValueError(
@@ -69,6 +98,7 @@ class LooksReading(LooksDesign):
                 "the rate as a number."
             )
         self._doubted = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
+        return checked._replace(labels=labels)
 
     def _rows_with_looks(self, X: Any, y: Any, audit: Any, name: str = "s") -> Engine:
         """Return rows with labels, looks and audits, for a fitted model."""

@@ -84,6 +84,12 @@ class SAREMClassifier(EMClassifier):
     false_positive_rate : float, sequence or "estimate", default=0.0
         How often a look labels a negative row. A number, or one for each look, is taken for granted. "estimate" needs
         several looks, or audits of labelled rows.
+    audit_labels : {"keep", "drop", "undo"}, default="keep"
+        What labels of audited rows mean. "keep": they were given by the labelling, whatever the audit found. If
+        findings of the audit were entered as labels, these say nothing of the labelling, and the class prior comes out
+        too low.
+        "drop" is then right where rows were audited whether or not they had a label: of an audited row only the class
+        counts. "undo" is right where only rows without a label were audited: they count as rows without a label.
     known : list, optional
         What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There is a warning
         where it and the rows disagree.
@@ -262,6 +268,7 @@ class SAREMClassifier(EMClassifier):
         propensity_bounds: Any = None,
         shared_propensity: bool = True,
         false_positive_rate: Any = 0.0,
+        audit_labels: str = "keep",
         known: Any = None,
         solver: str = "auto",
         refit: bool = False,
@@ -272,13 +279,13 @@ class SAREMClassifier(EMClassifier):
         imaginary_audits: Any = "auto",
         n_starts: int = 1,
         start: Any = "auto",
-        tol: float | None = None,
+        tol: Any = None,
         slope_tol: float = 1e-4,
         window: int = 10,
         max_iter: int = 500,
         pos_label: Any = None,
         random_state: Any = None,
-        n_jobs: int | None = None,
+        n_jobs: Any = None,
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
@@ -290,6 +297,7 @@ class SAREMClassifier(EMClassifier):
         self.propensity_bounds = propensity_bounds
         self.shared_propensity = shared_propensity
         self.false_positive_rate = false_positive_rate
+        self.audit_labels = audit_labels
         self.known = known
         self.solver = solver
         self.refit = refit
@@ -339,7 +347,8 @@ class SAREMClassifier(EMClassifier):
         audit : array of shape (n_rows,), optional
             The true class, 1 or 0, of rows that someone checked; NaN, None or -1 elsewhere. Rows may be chosen by their
             attributes, their labels or by chance, and not by what the check would find: if positives are more likely to
-            be checked, or to be reported, the class prior comes out too high.
+            be checked, or to be reported, the class prior comes out too high. If findings of audits were entered as
+            labels, see `audit_labels`.
         groups : array of shape (n_rows,), optional
             What each row belongs to, where several rows are of one patient or thing. Standard errors and intervals then
             account for rows of a group that depend on each other. With two logistic models and one label of each row.

@@ -72,9 +72,9 @@ class SAREMClassifierCV(LooksSearch):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
         also names them. "auto": all columns, and all but the propensity attributes.
-    visit_attributes, shared_propensity, false_positive_rate, known
-        For several looks, false positives and what is known from elsewhere, as in `SAREMClassifier`. Visit attributes
-        are in none of the sets. Facts hold in every training part.
+    visit_attributes, shared_propensity, false_positive_rate, audit_labels, known
+        For several looks, false positives, audits whose findings were entered as labels and what is known from
+        elsewhere, as in `SAREMClassifier`. Visit attributes are in none of the sets. Facts hold in every training part.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
@@ -188,6 +188,7 @@ class SAREMClassifierCV(LooksSearch):
         visit_attributes: Any = None,
         shared_propensity: bool = True,
         false_positive_rate: Any = 0.0,
+        audit_labels: str = "keep",
         known: Any = None,
         Cs: Any = 10,
         propensity_Cs: Any = (1.0,),
@@ -207,6 +208,7 @@ class SAREMClassifierCV(LooksSearch):
         self.visit_attributes = visit_attributes
         self.shared_propensity = shared_propensity
         self.false_positive_rate = false_positive_rate
+        self.audit_labels = audit_labels
         self.known = known
         self.Cs = Cs
         self.propensity_Cs = propensity_Cs

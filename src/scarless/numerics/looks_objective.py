@@ -109,8 +109,12 @@ class LooksLikelihood:
         """Return the values of all logits, in their order."""
         columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
         for kind, column in enumerate(self.offsets or ()):
-            columns[1 + kind] = columns[1 + kind] + _dense_column(X, column)
+            columns[1 + kind] = columns[1 + kind] + self.offset(X, column)
         return columns
+
+    def offset(self, X: Any, column: int) -> Vector:
+        """Return what a column adds to the logit of a propensity."""
+        return dense_column(X, column)
 
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
         """Return what each row of a block says."""
@@ -214,7 +218,8 @@ class LooksLikelihood:
         return matrix - lost
 
 
-def _dense_column(X: Any, column: int) -> Vector:
+def dense_column(X: Any, column: int) -> Vector:
+    """Return a column of a block as a dense vector."""
     taken = X[:, [column]]
     return np.asarray(taken.toarray() if sparse.issparse(taken) else taken, dtype=np.float64).ravel()
 

@@ -1,23 +1,38 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from scarless.checks.looks import Codes
-from scarless.engines import Rows
-from scarless.numerics.arrays import Array, Vector
-from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.engines import Rows, attach
+from scarless.engines.problem import WIDEST_MATRIX
+from scarless.numerics import linear
+from scarless.numerics import looks as look_numerics
+from scarless.numerics.arrays import Array, Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.pair.fit import FitOptions
 from scarless.pair.looks import LooksFit, LooksProblem, climb_looks, fit_looks
-from scarless.pair.looks_inference import penalised_loss
+from scarless.pair.looks_inference import looks_inference, penalised_loss
+from scarless.pair.problem import exchange, see_the_same
 
 _LEAST = 1e-12
 _CLOSE = 1e-8  # predicted gain per row: enough for a test
 _ENOUGH_ROWS = 20_000
 _FIRST = -4.6  # logit of the rate of false positives where a climb begins: 1 in 100
+_MOST_PARAMETERS = 500  # of models for which score tests are made: they need a dense matrix of all parameters
+_LABELS_PER_PARAMETER = 3.0  # fewer, and the variance of a score test is too small
+_MOST_PAIRED = 12  # looks of which all pairs are compared; of more, those next to each other
+_WEAK = 1.0  # inverse penalty: the models' default
+_NEAR_BOUND = 0.02  # of the way between both bounds: a propensity that is closer sits on its bound
+_BEYOND = 0.02  # a propensity that is as far outside of its bounds is not within them
+_ABOUT_AS_LIKELY = 2.0  # of log-likelihood between two optima: odds of 7
 
 
 class AuditGap(NamedTuple):
@@ -26,6 +41,49 @@ class AuditGap(NamedTuple):
     found: float
     expected: float
     apart: float
+
+
+class EnteredFindings(NamedTuple):
+    """Audited positives, those with a label; labels of audited rows, and how many are expected; labels of other rows.
+
+    `apart` and `missing` are standard errors: labels among audited rows above, and positives among audited rows without
+    a label below, what labels alone let expect.
+    """
+
+    positives: float
+    labelled: float
+    labels: float
+    expected: float
+    others: float
+    apart: float
+    missing: float
+
+
+class PairGap(NamedTuple):
+    """Two looks, and by how many standard errors they agree more often than independent looks would."""
+
+    looks: tuple[int, int]
+    apart: float
+
+
+class OffsetGap(NamedTuple):
+    """The coefficient of an offset that rows speak for, and by how many standard errors it is not 1.
+
+    `by_log` is the log-likelihood that is gained if the logarithm of the offset is added in its place.
+    """
+
+    coefficient: float
+    apart: float
+    by_log: float
+
+
+class BoundGap(NamedTuple):
+    """The share of positives whose propensity sits on a bound; what is to be had without bounds."""
+
+    on_bound: float
+    bound: float  # the one that more of them sit on
+    outside: float  # share of positives whose propensity is outside, where there are no bounds
+    apart: float  # standard errors, by the likelihood ratio
 
 
 class LookGap(NamedTuple):
@@ -45,17 +103,166 @@ class UnsaidRate(NamedTuple):
     apart: float
 
 
-def audit_gap(problem: LooksProblem, beta: Vector) -> AuditGap | None:
+def audit_gap(problem: LooksProblem, fit: LooksFit, alone: list[LooksFit]) -> AuditGap | None:
     r"""Compare audits with what labels alone say of the same rows; None where no audit tells of a class.
 
-    .. math:: \frac{\sum w (a - q)}{\sqrt{\sum w^2 q(1-q)}}
+    .. math:: \frac{\sum w (a - q)}{\sqrt{\sum w^2 q(1-q) + g'Vg}}
 
-    with `q` the class of an audited row given its labels. Fits lean towards their audits, so that this is cautious.
+    with `q` the class of an audited row given its labels. Once by the fit itself, which leans towards its audits, so
+    that this is cautious (`V` is 0), and once by the fits to labels `alone`, with `V` their covariance and `g` the
+    gradient of :math:`\sum w q`: many audits dominate the fit itself. The larger of both counts; of several fits to
+    labels the one that is nearest to the audits.
     """
-    found, expected, variance = (float(each) for each in problem.engine.total(_block_audits, problem.objective, beta))
-    if variance < _LEAST:
+    found = problem.engine.total(_block_audits, problem.objective, fit.beta)
+    if float(found.variance) < _LEAST:
         return None
-    return AuditGap(found, expected, (found - expected) / float(np.sqrt(variance)))
+    gaps = [_audit_gap(found, 0.0)]
+    if alone:
+        without = unaudited(problem)
+        by_labels = []
+        for each in alone:
+            sums = problem.engine.total(_block_audits, problem.objective, each.beta)
+            error = looks_inference(without, each).precision.errors(sums.gradient[None, :])[0]
+            by_labels.append(_audit_gap(sums, float(error)))
+        gaps.append(min(by_labels, key=lambda gap: abs(gap.apart)))
+    return max(gaps, key=lambda gap: abs(gap.apart))
+
+
+def entered_findings(problem: LooksProblem, alone: list[LooksFit]) -> EnteredFindings | None:
+    """Return whether audited rows have labels more often than others like them, and no positive without a label.
+
+    Labels that were entered because an audit found a positive look so. Rows that were chosen by their labels also have
+    labels more often, but then positives without a label are among them.
+    """
+    found = []
+    for each in alone:
+        sums = problem.engine.total(_block_audits, problem.objective, each.beta)
+        if float(sums.label_variance) < _LEAST or float(sums.variance) < _LEAST:
+            continue
+        labels, expected, positives, labelled = (
+            float(sum_) for sum_ in (sums.labels, sums.expected_labels, sums.found, sums.labelled)
+        )
+        missing = (positives - float(sums.expected)) / float(np.sqrt(sums.variance))
+        apart = (labels - expected) / float(np.sqrt(sums.label_variance))
+        others = problem.labelled_share * problem.weight - labels
+        found.append(EnteredFindings(positives, labelled, labels, expected, others, apart, -missing))
+    return min(found, key=lambda each: each.missing) if found else None
+
+
+def labels_alone(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list[LooksFit]:
+    """Fit the models to labels without any audit; several optima where these are about as likely.
+
+    Nothing where labels alone say nothing: one look with a rate of false positives to be estimated.
+    """
+    objective = problem.objective
+    unknown = bool(objective.n_rates) and problem.n_looks < 2
+    if not problem.n_audited or unknown or objective.n_parameters > WIDEST_MATRIX or not fit.converged:
+        return []
+    without, options = unaudited(problem), FitOptions(_CLOSE, max_iter)
+    fits = [fit_looks(without, options), climb_looks(without, fit.beta, options, "audits")]
+    if without.exchangeable and see_the_same(objective.f, objective.e[0][0]):
+        first = fits[0].beta
+        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e[0][0])
+        fits.append(climb_looks(without, np.append(image, first[image.size :]), options, "exchanged"))
+    fits = [each for each in fits if each.converged]
+    lowest = min((each.solution.value for each in fits), default=0.0)
+    return [each for each in fits if each.solution.value <= lowest + _ABOUT_AS_LIKELY]
+
+
+def unaudited(problem: LooksProblem) -> LooksProblem:
+    """Return the problem without its audits, and without strong penalties.
+
+    A penalty that suits a fit with audits moves the class prior of a fit without them by far more than its standard
+    error.
+    """
+    without = problem.on(problem.engine.derive(_no_audits))._replace(n_audited=0.0)
+    return without._replace(C=max(problem.C, _WEAK), propensity_C=max(problem.propensity_C, _WEAK))
+
+
+def pair_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
+    r"""Test whether looks are independent of each other given class and attributes, pair by pair.
+
+    By the score test of a further parameter that makes two looks agree: its score is
+    :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`. What the scores of all parameters explain of it is
+    taken away. With two looks only the form of the models tells, with three or with audits also how often looks agree.
+    """
+    if not _can_be_tested(problem):
+        return []
+    n_looks = labels.shape[1]
+    pairs = list(combinations(range(n_looks), 2)) if n_looks <= _MOST_PAIRED else _neighbours(n_looks)
+    engine = attach(problem.engine, seen=labels)
+    sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds)
+    return [PairGap(pair, apart) for pair, apart in zip(pairs, _score_tests(sums), strict=True)]
+
+
+def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> OffsetGap | None:
+    """Return which coefficient of a propensity's offset rows speak for, by the likelihood ratio; 1 is taken for it.
+
+    The offset becomes one more attribute of the propensity. A score test at the fit has no power here: with one look an
+    effort given in place of its logarithm was 0.5 to 2.0 standard errors away in 6 runs, by the likelihood ratio
+    1.5 to 5.5.
+    """
+    objective = problem.objective
+    if objective.offsets is None:
+        return None
+    columns = iter(objective.offsets)
+    models = tuple(
+        tuple(Design.of(np.append(design.indices, next(columns)).astype(np.intp)) for design in model)
+        for model in objective.e
+    )
+    free = _with_objective(problem, replace(objective, e=models, offsets=None))
+    options, before = FitOptions(_CLOSE, max_iter), fit.beta
+    parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.e)]]
+    rates = before[objective.places[len(objective.e)].stop :]
+    start = np.concatenate([before[objective.places[0]], *parts, rates])
+    fits = [climb_looks(free, start, options, fit.start), fit_looks(free, options)]
+    there = min((each for each in fits if each.converged), key=lambda each: each.solution.value, default=None)
+    if there is None:
+        return None
+    gained = penalised_loss(problem, before) - penalised_loss(free, there.beta)
+    own = [there.beta[place][-2] for place in free.objective.places[1 : 1 + len(objective.e)]]
+    return OffsetGap(float(np.mean(own)), float(np.sqrt(2.0 * max(gained, 0.0))), _gain_by_log(problem, fit, options))
+
+
+def _gain_by_log(problem: LooksProblem, fit: LooksFit, options: FitOptions) -> float:
+    """Return the log-likelihood that the logarithm of an offset gains over the offset; 0 where it has none."""
+    objective = problem.objective
+    (least,) = problem.engine.collect(_block_least_offset, objective).min(axis=0, keepdims=True)
+    if not least > 0.0:
+        return 0.0
+    fields = {each.name: getattr(objective, each.name) for each in dataclass_fields(objective)}
+    other = _with_objective(problem, LogOffset(**fields))
+    there = fit_looks(other, options)
+    return penalised_loss(problem, fit.beta) - penalised_loss(other, there.beta) if there.converged else 0.0
+
+
+@dataclass(frozen=True)
+class LogOffset(LooksLikelihood):
+    """The same likelihood with the logarithm of every offset in its place."""
+
+    def offset(self, X: Any, column: int) -> Vector:
+        """Return what a column adds to the logit of a propensity."""
+        return np.asarray(np.log(dense_column(X, column)))
+
+
+def _block_least_offset(X: Any, rows: Rows, objective: LooksLikelihood) -> Vector:
+    return np.min([dense_column(X, column) for column in objective.offsets or ()], axis=0)
+
+
+def bound_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> BoundGap | None:
+    """Return whether propensities sit on a bound that was given, and whether rows speak for others outside of it."""
+    bounds = problem.objective.bounds
+    if bounds is None:
+        return None
+    (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.beta, _NEAR_BOUND)
+    shares = sums[1:] / float(sums[0])
+    free = _with_objective(problem, replace(problem.objective, bounds=None))
+    there = fit_looks(free, FitOptions(_CLOSE, max_iter))
+    gained = penalised_loss(problem, fit.beta) - penalised_loss(free, there.beta)
+    (outside,) = free.engine.total(_block_outside, free.objective, there.beta, bounds)
+    apart = float(np.sqrt(2.0 * max(gained, 0.0))) if there.converged else 0.0
+    most = int(np.argmax(shares))
+    return BoundGap(float(shares[most]), bounds[most], float(outside[1] / outside[0]), apart)
 
 
 def look_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
@@ -86,25 +293,32 @@ def unsaid_rate(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Unsai
 
     By the likelihood ratio of one rate for all looks: estimated from where the fit ended, or, as a rate that is far too
     high makes models of its own, from the usual starts. Large tables are asked in
-    part. Rows need two looks: with one, only audits tell.
+    part. With one look a rate can only be too high: labels are then rarer somewhere than false positives alone would
+    be. A rate of 0 needs two looks, or audits, to be told from another.
     """
     given = problem.objective.false_positives
-    if problem.n_looks < 2 or isinstance(given, str) or not fit.converged:
+    if isinstance(given, str) or not fit.converged or (problem.n_looks < 2 and given is None):
         return None
     if given is not None and (np.isnan(given).any() or np.ptp(given) > 0):
         return None
     asked = _fewer(problem)
     options = FitOptions(_CLOSE, max_iter)
     here = climb_looks(asked, fit.beta, options, fit.start)
-    objective = replace(problem.objective, false_positives="shared")
-    facts = tuple(replace(fact, objective=objective) for fact in asked.facts)
     logit = _FIRST if given is None else float(given[0])
-    free = asked._replace(objective=objective, facts=facts)
+    free = _with_objective(asked, replace(problem.objective, false_positives="shared"))
     start = np.append(here.beta, logit)
     there = climb_looks(free, start, options, fit.start) if given is None else fit_looks(free, options)
     gained = penalised_loss(asked, here.beta) - penalised_loss(free, there.beta)
-    rate = float(expit(there.beta[-1]))
-    return UnsaidRate(rate, float(expit(logit)) if given is not None else 0.0, float(np.sqrt(2.0 * max(gained, 0.0))))
+    rate, said = float(expit(there.beta[-1])), float(expit(logit)) if given is not None else 0.0
+    if problem.n_looks < 2 and rate > said:
+        return None
+    return UnsaidRate(rate, said, float(np.sqrt(2.0 * max(gained, 0.0))))
+
+
+def _with_objective(problem: LooksProblem, objective: LooksLikelihood) -> LooksProblem:
+    """Return the same rows and facts for other models."""
+    facts = tuple(replace(fact, objective=objective) for fact in problem.facts)
+    return problem._replace(objective=objective, facts=facts)
 
 
 def _fewer(problem: LooksProblem) -> LooksProblem:
@@ -121,12 +335,122 @@ def _apart(w: Vector, s: Any, p: Vector) -> float:
     return float(w @ (s - p)) / spread if spread > 0 else 0.0
 
 
-def _block_audits(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> tuple[Any, Any, Any]:
+class _AuditSums(NamedTuple):
+    """Of audited rows: positives found and expected given labels, with variance and gradient; and their labels."""
+
+    found: Any
+    expected: Any
+    variance: Any
+    gradient: Any  # of what is expected
+    labels: Any
+    expected_labels: Any
+    label_variance: Any
+    labelled: Any  # positives with a label
+
+
+def _audit_gap(sums: _AuditSums, error: float) -> AuditGap:
+    found, expected = float(sums.found), float(sums.expected)
+    return AuditGap(found, expected, (found - expected) / float(np.sqrt(float(sums.variance) + error**2)))
+
+
+def _block_audits(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> _AuditSums:
     open_rows: Any = {name: rows[name] for name in ("labels", "looks", "w")} | {"audit": np.full(len(rows["w"]), -1.0)}
     terms, w = objective.terms(X, open_rows, beta), rows["w"] * (rows["audit"] >= 0)
-    sums = w @ (rows["audit"] == 1), w @ terms.q, w**2 @ (terms.q * terms.not_q)
-    found, expected, variance = (np.asarray(each, dtype=np.float64) for each in sums)
-    return found, expected, variance
+    positive, labelled = rows["audit"] == 1, terms.labels.sum(axis=1) > 0
+    spread = w * terms.q * terms.not_q
+    along = look_numerics.observed_look_information(terms).along
+    detected, _ = look_numerics.detected(terms)
+    wrongly = 0.0 if terms.h is None else 1.0 - np.prod((1.0 - terms.h) ** terms.looks, axis=1)
+    p = terms.f * detected + terms.not_f * wrongly
+    gradient = np.zeros(objective.n_parameters)
+    for logit in objective.logits:
+        gradient[logit.place] += linear.transposed_product(logit.design.take(X), spread * along[:, logit.column])
+    sums = (w @ positive, w @ terms.q, w @ spread, gradient, w @ labelled, w @ p, w**2 @ (p * (1.0 - p)))
+    return _AuditSums(*(np.asarray(each, dtype=np.float64) for each in (*sums, w @ (positive & labelled))))
+
+
+def _no_audits(X: Any, rows: Rows) -> dict[str, Any]:
+    return {"audit": np.full(len(rows["w"]), -1.0)}
+
+
+def _can_be_tested(problem: LooksProblem) -> bool:
+    """Whether models are small enough, and labels many enough, for a score test."""
+    n, labelled = problem.objective.n_parameters, problem.labelled_share * problem.weight
+    return n <= _MOST_PARAMETERS and n * _LABELS_PER_PARAMETER <= labelled
+
+
+class _ScoreSums(NamedTuple):
+    """Sums over rows of further scores, their squares, and products with the scores of all parameters."""
+
+    further: Any
+    squares: Any
+    mixed: Any
+    own: Any
+    matrix: Any
+
+
+def _score_tests(sums: _ScoreSums) -> list[float]:
+    """Return each further score in standard errors, without what the scores of all parameters explain of it."""
+    explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
+    variance = sums.squares - np.sum(sums.mixed * explained, axis=0)
+    left = sums.further - sums.own @ explained
+    known = variance > _LEAST * np.maximum(sums.squares, _LEAST)
+    return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
+
+
+def _block_score_sums(
+    X: Any, rows: Rows, objective: LooksLikelihood, terms: look_numerics.LookTerms, further: Matrix
+) -> _ScoreSums:
+    scores, w = look_numerics.look_scores(terms), rows["w"]
+    own = np.zeros((len(w), objective.n_parameters))
+    for logit in objective.logits:
+        seen = logit.design.take(X)
+        dense = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
+        own[:, logit.place] += scores[:, [logit.column]] * np.column_stack([dense, np.ones(len(w))])
+    weighted = w[:, None] * own
+    return _ScoreSums(w @ further, w @ further**2, weighted.T @ further, weighted.sum(axis=0), weighted.T @ own)
+
+
+def _block_pair_scores(
+    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, pairs: Sequence[tuple[int, int]], kinds: Array
+) -> _ScoreSums:
+    terms, codes = objective.terms(X, rows, beta), np.asarray(rows["seen"])
+    further = np.zeros((len(codes), len(pairs)))
+    for column, (j, k) in enumerate(pairs):
+        both, one, other = (codes[:, j] >= 0) & (codes[:, k] >= 0), kinds[j], kinds[k]
+        s_j, s_k = codes[:, j] == 1, codes[:, k] == 1
+        together = terms.q * (s_j - terms.e[:, one]) * (s_k - terms.e[:, other])
+        if terms.h is not None:
+            together = together + terms.not_q * (s_j - terms.h[:, one]) * (s_k - terms.h[:, other])
+        further[:, column] = both * together
+    return _block_score_sums(X, rows, objective, terms, further)
+
+
+def _neighbours(n_looks: int) -> list[tuple[int, int]]:
+    return [(k, k + 1) for k in range(n_looks - 1)]
+
+
+def _block_on_bounds(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, near: float) -> tuple[Vector]:
+    """Return how many looks at positives there are, and how many with a propensity next to either bound.
+
+    0 and 1 are no bounds that somebody gave.
+    """
+    assert objective.bounds is not None
+    low, high = objective.bounds
+    terms = objective.terms(X, rows, beta)
+    share, w = (terms.e - low) / (high - low), (rows["w"] * terms.f)[:, None] * terms.looks
+    below, above = w * (share < near) * (low > 0.0), w * (share > 1.0 - near) * (high < 1.0)
+    return (np.array([w.sum(), below.sum(), above.sum()]),)
+
+
+def _block_outside(
+    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, bounds: tuple[float, float]
+) -> tuple[Vector]:
+    """Return how many looks at positives there are, and how many with a propensity outside of bounds."""
+    terms = objective.terms(X, rows, beta)
+    w = (rows["w"] * terms.f)[:, None] * terms.looks
+    outside = (terms.e < bounds[0] - _BEYOND) | (terms.e > bounds[1] + _BEYOND)
+    return (np.array([w.sum(), (w * outside).sum()]),)
 
 
 def _block_shares(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> Array:

@@ -75,6 +75,7 @@ def test_without_resamples_the_p_value_is_the_normal_one():
     assert "The p-value is the normal one" in str(found)
 
 
+@pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # they do: spread=2.0
 def test_the_histories_may_be_asked_for():
     model, X, s = fitted(spread=2.0)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0, statistic="histories")

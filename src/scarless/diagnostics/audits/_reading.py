@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.looks import Codes, check_audit, check_looks
+from scarless.checks.looks import Codes, check_audit, check_looks, labels_that_count
 from scarless.checks.options import shown
 from scarless.checks.pipelines import opened
 from scarless.checks.row_names import warn_of_row_order
@@ -57,11 +57,16 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
     checked = check_looks(given, coding=coding, name="s")
     warn_of_row_order(X, s=s, audit=audit)
     codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
-    X = known_rows(prepare(X))
-    q = _posterior(model, X, given, (checked.labels == 1).any(axis=1), checked.coding)
+    X, labels = known_rows(prepare(X)), checked.labels
+    how = getattr(model, "audit_labels", "keep")
+    if how != "keep" and (codes >= 0).any():
+        labels, classes = labels_that_count(labels, codes, how), checked.coding.classes.astype(object)
+        words = np.where(labels == 1, classes[checked.coding.positive], classes[1 - checked.coding.positive])
+        given = np.where(labels < 0, None, words)
+    q = _posterior(model, X, given, (labels == 1).any(axis=1), checked.coding)
     if q.size != len(codes):
         raise ValueError(f"s has {len(codes)} values for {q.size} rows; give one line for each row of X.")
-    return Judged(model, X, q, checked.labels, codes)
+    return Judged(model, X, q, labels, codes)
 
 
 def _stacked(X: Any, s: Any) -> Any:
