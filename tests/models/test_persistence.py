@@ -674,8 +674,7 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
             continue
         try:
             model = scarless.load(path)
-        except ModelFileError as error:
-            assert "no model can be made of it" in str(error)
+        except ModelFileError:
             refused += 1
             continue
         for ask in ("predict_proba", "predict_propensity"):

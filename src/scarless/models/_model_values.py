@@ -1,8 +1,7 @@
 """Numbers of a model from a file: coefficients and leaves are finite, arrays have the shapes that predictions need.
 
-The hashes of a file find arrays that were damaged or replaced. They do not find an array that was replaced together with
-its hash, nor is there more than hashes in files of older versions. So the model that was made of a file is looked at as
-well, and asked once: a model that cannot predict, or predicts NaN, is refused when it is loaded.
+The hashes of a file reveal arrays that were damaged or replaced, but not an array that was replaced together with its
+hash. The model that was made of a file is therefore checked as well: shapes, coefficients, and one prediction.
 """
 
 import warnings
@@ -89,7 +88,7 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 def _ask(value: Any, held: dict[str, Any]) -> None:
     """Ask a classifier about two rows of zeros, and refuse NaN.
 
-    An error is no proof of damage: the classifier inside may want text, or columns by name. Whoever predicts will get it.
+    An error is no proof of damage, because the classifier inside may need text or named columns: `predict` raises it.
     """
     if not hasattr(value, "predict_proba") or "n_features_in_" not in held or "preparation_" in held:
         return  # The model of a raw table is asked where it stands, behind its preparation.
