@@ -125,9 +125,9 @@ def test_a_damaged_line_is_named(opened):
     with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment once more"):
         opened.records()
     told = opened.open_for("small", "abc", SPEC)
-    assert [re.sub(".*records", "records", each) for each in told] == [
-        "records.jsonl: line 2 was damaged or without a timing, and moved to damaged.jsonl; what is missing is made again."
-    ]
+    (sentence,) = told
+    assert re.search(r"records\.jsonl: line 2 was damaged or without a timing, and moved to damaged\.jsonl; ", sentence)
+    assert sentence.endswith("what is missing is made again.")
     assert opened.records() == [record()]
     assert (opened.folder / store.REMOVED).read_bytes() == b"\0\0\0\n"
     assert opened.open_for("small", "abc", SPEC) == []

@@ -30,6 +30,7 @@ from tests.conftest import simulate
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval, ModelFileError, _model_file, persistence
+from scarless.models._model_schema import audited_once
 from scarless.models._trusted import KINDS, TRUSTED
 
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
@@ -237,6 +238,27 @@ def test_what_is_referred_to_five_times_is_written_once(tmp_path):
     assert written.count(b'"vocabulary_"') == 1
     vectorizer = scarless.load(tmp_path / "a.skops")[0]
     assert vectorizer.transformers_["note"] is vectorizer.all_processing_steps_["note"][-2]
+
+
+def test_skops_looks_at_each_part_once_and_finds_the_same(tmp_path):
+    """Objects that hold the one before twice: looked at anew each time they would be 2^18 parts."""
+    inner = Own()
+    for _ in range(18):
+        outer = LogisticRegression()
+        outer.one, outer.other = inner, inner
+        inner = outer
+    asked = []
+    plain = skops_io._audit.Node.is_self_safe
+
+    def counted(node):
+        asked.append(node)
+        return plain(node)
+
+    with pytest.MonkeyPatch.context() as patch, audited_once():
+        patch.setattr(skops_io._audit.Node, "is_self_safe", counted)
+        found = skops_io.get_untrusted_types(data=skops_io.dumps(inner))
+    assert found == [f"{Own.__module__}.Own"]
+    assert len(asked) < 5000
 
 
 def test_two_threads_save_the_same_model_at_once(tmp_path):

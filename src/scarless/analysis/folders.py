@@ -4,12 +4,16 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from scarless.outside.files import check_writable
+
 MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run.toml"
 
 
 def check_folder(folder: str | Path, *, force: bool) -> Path:
     """Return where results go, or say that something is there already."""
     path = Path(folder)
+    check_writable(path)
+    check_writable(path.absolute().parent)  # where the results are made before they are moved
     if path.is_dir() and not any(path.iterdir()):
         return path
     if path.exists() and not force:

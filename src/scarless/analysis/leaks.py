@@ -1,5 +1,6 @@
 """Columns that give the label away."""
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ def refuse_leaks(X: Any, s: Any) -> None:
         if (how := tells_label(X[name], s)) is not None:
             raise ValueError(
                 f"Column {str(name)!r} gives the label away: {how}. A model would only repeat it. Leave it out: "
-                f"--exclude {name} (exclude=[{str(name)!r}])."
+                f"--exclude {shlex.quote(str(name))} (exclude=[{str(name)!r}])."
             )
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scarless.outside.files import naming, write_whole
+from scarless.outside.files import check_writable, naming, write_whole
 from scarless.outside.machine import lock
 
 Record = dict[str, Any]
@@ -126,6 +126,7 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
+        check_writable(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             try:

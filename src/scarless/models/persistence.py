@@ -34,7 +34,7 @@ from scarless.models._model_file import (
     unpack,
     verify_arrays,
 )
-from scarless.models._model_schema import Audit, described_once, parts_of, shrink
+from scarless.models._model_schema import Audit, audited_once, described_once, parts_of, shrink
 from scarless.models._model_values import check_values
 from scarless.models._trusted import TRUSTED
 from scarless.outside.extras import install, need
@@ -260,7 +260,8 @@ def _refused(contents: Contents, stamp: Stamp, called: str) -> list[str]:
     try:
         schema = json.loads(contents.read(SCHEMA))
         audit = Audit(schema, contents.sizes)
-        refused = audit.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
+        with audited_once():
+            refused = audit.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
         if not refused and stamp.model not in (schema["__class__"], _plain_name(schema)):
             raise ValueError(f"the stamp says {stamp.model}")
         return sorted(refused)
@@ -276,7 +277,7 @@ def _plain_name(schema: Any) -> str:
 def _built(data: bytes, stamp: Stamp, called: str) -> Any:
     skops = need("skops.io", "Loading a model", "tool")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), audited_once():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # `load` says it once
             model = skops.loads(data, trusted=sorted(TRUSTED))
         check_values(model)

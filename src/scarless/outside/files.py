@@ -29,6 +29,26 @@ def naming(path: str | Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def check_writable(path: str | Path) -> None:
+    """Raise PermissionError, before any work is done, where nothing can be written at a path.
+
+    Looks at the nearest folder that exists: folders below it can be made.
+    """
+    folder = Path(os.path.abspath(path))
+    try:
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+    except NotADirectoryError:
+        folder = folder.parent
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or change "
+            "the permissions of that folder."
+        )
+    if not folder.is_dir() and folder != Path(os.path.abspath(path)):
+        raise NotADirectoryError(f"{path} cannot be written: {folder} is a file, not a folder. Choose another place.")
+
+
 def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file as a whole or not at all, also where the disk is full or the process is stopped."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
