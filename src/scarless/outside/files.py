@@ -42,8 +42,8 @@ def check_writable(path: str | Path) -> None:
         folder = folder.parent
     if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or change "
-            "the permissions of that folder."
+            f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or "
+            "change the permissions of that folder."
         )
     if not folder.is_dir() and folder != Path(os.path.abspath(path)):
         raise NotADirectoryError(f"{path} cannot be written: {folder} is a file, not a folder. Choose another place.")
