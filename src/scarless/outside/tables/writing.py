@@ -37,8 +37,8 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     Text files are in UTF-8, with missing values as empty cells, and floats with all digits that reading back needs.
     In text files and workbooks, a text that begins with ``=``, ``+``, ``-`` or ``@`` (also in full width, and also
     after white space), a tab or a carriage return and is not a number gets an apostrophe in front, names of columns
-    too: a spreadsheet would run it as a formula, and such a text may come from a stranger. Reading the table back leaves
-    the apostrophe where it is.
+    too: a spreadsheet would run it as a formula, and such a text may come from a stranger. Reading the table back
+    leaves the apostrophe where it is.
     In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut;
     a carriage return becomes a line feed.
 
