@@ -122,7 +122,7 @@ _OPTIONAL = {
     if each.name in {"mechanisms", "own_datasets", "own_methods", "own_mechanisms", "questions", "folder"}
 }
 
-MOST_RUNS = 1_000_000  # the paper's experiment has 9,600; at a second each, a million take twelve days
+MOST_RUNS = 1_000_000  # at a second each, they take twelve days
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -111,7 +111,7 @@ def _made(said: dict[str, Any], arrays: list[Any]) -> Any:
     """Return the value that was described."""
     if "class" in said:
         module, name = said["class"]
-        kind = getattr(import_module(module), name) if module.startswith(_PACKAGE) else None
+        kind: Any = getattr(import_module(module), name) if module.startswith(_PACKAGE) else None
         if not _is_ours(kind):
             raise ValueError("names a class that no pass returns")
         return kind(*(_made(each, arrays) for each in said["held"]))
