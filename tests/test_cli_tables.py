@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import os
 import re
+import shlex
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -14,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from tests.analysis.conftest import make_patients
 
 from scarless import NaiveClassifier, save
-from scarless.cli import main
+from scarless.cli import main, tables
 from scarless.cli.tables import _between
 from scarless.outside.table_files import read_table
 
@@ -284,3 +287,40 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
     assert "labels alone cannot say which of the two models is the class" in capsys.readouterr().out
+
+
+def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for arguments in (
+        ["fit", "missing.csv", "--label", "s", "--propensity", "v", "--out", str(tmp_path / "run")],
+        ["predict", str(fitted / "run"), "missing.csv", "--out", str(tmp_path / "next.csv")],
+        ["export", str(fitted / "run"), "--out", str(tmp_path / "model.onnx")],
+    ):
+        assert main(arguments) == 1
+        told = capsys.readouterr().err
+        assert "you may not write to the folder" in told
+        assert "Traceback" not in told
+
+
+def test_suggested_commands_can_be_pasted_into_a_shell(folder, capsys):
+    assert main([*FIT, "--out", "May; echo 'x'", "--quiet"]) == 0
+    command = re.search("to repeat: (.*)", capsys.readouterr().out)[1]
+    assert shlex.split(command) == ["scarless", "fit", "--config", "May; echo 'x'/run.toml"]
+
+
+def test_python_m_scarless_is_the_command_line():
+    shown = subprocess.run([sys.executable, "-m", "scarless", "--help"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("usage: scarless")
+
+
+def test_a_stage_that_takes_long_is_named_while_it_runs(capsys, monkeypatch):
+    monkeypatch.setattr(tables, "_SILENCE", 0.01)
+    screen = tables.Stages(quiet=False)
+    screen("fitting both models")
+    screen._timer.join(10)
+    assert capsys.readouterr().err == "fitting both models ...\n"
+    screen.end()
+    assert capsys.readouterr().err.startswith("fitting both models: ")
+    quiet = tables.Stages(quiet=True)
+    quiet("fitting both models")
+    assert quiet._timer is None

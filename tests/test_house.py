@@ -26,6 +26,7 @@ FLOORS = [
     {"report"},
     {"papers", "analysis"},
     {"cli"},
+    {"__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 OPTIONAL = {

@@ -117,13 +117,13 @@ def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, 
     fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
     monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
     assert main([*fit, "--out", "patients.csv/run"]) == 1
-    assert "patients.csv is a file, and no folder" in capsys.readouterr().err
+    assert "patients.csv is a file, not a folder" in capsys.readouterr().err
     assert main([*fit, "--out", "run", "--ranked", "ranked.doc"]) == 1
     assert "the kind of a table is known by its suffix" in capsys.readouterr().err
     with monkeypatch.context() as patched:
         patched.setattr("scarless.outside.files.os.access", lambda path, mode: False)
         assert main([*fit, "--out", "closed/run"]) == 1
-    assert "closed/run cannot be written: you have no permission to write into" in capsys.readouterr().err
+    assert "closed/run cannot be written: you may not write to the folder" in capsys.readouterr().err
     monkeypatch.undo()
     assert not Path("closed").exists()
 
@@ -136,7 +136,7 @@ def test_results_go_into_folders_that_are_not_there_yet(patients, capsys, tmp_pa
     assert len(read_table("other/place/ranked.csv")) == 400
     capsys.readouterr()
     assert main(["predict", "deep/down/run", "patients.csv", "--out", "patients.csv/ranked.csv"]) == 1
-    assert "is a file, and no folder" in capsys.readouterr().err
+    assert "is a file, not a folder" in capsys.readouterr().err
     patients[["patient", "diagnosed"]].to_csv("none.csv", index=False)
     assert main(["predict", "deep/down/run", "none.csv", "--out", "none-ranked.csv"]) == 1
     assert "This table has none of the columns that the model was fitted to. The fit had" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import pytest
 from scarless.datasets import DatasetFileError, load_simulated
 from scarless.experiments import Store, methods
 from scarless.experiments import run as run_module
-from scarless.experiments.store import RECORDS, key_of
+from scarless.experiments.store import RECORDS, TIMINGS, key_of
 from scarless.papers import METHODS
 from scarless.papers.bekker2019 import specification
 
@@ -135,6 +135,19 @@ def test_a_line_cut_in_the_middle_is_made_again(one_ended, tmp_path):
         path.write_bytes(content[: int(share * len(content))])
         run_experiment(ONE, tmp_path)
         assert lines(store) == complete
+
+
+@pytest.mark.parametrize("file", [RECORDS, TIMINGS])
+def test_a_damaged_line_is_told_and_made_again(one_ended, tmp_path, file):
+    store = one_ended(tmp_path)
+    complete, content = lines(store), (tmp_path / file).read_bytes()
+    for place in (3, len(content) // 2):
+        (tmp_path / file).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.warns(UserWarning, match=r"line \d+ was damaged.*, and moved to damaged\.jsonl") as caught:
+            run_experiment(ONE, tmp_path)
+        assert file in str(caught[0].message)
+        assert lines(store) == complete
+        assert len(store.timings()) == len(complete)
 
 
 def test_a_finished_experiment_loads_nothing_and_changes_nothing(one_ended, tmp_path, monkeypatch):
@@ -354,13 +367,13 @@ def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
         RuntimeError, match=r"A worker process was killed, perhaps .* stored: run the same command again"
     ):
         run_experiment(spec, tmp_path, jobs=2, progress=murderer)
-    stored = Store(tmp_path).records()
+    stored = lines(Store(tmp_path))
     assert 4 <= len(stored) < 4 * 20
     assert murderer.workers() == []
     complete = lines(run_experiment(spec, tmp_path))
     assert len(complete) == 4 * 20
     assert len(set(complete)) == len(complete)
-    assert {json.dumps(record, sort_keys=True).encode() for record in stored} <= set(complete)
+    assert set(stored) <= set(complete)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")

@@ -76,6 +76,7 @@ def test_the_groups_of_a_file_do_not_matter(read, tmp_path):
         ({"n_propensity_attributes": [2, 4]}, "n_propensity_attributes must lie between 1 and added_attributes"),
         ({"n_propensity_attributes": [2, 2]}, "n_propensity_attributes must lie between 1 and added_attributes"),
         ({"added_attributes": 1}, "n_propensity_attributes must lie between 1 and added_attributes"),
+        ({"n_splits": 100_000_000}, "n_splits = 100,000,000 and n_labellings = .* runs, and at most 1,000,000 are"),
         ({"n_splits": 0}, "n_splits, n_labellings and clusters must be at least 1"),
         ({"n_labellings": 0}, "n_splits, n_labellings and clusters must be at least 1"),
         ({"clusters": 0}, "n_splits, n_labellings and clusters must be at least 1"),

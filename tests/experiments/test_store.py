@@ -3,8 +3,10 @@
 import errno
 import json
 import os
+import re
 from itertools import permutations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +72,7 @@ def test_killed_at_any_byte_the_whole_lines_are_kept_and_the_rest_is_done_again(
     ends = [0] + [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for length in range(len(whole) + 1):
         path.write_bytes(whole[:length])
-        n_read = len(list(store._read(path, store._is_row)))
+        n_read = len(list(opened._read(file, store._is_row)))
         opened.open_for("small", "abc", SPEC)
         kept = max(end for end in ends if end <= length)
         assert path.read_bytes() == whole[:kept]
@@ -120,8 +122,64 @@ def test_a_damaged_line_is_named(opened):
     opened.add(record(), timing(record()))
     with (opened.folder / RECORDS).open("ab") as file:
         file.write(b"\0\0\0\n")
-    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Delete it and run"):
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment once more"):
         opened.records()
+    told = opened.open_for("small", "abc", SPEC)
+    (sentence,) = told
+    assert re.search(r"records\.jsonl: line 2 was damaged or without a timing, and moved to damaged\.jsonl", sentence)
+    assert opened.records() == [record()]
+    assert (opened.folder / store.REMOVED).read_bytes() == b"\0\0\0\n"
+    assert opened.open_for("small", "abc", SPEC) == []
+
+
+@pytest.mark.parametrize("file", [RECORDS, TIMINGS, store.MANIFEST])
+def test_every_flipped_byte_is_found_and_its_record_computed_again(opened, file):
+    for row in RECORDS_OF_A_RUN:
+        opened.add(row, timing(row))
+    path, rng = opened.folder / file, np.random.default_rng(0)
+    whole = {each: (opened.folder / each).read_bytes() for each in (RECORDS, TIMINGS, store.MANIFEST)}
+    for place in [*range(0, len(whole[file]), 5), len(whole[file]) - 1]:
+        for each, content in whole.items():
+            (opened.folder / each).write_bytes(content)
+        damaged = bytearray(whole[file])
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            told = opened.open_for("small", "abc", SPEC)
+        except ValueError as error:
+            pytest.fail(f"byte {place}: {error}")
+        for row in RECORDS_OF_A_RUN:
+            if key_of(row) not in {key_of(each) for each in opened.records()}:
+                opened.add(row, timing(row))
+        assert opened.records() == sorted(RECORDS_OF_A_RUN, key=key_of), place
+        assert len(opened.timings()) == len(RECORDS_OF_A_RUN), place
+        assert opened.manifest() == {"name": "small", "digest": "abc", "spec": SPEC}
+        assert told or json.loads(damaged) == json.loads(whole[file]), place
+
+
+def test_lines_of_older_versions_have_no_checksum_and_are_read(opened):
+    with (opened.folder / RECORDS).open("ab") as file:
+        file.write(json.dumps(record()).encode() + b"\n")
+    assert opened.open_for("small", "abc", SPEC) == []
+    assert opened.records() == [record()]
+
+
+def test_without_a_manifest_that_can_be_read_only_records_of_this_specification_count(opened):
+    with (opened.folder / RECORDS).open("ab") as file:
+        file.write(json.dumps(record()).encode() + b"\n")
+    other = Store(opened.folder.parent / "other")
+    other.open_for("other", "xyz", SPEC)
+    other.add(record("sar-em"), timing(record("sar-em")))
+    opened.add(record("known"), timing(record("known")))
+    for name in (RECORDS, TIMINGS):
+        with (opened.folder / name).open("ab") as file:
+            file.write((other.folder / name).read_bytes())
+    (opened.folder / store.MANIFEST).write_text("{")
+    told = opened.open_for("small", "abc", SPEC)
+    assert "is damaged. It was written again" in told[0]
+    assert "timings.jsonl: line 2 was damaged" in told[1]
+    assert "records.jsonl: lines 1, 3 were damaged" in told[2]
+    assert opened.records() == [record("known")]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -246,7 +304,7 @@ def test_a_line_that_is_json_and_no_record_is_named(opened, row, file):
     opened.add(record(), timing(record()))
     with (opened.folder / file).open("a") as lines:
         lines.write(json.dumps(row) + "\n")
-    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Delete it and run the same command again"):
+    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run the experiment once more"):
         opened.records() if file == RECORDS else opened.timings()
 
 
@@ -260,13 +318,10 @@ def test_a_timing_without_a_time_is_named(opened):
 def test_a_damaged_manifest_is_named_and_can_be_written_anew(opened, content):
     opened.add(record(), timing(record()))
     (opened.folder / "spec.json").write_bytes(content.encode("latin-1"))
-    for ask in (opened.manifest, lambda: opened.open_for("small", "abc", SPEC)):
-        with pytest.raises(
-            ValueError, match=r"spec\.json is damaged: it must hold the name, the digest .* Delete it and run"
-        ):
-            ask()
-    (opened.folder / "spec.json").unlink()
-    opened.open_for("small", "abc", SPEC)
+    with pytest.raises(ValueError, match=r"spec\.json is damaged: it must hold the name, the digest .* Run the same"):
+        opened.manifest()
+    (told,) = opened.open_for("small", "abc", SPEC)
+    assert "spec.json is damaged. It was written again" in told
     assert opened.records() == [record()]
 
 

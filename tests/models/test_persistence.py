@@ -30,6 +30,7 @@ from tests.conftest import simulate
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval, ModelFileError, _model_file, persistence
+from scarless.models._model_schema import audited_once
 from scarless.models._trusted import KINDS, TRUSTED
 
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
@@ -239,6 +240,27 @@ def test_what_is_referred_to_five_times_is_written_once(tmp_path):
     assert vectorizer.transformers_["note"] is vectorizer.all_processing_steps_["note"][-2]
 
 
+def test_skops_looks_at_each_part_once_and_finds_the_same(tmp_path):
+    """Objects that hold the one before twice: looked at anew each time they would be 2^18 parts."""
+    inner = Own()
+    for _ in range(18):
+        outer = LogisticRegression()
+        outer.one, outer.other = inner, inner
+        inner = outer
+    asked = []
+    plain = skops_io._audit.Node.is_self_safe
+
+    def counted(node):
+        asked.append(node)
+        return plain(node)
+
+    with pytest.MonkeyPatch.context() as patch, audited_once():
+        patch.setattr(skops_io._audit.Node, "is_self_safe", counted)
+        found = skops_io.get_untrusted_types(data=skops_io.dumps(inner))
+    assert found == [f"{Own.__module__}.Own"]
+    assert len(asked) < 5000
+
+
 def test_two_threads_save_the_same_model_at_once(tmp_path):
     one = SAREMClassifier(propensity_attributes=[2]).fit(PU.X, PU.s)
     several = {"first": one, "again": [one, one]}
@@ -369,9 +391,26 @@ def refusal(path):
 
 
 def written(tmp_path, members):
+    """Return the path of a file: of bytes as they are, of members with hashes that fit, as a stranger would make it."""
     path = tmp_path / "hostile.skops"
-    path.write_bytes(members if isinstance(members, bytes) else _model_file.pack(members))
+    path.write_bytes(members if isinstance(members, bytes) else _model_file.pack(sealed(members)))
     return path
+
+
+def sealed(members):
+    """Return members whose names and stamp say the hashes of their contents."""
+    kept, schema = {}, members["schema.json"]
+    for name, data in members.items():
+        now = _model_file.content_name(name, data) if re.fullmatch(r"[0-9a-f]{64}\.npy", name) else name
+        schema = schema.replace(name.encode(), now.encode()) if now != name else schema
+        kept[now] = data
+    try:
+        stamp = json.loads(members["scarless.json"])
+        stamp["description"] = _model_file.content_name("schema.json", schema)
+        kept["scarless.json"] = json.dumps(stamp).encode()
+    except (ValueError, TypeError, RecursionError):
+        pass  # a stamp that is none stays as it is
+    return {**kept, "schema.json": schema}
 
 
 def with_schema(good, change):
@@ -600,6 +639,141 @@ def test_arrays_that_are_none_are_refused(good, tmp_path):
     for data in (b"", b"\x93NUMPY", pickle.dumps(Bomb())):
         members = {name: data if name.endswith(".npy") else kept for name, kept in good.items()}
         assert "no model can be made of it" in refusal(written(tmp_path, members))
+
+
+# --- arrays that were edited
+
+
+def edits(array):
+    """Yield copies of an array with other values, or of another shape."""
+    if array.size:
+        for added in (1, 250) if array.dtype.kind in "fiu" else ():
+            yield (array + array.dtype.type(added)).astype(array.dtype)
+        if array.dtype.kind == "f":
+            for value in (np.nan, np.inf):
+                changed = array.copy()
+                changed.flat[-1] = value
+                yield changed
+    yield np.concatenate([array.ravel(), array.ravel()[:1]])
+    yield array[None]
+    yield array.ravel()[:-1]
+
+
+def as_bytes(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def edited_files(members, every=1):
+    """Yield the name of an array, another array, and the members with that in its place; or every so many of these."""
+    arrays = {name: np.load(io.BytesIO(data)) for name, data in members.items() if name.endswith(".npy")}
+    files = [(name, other) for name, array in arrays.items() for other in edits(array)]
+    for name, other in files[::every]:
+        if (changed := as_bytes(other)) != members[name]:
+            yield name, other, {**members, name: changed}
+
+
+@pytest.mark.parametrize("name", ["newton", "refit", "search", "boosted", "strata, risk", "TIcE"])
+def test_every_edited_array_is_refused_by_the_name_of_its_member(name, tmp_path):
+    tried = 0
+    for member, _, members in edited_files(stored(name), every=5):  # at least once for each array
+        sentence = refusal(written(tmp_path, _model_file.pack(members)))
+        assert f"its member {member} holds other data than were saved" in sentence
+        tried += 1
+    assert tried > 4
+
+
+@pytest.mark.parametrize("name", ["newton", "search", "boosted", "forest", "strata, risk", "SCAR"])
+def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
+    """Whoever edits the array may as well edit its name: then NaN and wrong shapes are refused where they matter."""
+    X, _ = fitted(name)
+    refused = 0
+    for _, other, members in edited_files(stored(name), every={"newton": 1, "SCAR": 1}.get(name, 11)):
+        path = written(tmp_path, members)
+        if other.dtype.kind == "f" and not np.isfinite(other).all():
+            assert "holds NaN or infinity, and was saved without" in refusal(path)
+            continue
+        try:
+            model = scarless.load(path)
+        except ModelFileError:
+            refused += 1
+            continue
+        for ask in ("predict_proba", "predict_propensity"):
+            try:
+                answer = getattr(model, ask)(X)
+            except (ValueError, IndexError):  # told, if late: only the classifier inside knows what it expects
+                assert name in ("boosted", "forest", "strata, risk")
+                continue
+            assert np.isfinite(answer).all()
+    assert refused
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("newton", r"SAREMClassifier\.(propensity_)?(coef|intercept)_ holds NaN or infinity|beta_[ef] holds NaN"),
+        ("boosted", "thresholds or leaves hold NaN or infinity"),
+        ("forest", "thresholds or leaves hold NaN or infinity"),
+    ],
+)
+def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, tmp_path):
+    """Files of older versions do not say which arrays may hold NaN."""
+    members, refused = dict(stored(name)), set()
+    stamp = json.loads(members["scarless.json"])
+    del stamp["not_finite"]
+    members["scarless.json"] = json.dumps(stamp).encode()
+    for member, data in list(members.items())[:12]:
+        array = np.load(io.BytesIO(data)) if member.endswith(".npy") else np.empty(0)
+        for field in array.dtype.names or [None]:
+            changed = array.copy()
+            values = changed if field is None else changed[field]
+            if values.dtype.kind != "f" or values.size == 0:
+                continue
+            values.flat[-1] = np.nan
+            try:
+                scarless.load(written(tmp_path, {**members, member: as_bytes(changed)}))
+            except ModelFileError as error:
+                refused.add(str(error))
+    assert any(re.search(sentence, told) for told in refused)
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "sentence"),
+    [
+        ("newton", "coef_", r"SAREMClassifier\.coef_ has shape \(1, 3\), and \(1, 4\) belongs"),
+        ("newton", "propensity_intercept_", r"propensity_intercept_ has shape \(2,\), and \(1,\)"),
+        ("newton", "information", r"PairInference\.information has shape"),
+        ("newton", "beta_f", r"PairInference\.beta_f has shape"),
+    ],
+)
+def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tmp_path):
+    from scarless.models._model_values import check_values
+    from scarless.models._tree_bounds import objects_in
+
+    scarless.save(fitted(name)[1], tmp_path / "a.skops")
+    model = scarless.load(tmp_path / "a.skops")
+    owner = next(each for each in objects_in(model) if attribute in (getattr(each, "__dict__", None) or {}))
+    array = vars(owner)[attribute]
+    vars(owner)[attribute] = array[:, :-1] if array.ndim == 2 else np.append(array, 0.0)
+    with pytest.raises(ValueError, match=sentence):
+        check_values(model)
+
+
+def test_arrays_that_held_nan_when_they_were_saved_load(tmp_path):
+    """A column without a value has no mean, and that is no damage."""
+    X = np.column_stack([PU.X, np.full(len(PU.X), np.nan)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = make_pipeline(StandardScaler(), SimpleImputer(), SAREMClassifier(**IN)).fit(X, PU.s)
+        assert np.isnan(model[0].mean_).any()
+        scarless.save(model, tmp_path / "a.skops")
+        assert np.array_equal(scarless.load(tmp_path / "a.skops").predict_proba(X), model.predict_proba(X))
+
+
+def test_an_edited_description_is_refused(good, tmp_path):
+    members = with_schema(good, lambda schema: schema["content"]["content"]["C"].update(content="7.0"))
+    assert "its schema.json is not the one that was saved" in refusal(written(tmp_path, _model_file.pack(members)))
 
 
 # --- the stamp

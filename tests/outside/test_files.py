@@ -1,10 +1,11 @@
 """Files are written as a whole, and errors name them."""
 
 import errno
+import os
 
 import pytest
 
-from scarless.outside.files import naming, write_whole
+from scarless.outside.files import check_place, naming, write_whole
 
 
 def test_errors_get_the_name_of_the_file():
@@ -40,3 +41,14 @@ def test_a_file_is_old_or_new_and_nothing_else_is_left(tmp_path, monkeypatch, er
     assert path.read_bytes() == b"old\r\n"
     write_whole(path, "new")
     assert path.read_text() == "new"
+
+
+def test_a_folder_that_may_not_be_written_is_told_before_the_work(tmp_path, monkeypatch):
+    check_place(tmp_path / "new" / "deeper")
+    check_place(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match=r"run cannot be written: .*file is a file, not a folder"):
+        check_place(tmp_path / "file" / "run")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError, match=r"new cannot be written: you may not write to the folder .*\(--out\)"):
+        check_place(tmp_path / "new")

@@ -4,6 +4,7 @@ import datetime
 import errno
 import gzip
 import re
+import unicodedata
 import warnings
 from decimal import Decimal
 from pathlib import Path
@@ -735,10 +736,26 @@ def test_binary_files_there_and_back(suffix, table):
 
 def as_read(text):
     """Return what a text file can hold of a text: no empty ones, an apostrophe before formulas."""
-    number = re.fullmatch(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?", text or "")
+    number = re.fullmatch(r" *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?", text or "")
     if text is None or text.strip() in MISSING:
         return None
-    return f"'{text}" if text[0] in "=+-@\t\r" and not number else text
+    return f"'{text}" if (text[0] in "\t\r" or first_seen(text) in SIGNS) and not number else text
+
+
+SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b")
+
+
+def first_seen(text):
+    """Return the first character that is neither white space nor invisible."""
+    return next((each for each in text if not each.isspace() and unicodedata.category(each)[0] not in "CZ"), "")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".xlsx"])
+def test_formulas_behind_line_breaks_and_in_full_width_are_no_formulas(suffix):
+    hidden = [f"{before}{sign}cmd()" for before in ("", "\n", "\n\n ", " ", "\u00a0", "\u200b") for sign in SIGNS]
+    write_table(pandas.DataFrame({"text": [*hidden, "a=b", " -3", "a\n=b"]}), f"t{suffix}")
+    found = values(read_table(f"t{suffix}")["text"])
+    assert found == [*(f"'{text}" for text in hidden), "a=b", " -3", "a\n=b"]
 
 
 @given(tables())

@@ -4,6 +4,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -245,6 +246,23 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     (tmp_path / "network.pt").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="is no checkpoint of SARNetClassifier"):
         killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
+
+
+def test_a_damaged_checkpoint_is_told_and_the_fit_starts_again(tmp_path):
+    X, s = killed_fit.rows()
+    whole = killed_fit.make(tmp_path, max_epochs=2).fit(X, s).predict_proba(X)
+    data, rng = (tmp_path / "network.pt").read_bytes(), np.random.default_rng(0)
+    changed = 0
+    for place in rng.integers(len(data), size=30):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "network.pt").write_bytes(damaged)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = killed_fit.make(tmp_path, max_epochs=2).fit(X, s).predict_proba(X)
+        assert (found == whole).all()  # also where the byte is one that nobody reads, e.g. of a date in the zip
+        changed += any("network.pt is damaged. The fit starts again" in str(each.message) for each in caught)
+    assert changed
 
 
 def test_without_a_seed_a_checkpoint_keeps_the_one_that_was_drawn(tmp_path):

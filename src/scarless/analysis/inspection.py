@@ -275,7 +275,7 @@ def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
     """Say what either depends on, where several looks, or audits, tell which is the class."""
     parts = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
     shown = [" ".join(part) if part else "nothing that stands out" for part in parts]
-    named = f" To learn with these: --propensity {' '.join(parts[1])}." if parts[1] else ""
+    named = f" To learn with these: --propensity {shlex.join(parts[1])}." if parts[1] else ""
     return (
         f"Looks or audits tell which model is the class. The class (the first) depends on: {shown[0]}; the labelling "
         f"on: {shown[1]}.{named}"
@@ -305,7 +305,7 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
     return (
         f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "
         f"on: {' '.join(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
-        f"come about: --propensity {' '.join(columns[1])}; if the first: --propensity {' '.join(columns[0])}."
+        f"come about: --propensity {shlex.join(columns[1])}; if the first: --propensity {shlex.join(columns[0])}."
     )
 
 

@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.command(options))
     except KeyboardInterrupt:
         return stopped("Stopped.")
+    except ImportError as error:
+        return fail(str(error), INCOMPLETE_INSTALLATION)
     except OSError as error:
         told = error.filename and error.strerror
         return fail(f"{error.filename}: {error.strerror}" if told else str(error), REFUSED)

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, stopped
+from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, shell, stopped
 from scarless.outside.extras import REPRODUCE
 
 PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
@@ -38,7 +38,7 @@ def compare(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return stopped(
             f"Stopped. What was finished is stored in {folder}: the same command goes on from there, and "
-            f"`scarless report {folder}` shows what there is."
+            f"`{shell('report', folder)}` shows what there is."
         )
     return _write_page(folder)
 
@@ -55,8 +55,8 @@ def _write_page(folder: Path) -> int:
         print(f"The report: {render_results(folder)}")
     except KeyboardInterrupt:
         return stopped(
-            f"Stopped while the page was being written. All results are stored in {folder}: `scarless report {folder}` "
-            "writes the page."
+            f"Stopped while the page was being written. All results are stored in {folder}: "
+            f"`{shell('report', folder)}` writes the page."
         )
     return DONE
 

@@ -1,5 +1,6 @@
 """What the command line says, and how it ends."""
 
+import shlex
 import sys
 from typing import Any
 
@@ -50,6 +51,17 @@ class Bars:
     def say(self, message: str) -> None:
         """Tell something that stays on the screen."""
         self.bars.console.print(message, markup=False, highlight=False)
+
+
+def shell(command: str, *words: object) -> str:
+    """Return a command of ours that can be pasted into a shell, whatever its words hold.
+
+    Examples
+    --------
+    >>> shell("report", "results of May; ls")
+    "scarless report 'results of May; ls'"
+    """
+    return shlex.join(["scarless", command, *map(str, words)])
 
 
 def stopped(message: str) -> int:

@@ -5,15 +5,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from scarless import analysis
 from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
 from scarless.analysis.settings import MODELS, read_run
 from scarless.checks.looks import AUDIT_LABELS
-from scarless.cli.screen import DONE, stopped
+from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.progress import duration
 
@@ -38,22 +40,33 @@ _INSTEAD = (
     ({"label_frequency"}, {"label_frequency_se"}),
 )
 _SHOWN = 5  # rows on the screen
+_SILENCE = 2.0  # seconds after which a stage is named
 
 
 class Stages:
-    """Lines on the screen that say what is being done, and how long it took."""
+    """Lines on the screen that say what is being done, and how long it took.
+
+    A stage that takes more than two seconds is named while it runs, so that nobody looks at an empty screen.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self.what, self.since = "", time.monotonic()
+        self._timer: Timer | None = None
 
     def __call__(self, what: str) -> None:
         """Begin another stage."""
         self.end()
         self.what, self.since = what, time.monotonic()
+        if not self.quiet:
+            self._timer = Timer(_SILENCE, partial(print, f"{what} ...", file=sys.stderr, flush=True))
+            self._timer.daemon = True
+            self._timer.start()
 
     def end(self) -> None:
         """Say how long the stage took."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self.what and not self.quiet:
             print(f"{self.what}: {duration(time.monotonic() - self.since)}", file=sys.stderr, flush=True)
         self.what = ""
@@ -139,7 +152,7 @@ def _fit_files(options: argparse.Namespace, values: dict[str, Any], folder: Path
 
 
 def _to_go_on(options: argparse.Namespace, folder: Path) -> str:
-    return f"scarless predict {folder} {options.file} --out {folder / SCORED}"
+    return shell("predict", folder, options.file, "--out", folder / SCORED)
 
 
 def _is_many(options: argparse.Namespace) -> bool:
@@ -263,7 +276,8 @@ def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
         print(f"{answer}; {missing:,.0f} of them have no label.")
     for note in found.notes:
         print(f"Note: {note}")
-    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: scarless fit --config {folder / RUN}")
+    again = shell("fit", "--config", folder / RUN)
+    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: {again}")
     print(f"The report: {folder / REPORT}")
 
 

@@ -30,6 +30,7 @@ from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.outside.files import naming
 from scarless.outside.machine import peak_memory
+from scarless.outside.notices import warn_user
 
 DECIMALS = 10  # that are stored: the last bits may differ between processors
 
@@ -123,7 +124,10 @@ def _run(
     progress: Progress,
 ) -> Store:
     with store.locked(), store.scratch() as scratch:
-        store.open_for(spec.name, spec.digest, spec.entries())
+        for sentence in store.open_for(spec.name, spec.digest, spec.entries()):
+            if isinstance(progress, Silence):
+                warn_user(sentence, UserWarning)
+            progress.say(sentence)
         work = list(_missing(spec, methods, store, scratch))
         sizes = _prepare_all(spec, work, Path(scratch), own, load, progress)
         work = [item for item in work if item.cell.dataset in sizes]

@@ -122,6 +122,8 @@ _OPTIONAL = {
     if each.name in {"mechanisms", "own_datasets", "own_methods", "own_mechanisms", "questions", "folder"}
 }
 
+MOST_RUNS = 1_000_000  # at a second each, they take twelve days
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the question after the nearest name; empty where none is near.
@@ -162,6 +164,11 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
         "C must be above 0": spec.C > 0,
         "km_max_rows must be at least 10": spec.km_max_rows >= 10,
     }
+    n_runs = spec.n_splits * spec.n_labellings * len(ks) * len(spec.settings) * len(spec.methods) * len(spec.datasets)
+    rules[
+        f"n_splits = {spec.n_splits:,} and n_labellings = {spec.n_labellings:,} make {n_runs:,} runs, and at most "
+        f"{MOST_RUNS:,} are accepted: lower them"
+    ] = n_runs <= MOST_RUNS
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
         raise ValueError(f"{where}: {'; '.join(broken)}.")

@@ -4,9 +4,11 @@ import hashlib
 import io
 import re
 import zipfile
+from collections.abc import Collection
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -106,11 +108,47 @@ def unpack(data: bytes, called: str) -> Contents:
         strange = [member.filename for member in members if not _is_plain(member)]
         what = f"a member {strange[0][:80]!r}" if strange else "members of one name, or none that describes a model"
         raise ModelFileError(
-            f"{called} is damaged or was tampered with: it holds {what}, as scarless.save never writes. "
-            "Save the model once more, or fetch the file again."
+            damaged(called, f"it holds {what}, as scarless.save never writes"),
         )
     _refuse_bombs(sizes, sum(member.compress_size for member in members), called)
     return Contents(data, sizes)
+
+
+def verify_arrays(contents: Contents, not_finite: Collection[str] | None, called: str) -> None:
+    """Refuse a member that is not what `save` wrote: its name is the hash of its content, and its numbers are finite.
+
+    Parameters
+    ----------
+    not_finite : names of members, or None
+        Arrays that held NaN or infinity when they were saved. None for files of versions that did not list them.
+    """
+    with zipfile.ZipFile(io.BytesIO(contents.data)) as file:
+        for name in contents.sizes:
+            if name in (STAMP, SCHEMA):
+                continue
+            try:
+                data = file.read(name)
+            except Exception as error:  # zipfile and zlib raise of all kinds
+                raise ModelFileError(damaged(called, f"its member {name} cannot be unpacked")) from error
+            if content_name(name, data) != name:
+                raise ModelFileError(damaged(called, f"its member {name} holds other data than were saved"))
+            if not_finite is not None and name not in not_finite and not is_finite(data):
+                raise ModelFileError(damaged(called, f"its member {name} holds NaN or infinity, and was saved without"))
+
+
+def is_finite(data: bytes) -> bool:
+    """Whether the bytes of an array hold neither NaN nor infinity; also what is no array of numbers is finite."""
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception:  # raw bytes, or an array that skops will refuse in words of its own
+        return True
+    fields = [array[name] for name in array.dtype.names] if array.dtype.names else [array]
+    return all(bool(np.isfinite(field).all()) for field in fields if field.dtype.kind in "fc")
+
+
+def damaged(called: str, why: str) -> str:
+    """Return the sentence that refuses a file."""
+    return f"{called} is damaged or was tampered with: {why}. Save the model once more, or fetch the file again."
 
 
 def _is_plain(member: zipfile.ZipInfo) -> bool:

@@ -95,6 +95,33 @@ def described_once() -> Iterator[None]:
             persist.json = plain
 
 
+@contextmanager
+def audited_once() -> Iterator[None]:
+    """Have skops look at each part once: a vectoriser of 1,000 columns refers to each of its parts many times.
+
+    The set of names that a part and all inside it need is kept with the part, so that what skops finds is the same.
+    Another version of skops, whose insides are not these, does as it likes, and takes longer.
+    """
+    node: Any = getattr(need("skops.io._audit", "A model file", "tool"), "Node", None)
+    plain = getattr(node, "get_unsafe_set", None)
+    if plain is None:
+        yield
+        return
+    found: dict[int, tuple[Any, set[str]]] = {}  # with the part, so that no other takes its place in memory
+
+    def once(part: Any) -> set[str]:
+        if id(part) not in found and not hasattr(part, "_computing_unsafe_set"):
+            found[id(part)] = part, plain(part)
+        return set(found[id(part)][1]) if id(part) in found else set()
+
+    with _ALONE:
+        node.get_unsafe_set = once
+        try:
+            yield
+        finally:
+            node.get_unsafe_set = plain
+
+
 class Audit:
     """One walk over a description: what it names that is not on the list, and how much it would come to.
 

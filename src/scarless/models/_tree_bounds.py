@@ -4,6 +4,7 @@ Every index must lead to a node further on (so that a walk ends) and to a column
 scikit-learn puts one: there the number of columns is compared with the table's before anybody predicts.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from numbers import Integral
 from types import MethodType
@@ -18,21 +19,28 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import BaseDecisionTree
 
-from scarless.numerics.arrays import Integers, Mask
+from scarless.numerics.arrays import Integers, Mask, Vector
 
 _HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _GRADIENTS = (GradientBoostingClassifier, GradientBoostingRegressor)
 _BARE = ("Tree", "TreePredictor")
 
 
-def check_trees(model: Any) -> None:
-    """Raise ValueError where a tree in a model leads out of bounds, or stands where nobody checks its columns."""
+def objects_in(model: Any) -> Iterator[Any]:
+    """Yield a model and every object that it holds once, but for plain numbers and texts."""
     waiting, seen = [model], set[int]()
     while waiting:
         value = waiting.pop()
         if id(value) in seen or isinstance(value, str | bytes | int | float | None):
             continue
         seen.add(id(value))
+        yield value
+        waiting.extend(_inside(value))
+
+
+def check_trees(model: Any) -> None:
+    """Raise ValueError where a tree in a model leads out of bounds, or stands where nobody checks its columns."""
+    for value in objects_in(model):
         if type(value).__name__ in _BARE and type(value).__module__.startswith("sklearn."):
             raise ValueError("a tree stands where none belongs")
         if isinstance(value, BaseDecisionTree):
@@ -41,7 +49,6 @@ def check_trees(model: Any) -> None:
             _check_histograms(value)
         elif isinstance(value, _GRADIENTS):
             _check_columns(value)
-        waiting.extend(_inside(value))
 
 
 def _inside(value: Any) -> list[Any]:
@@ -69,7 +76,9 @@ def _check_tree(owner: BaseDecisionTree) -> None:
     if tree.n_features != _n_columns(owner):
         raise ValueError("a tree was grown on another number of columns")
     nodes = tree.__getstate__()["nodes"]
-    _check_nodes(nodes["left_child"] != -1, nodes["left_child"], nodes["right_child"], nodes["feature"], owner)
+    inner = nodes["left_child"] != -1
+    _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], owner)
+    _check_numbers(nodes["threshold"][inner], tree.value)
 
 
 def _check_histograms(owner: Any) -> None:
@@ -78,6 +87,7 @@ def _check_histograms(owner: Any) -> None:
         inner = nodes["is_leaf"] == 0
         _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], owner)
         split = inner & (nodes["is_categorical"] != 0)
+        _check_numbers(nodes["num_threshold"][inner & ~split], nodes["value"][~inner])
         if split.any():
             sets = predictor.raw_left_cat_bitsets
             known = np.asarray(owner._bin_mapper.is_categorical_, dtype=bool)
@@ -103,6 +113,12 @@ def _check_nodes(inner: Mask, left: Integers, right: Integers, column: Integers,
             raise ValueError("a tree's branches lead out of bounds, or back")
     if (column[inner] < 0).any() or (column[inner] >= _n_columns(owner)).any():
         raise ValueError("a tree asks for a column that is not there")
+
+
+def _check_numbers(thresholds: Vector, leaves: Vector) -> None:
+    """Refuse NaN; a threshold may be infinite, where a tree sets missing values apart from all others."""
+    if np.isnan(thresholds).any() or not np.isfinite(leaves).all():
+        raise ValueError("a tree's thresholds or leaves hold NaN or infinity")
 
 
 def _n_columns(owner: Any) -> int:

@@ -27,12 +27,15 @@ from scarless.models._model_file import (
     check_path,
     check_target,
     content_name,
+    damaged,
+    is_finite,
     pack,
     refuse_unfitted,
     unpack,
+    verify_arrays,
 )
-from scarless.models._model_schema import Audit, described_once, parts_of, shrink
-from scarless.models._tree_bounds import check_trees
+from scarless.models._model_schema import Audit, audited_once, described_once, parts_of, shrink
+from scarless.models._model_values import check_values
 from scarless.models._trusted import TRUSTED
 from scarless.outside.extras import install, need
 from scarless.outside.files import write_whole
@@ -54,6 +57,8 @@ class Stamp(NamedTuple):
     schema: int
     model: str
     versions: dict[str, str]
+    description: str | None = None  # the hash of the description; None in files of scarless 0.1
+    not_finite: tuple[str, ...] | None = None  # arrays that hold NaN or infinity
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -139,6 +144,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     called = repr(str(source))
     contents = unpack(source.read_bytes(), called)
     stamp = _stamp_of(contents, called)
+    _verify(contents, stamp, called)
     refused = _refused(contents, stamp, called)
     if refused:
         raise ModelFileError(
@@ -171,10 +177,11 @@ def _packed(estimator: Any) -> bytes:
     renamed = {name: content_name(name, data) for name, data in members.items()}
     stamp = _new_stamp(estimator, schema)
     arrays = {renamed[name]: members[name] for name in sorted(members, key=renamed.__getitem__)}
-    stamped = {
-        STAMP: _json({"scarless": stamp.scarless, "schema": stamp.schema, "model": stamp.model, **stamp.versions})
-    }
-    data = pack({**stamped, SCHEMA: _json(shrink(schema, renamed)), **arrays})
+    description = _json(shrink(schema, renamed))
+    said = {"scarless": stamp.scarless, "schema": stamp.schema, "model": stamp.model, **stamp.versions}
+    said["description"] = content_name(SCHEMA, description)
+    said["not_finite"] = [name for name, data in arrays.items() if not is_finite(data)]
+    data = pack({STAMP: _json(said), SCHEMA: description, **arrays})
     refused = _refused(unpack(data, "This model"), stamp, "This model")
     if refused:
         raise ModelFileError(f"This model holds what scarless.load would refuse: {_named(refused)}. {_OTHER_WAY}")
@@ -209,14 +216,16 @@ def _stamp_of(contents: Contents, called: str) -> Stamp:
     try:
         read = json.loads(contents.read(STAMP))
         others = {name: text for name, text in read.items() if name in ("python", *_PACKAGES)}
-        stamp = Stamp(read["scarless"], read["schema"], read["model"], others)
+        listed = read.get("not_finite")
+        not_finite = None if listed is None else tuple(str(name) for name in listed)
+        stamp = Stamp(read["scarless"], read["schema"], read["model"], others, read.get("description"), not_finite)
         good = type(stamp.schema) is int and stamp.schema > 0 and _CLASS.fullmatch(stamp.model) is not None
         good &= all(_VERSION.fullmatch(text) is not None for text in (stamp.scarless, *others.values()))
         good &= {"python", "numpy", "scikit-learn", "skops"} <= set(others)
     except Exception as error:  # not JSON, not a dict, not text, not what the zip says it is
-        raise ModelFileError(_damaged(called, f"its {STAMP} cannot be read")) from error
+        raise ModelFileError(damaged(called, f"its {STAMP} cannot be read")) from error
     if not good:
-        raise ModelFileError(_damaged(called, f"its {STAMP} says what scarless.save never writes"))
+        raise ModelFileError(damaged(called, f"its {STAMP} says what scarless.save never writes"))
     here = version("scarless")
     if stamp.schema > SCHEMA_NUMBER or _release(stamp.scarless) > _release(here):
         raise ModelFileError(
@@ -234,18 +243,30 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _verify(contents: Contents, stamp: Stamp, called: str) -> None:
+    """Refuse a file whose description or arrays are not those that were saved."""
+    try:
+        found = content_name(SCHEMA, contents.read(SCHEMA))
+    except Exception as error:  # zipfile and zlib raise of all kinds
+        raise ModelFileError(damaged(called, f"its {SCHEMA} cannot be unpacked")) from error
+    if stamp.description not in (None, found):
+        raise ModelFileError(damaged(called, f"its {SCHEMA} is not the one that was saved"))
+    verify_arrays(contents, stamp.not_finite, called)
+
+
 def _refused(contents: Contents, stamp: Stamp, called: str) -> list[str]:
     """Return what the description of a model names that is not on the lists; nothing is made or imported for it."""
     skops = need("skops.io", "A model file", "tool")
     try:
         schema = json.loads(contents.read(SCHEMA))
         audit = Audit(schema, contents.sizes)
-        refused = audit.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
+        with audited_once():
+            refused = audit.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
         if not refused and stamp.model not in (schema["__class__"], _plain_name(schema)):
             raise ValueError(f"the stamp says {stamp.model}")
         return sorted(refused)
     except Exception as error:
-        raise ModelFileError(_damaged(called, f"its description makes no sense ({_line(error)})")) from error
+        raise ModelFileError(damaged(called, f"its description makes no sense ({_line(error)})")) from error
 
 
 def _plain_name(schema: Any) -> str:
@@ -256,16 +277,14 @@ def _plain_name(schema: Any) -> str:
 def _built(data: bytes, stamp: Stamp, called: str) -> Any:
     skops = need("skops.io", "Loading a model", "tool")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), audited_once():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # `load` says it once
             model = skops.loads(data, trusted=sorted(TRUSTED))
-        check_trees(model)
+        check_values(model)
     except ImportError as error:
         raise ImportError(f"{called} needs {error.name}: {install('tool')}.") from error
     except Exception as error:
-        raise ModelFileError(
-            _damaged(called, f"no model can be made of it ({_line(error)}){_others(stamp)}")
-        ) from error
+        raise ModelFileError(damaged(called, f"no model can be made of it ({_line(error)}){_others(stamp)}")) from error
     return model
 
 
@@ -281,10 +300,6 @@ def _version_here(name: str) -> str:
         return platform.python_version() if name == "python" else version(name)
     except PackageNotFoundError:
         return "none"
-
-
-def _damaged(called: str, why: str) -> str:
-    return f"{called} is damaged or was tampered with: {why}. Save the model once more, or fetch the file again."
 
 
 def _named(names: list[str]) -> str:

@@ -9,19 +9,21 @@ from pathlib import Path
 def check_place(path: str | Path) -> Path:
     """Return a path that can be written to, its folders made where they are not there; or say why not.
 
-    Nothing is made yet: the check comes before the work, and the folders with the results.
+    Nothing is made yet: the check comes before the work, and the folders with the results. A folder that is there
+    already is checked, and the one above it, where results are made before they are moved.
     """
     path = Path(path)
     above = path.absolute().parent
     while not os.path.lexists(above):
         above = above.parent
     if not above.is_dir():
-        raise NotADirectoryError(f"{path} cannot be written: {above} is a file, and no folder. Choose another place.")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"{path} cannot be written: you have no permission to write into {above}. Choose another place, or ask its "
-            "owner."
-        )
+        raise NotADirectoryError(f"{path} cannot be written: {above} is a file, not a folder. Choose another place.")
+    for folder in (above, path) if path.is_dir() else (above,):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(
+                f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or "
+                "change the permissions of that folder."
+            )
     return path
 
 

@@ -48,13 +48,14 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
         What the page adds to the numbers; None: nothing.
     """
     store = Store(folder)
-    manifest, records, timings = store.manifest(), store.records(), store.timings()
+    manifest = store.manifest()
+    check_spec(manifest["spec"], str(store.folder / MANIFEST))
+    records, timings = store.records(), store.timings()
     if not records:
         raise ValueError(
             f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run the same command "
             "again, with this folder as --out, and see what it says of the datasets."
         )
-    check_spec(manifest["spec"], str(store.folder / MANIFEST))
     report = build_report(records, timings, manifest, story=story)
     write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))
     write_whole(store.folder / RECORDS, records_csv(records, timings))

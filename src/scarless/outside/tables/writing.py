@@ -12,9 +12,11 @@ from scarless.outside.tables.columns import arrow
 from scarless.outside.tables.excel import MAX_COLUMNS, MAX_LETTERS, MAX_ROWS
 from scarless.outside.tables.kinds import TableFile, file_of, repeated
 
-# What a spreadsheet takes for a formula, unless it is a number.
-_FORMULA = r"^[=+\-@\t\r]"
-_NUMBER = r"^[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
+# What a spreadsheet takes for a formula, unless it is a number: one of these signs, in full width or small as well,
+# after white space, line breaks and characters that cannot be seen; and what begins with a tab or a carriage return.
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+_FORMULA = rf"^[\t\r]|^[\s\pZ\pC]*[{_SIGNS}]"
+_NUMBER = r"^ *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 
 
@@ -33,9 +35,10 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     Text files are in UTF-8, with missing values as empty cells, and floats with all digits that reading back needs.
-    In text files and workbooks, a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is
-    not a number gets an apostrophe in front, names of columns too: a spreadsheet would run it as a formula, and
-    such a text may come from a stranger. Reading the table back leaves the apostrophe where it is.
+    In text files and workbooks, a text that begins with ``=``, ``+``, ``-`` or ``@`` (also in full width, and also
+    after white space), a tab or a carriage return and is not a number gets an apostrophe in front, names of columns
+    too: a spreadsheet would run it as a formula, and such a text may come from a stranger. Reading the table back
+    leaves the apostrophe where it is.
     In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut;
     a carriage return becomes a line feed.
 
