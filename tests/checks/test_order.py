@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from scarless.checks.order import canonical_order, equal_rows
+from scarless.checks.order import canonical_order, column_salts, equal_rows
 from scarless.checks.tables import take_rows
+from scarless.engines.joins import Wrapped
 
 TABLES = hnp.arrays(
     np.float64,
@@ -122,3 +123,30 @@ def test_equal_rows_of_frames_with_text(kind):
     expected = [*zip(columns["region"], columns["age"], strict=True)]
     for i in range(12):
         assert [number[i] == number[j] for j in range(12)] == [expected[i] == row for row in expected]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_folds_do_not_depend_on_the_order_or_precision_of_columns(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 3)), rng.integers(0, 2, (200, 2)), np.eye(4)[rng.integers(0, 4, 200)]])
+    number = equal_rows(kind(X))
+    np.testing.assert_array_equal(equal_rows(kind(X[:, rng.permutation(X.shape[1])])), number)
+    np.testing.assert_array_equal(equal_rows(kind(X.astype(np.float32))), number)
+
+
+def test_rows_that_differ_in_double_precision_only_are_not_equal():
+    X = 1e9 + np.arange(6.0)[:, None]
+    assert np.unique(equal_rows(X)).size == 6
+
+
+def test_a_row_of_weight_two_is_as_two_rows():
+    rng = np.random.default_rng(1)
+    X, w = rng.integers(0, 2, (60, 4)).astype(float), rng.integers(0, 3, 60)
+    copies = np.repeat(np.arange(60), w)
+    np.testing.assert_array_equal(column_salts(X, w.astype(float)), column_salts(X[copies]))
+
+
+def test_salts_of_parts_add_up():
+    X = np.random.default_rng(2).normal(size=(50, 3))
+    whole, parts = column_salts(X), Wrapped(column_salts(X[:20])) + Wrapped(column_salts(X[20:]))
+    np.testing.assert_array_equal(whole, parts.values)

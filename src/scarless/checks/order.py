@@ -1,4 +1,8 @@
-"""One order for the rows of a table, whatever order they came in."""
+"""One order for the rows of a table, whatever order its rows and columns came in, in single or double precision.
+
+Rows are ordered by a hash of their values, rounded to single precision. Each column has a salt made of its own values,
+not of its place, so that the order of columns does not matter. A row of weight 2 is as two rows.
+"""
 
 from typing import Any
 
@@ -26,21 +30,30 @@ def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.in
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    key = row_keys(X) + _scatter(_bits(s), -1)
+    key = row_keys(X, column_salts(X, w)) + _scatter(_bits(s), -1)
     if w is not None:
-        key += _keys(_bits(w - 1.0)[:, None], np.array([-2]))
-    return np.argsort(key, kind="stable")
+        key += _keys(_bits(w - 1.0)[:, None], -2)
+    return np.lexsort((exact_keys(X), key))
 
 
-def equal_rows(X: Any) -> NDArray[np.intp]:
-    """Return a number for each row, the same for rows of equal attributes, whatever order the rows came in.
+def equal_rows(X: Any, w: Vector | None = None) -> NDArray[np.intp]:
+    """Return a number for each row, the same for rows of equal attributes, whatever order rows and columns came in.
 
     Examples
     --------
     >>> equal_rows(np.array([[1.0], [3.0], [1.0], [1.0]])).tolist() in ([0, 1, 0, 0], [1, 0, 1, 1])
     True
     """
-    return np.asarray(np.unique(row_keys(X), return_inverse=True)[1], dtype=np.intp)
+    return numbered(row_keys(X, column_salts(X, w)), exact_keys(X))
+
+
+def numbered(key: NDArray[np.uint64], exact: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return a number for each row, the same for rows that are exactly equal, in the order of their keys."""
+    order = np.lexsort((exact, key))
+    new = (np.diff(key[order]) != 0) | (np.diff(exact[order]) != 0)
+    number = np.empty(key.size, dtype=np.intp)
+    number[order] = np.concatenate([[0], np.cumsum(new)])[: key.size]
+    return number
 
 
 def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np.intp]:
@@ -48,7 +61,7 @@ def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np
 
     Examples
     --------
-    >>> fold = fold_of_keys(row_keys(np.arange(3000.0)[:, None]), 1, 3)
+    >>> fold = fold_of_keys(exact_keys(np.arange(3000.0)[:, None]), 1, 3)
     >>> bool((np.bincount(fold) > 900).all())
     True
     """
@@ -56,37 +69,73 @@ def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np
     return ((mixed >> np.uint64(32)) % np.uint64(n_folds)).astype(np.intp)
 
 
-def row_keys(X: Any) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row's attributes."""
+def column_salts(X: Any, w: Vector | None = None) -> NDArray[np.uint64]:
+    """Return a number for each column that depends on its values, and not on its place nor on the order of rows.
+
+    Sums of integers that wrap around: those of parts of a table add up to that of the whole.
+    """
+    times = np.ones(X.shape[0]) if w is None else np.ceil(w)
+    times = np.minimum(times, 2.0**53).astype(np.uint64)
     if sparse.issparse(X):
-        key = _sparse_keys(X)
-    elif isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-        key = _array_keys(X)
-    else:
-        key = np.zeros(X.shape[0], dtype=np.uint64)
-        for j in range(X.shape[1]):
-            key += _keys(_column_bits(X, j)[:, None], np.array([j]))
+        entries, salts = X.tocoo(), np.zeros(X.shape[1], dtype=np.uint64)
+        stored = entries.data != 0
+        scattered = _scatter(_single_bits(entries.data[stored]), 0) * times[entries.row[stored]]
+        np.add.at(salts, entries.col[stored], scattered)
+        return salts
+    found = [np.zeros(0, dtype=np.uint64)]
+    for bits in _columns(X, _single_bits):
+        found.append(((_scatter(bits, 0) * (bits != 0)) * times[:, None]).sum(axis=0, dtype=np.uint64))
+    return np.concatenate(found)
+
+
+def row_keys(X: Any, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row's attributes in single precision; `salts` are those of the columns."""
+    return _row_sums(X, salts, _single_bits)
+
+
+def exact_keys(X: Any) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row's attributes as they are, in the order of columns."""
+    return _row_sums(X, np.arange(X.shape[1]).astype(np.uint64), _bits)
+
+
+def _row_sums(X: Any, salts: NDArray[np.uint64], bits_of: Any) -> NDArray[np.uint64]:
+    """Return the sum over columns of numbers that depend on value and salt; zeros count for nothing."""
+    key = np.zeros(X.shape[0], dtype=np.uint64)
+    if sparse.issparse(X):
+        entries = X.tocoo()
+        stored = entries.data != 0
+        np.add.at(key, entries.row[stored], _scatter(bits_of(entries.data[stored]), salts[entries.col[stored]]))
+        return key
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        for start in range(0, X.shape[0], _BLOCK_ROWS):  # small blocks stay in a core's cache
+            rows = slice(start, start + _BLOCK_ROWS)
+            key[rows] = _keys(bits_of(X[rows]), salts)
+        return key
+    for j, bits in enumerate(_columns(X, bits_of)):
+        key += _keys(bits, salts[j : j + 1])
     return key
 
 
-def _array_keys(X: NDArray[Any]) -> NDArray[np.uint64]:
-    key, columns = np.empty(X.shape[0], dtype=np.uint64), np.arange(X.shape[1])
-    for start in range(0, X.shape[0], _BLOCK_ROWS):  # small blocks stay in a core's cache
-        rows = slice(start, start + _BLOCK_ROWS)
-        key[rows] = _keys(_bits(X[rows]), columns)
-    return key
+def _columns(X: Any, bits_of: Any) -> Any:
+    """Yield the values of columns as bits: all at once of an array of numbers, else one column after the other."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        yield bits_of(X)
+        return
+    for j in range(X.shape[1]):
+        yield _column_bits(X, j, bits_of)[:, None]
 
 
-def _keys(bits: NDArray[np.uint64], columns: NDArray[np.intp]) -> NDArray[np.uint64]:
+def _keys(bits: NDArray[np.uint64], salts: Any) -> NDArray[np.uint64]:
     """Return the sum over columns; zeros count for nothing, as in a sparse table."""
-    scattered = _scatter(bits, columns)
+    scattered = _scatter(bits, salts)
     scattered *= bits != 0
     return np.asarray(scattered.sum(axis=1, dtype=np.uint64))
 
 
-def _scatter(bits: NDArray[np.uint64], column: Any) -> NDArray[np.uint64]:
-    """Return pseudo-random integers that depend on value and column."""
-    salt = np.atleast_1d(np.asarray(column, dtype=np.int64)).astype(np.uint64) * _MIX  # arrays wrap around silently
+def _scatter(bits: NDArray[np.uint64], salt: Any) -> NDArray[np.uint64]:
+    """Return pseudo-random integers that depend on value and salt."""
+    salt = np.atleast_1d(np.asarray(salt))
+    salt = (salt if salt.dtype == np.uint64 else salt.astype(np.int64).astype(np.uint64)) * _MIX  # wraps silently
     mixed = bits ^ salt
     for _ in range(2):
         mixed *= _MIX
@@ -98,15 +147,13 @@ def _bits(values: Any) -> NDArray[np.uint64]:
     return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
 
 
-def _column_bits(X: Any, j: int) -> NDArray[np.uint64]:
+def _single_bits(values: Any) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore", under="ignore"):
+        return _bits(np.asarray(values).astype(np.float32))
+
+
+def _column_bits(X: Any, j: int, bits_of: Any) -> NDArray[np.uint64]:
     values = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j])
     if values.dtype.kind in "fiub":
-        return _bits(values)
+        return np.asarray(bits_of(values))
     return np.unique(values.astype(str), return_inverse=True)[1].astype(np.uint64)
-
-
-def _sparse_keys(X: Any) -> NDArray[np.uint64]:
-    entries, key = X.tocoo(), np.zeros(X.shape[0], dtype=np.uint64)
-    stored = entries.data != 0
-    np.add.at(key, entries.row[stored], _scatter(_bits(entries.data[stored]), entries.col[stored]))
-    return key

@@ -58,3 +58,19 @@ class Distinct:
         if not other.values.size or not self.values.size:
             return self if self.values.size else other
         return Distinct(np.unique(np.concatenate([self.values, other.values]))[: self.most])
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """Sums of integers that wrap around, so that no order of adding matters.
+
+    Examples
+    --------
+    >>> (Wrapped(np.array([2**64 - 1], dtype=np.uint64)) + Wrapped(np.array([3], dtype=np.uint64))).values
+    array([2], dtype=uint64)
+    """
+
+    values: NDArray[np.uint64]
+
+    def __add__(self, other: "Wrapped") -> "Wrapped":
+        return Wrapped(self.values + other.values)

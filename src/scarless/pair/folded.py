@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from scarless.checks.options import check_whole
-from scarless.checks.order import fold_of_keys, row_keys
+from scarless.checks.order import column_salts, exact_keys, fold_of_keys, numbered, row_keys
 from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
+from scarless.engines.joins import Wrapped
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
@@ -121,31 +122,35 @@ def _dealt(
     Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
     """
     many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS and groups is None
+    salts = engine.total(_block_salts)[0].values
     if many and audit is None:
-        return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, keep=True), n_folds)
+        return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, salts, keep=True), n_folds)
     if many:
-        return FoldedRows(_dealt_by_audits(engine, n_folds, rng), n_folds)
-    key, s, w = (engine.collect(function) for function in (_keys, _labels, _weights))
-    key = key if groups is None else groups
-    fold, counts = np.zeros(key.size, dtype=np.int16), w > 0
-    group = np.unique(key[counts], return_inverse=True)[1]
+        return FoldedRows(_dealt_by_audits(engine, n_folds, rng, salts), n_folds)
+    s, w = engine.collect(_labels), engine.collect(_weights)
+    fold, counts = np.zeros(s.size, dtype=np.int16), w > 0
+    if groups is None:
+        group = numbered(engine.collect(_keys, salts)[counts], engine.collect(_exact_keys)[counts])
+    else:
+        group = np.unique(groups[counts], return_inverse=True)[1]
     among = None if audit is None else audit[counts]
     fold[counts] = deal_groups(group, s[counts], w[counts], n_folds, rng, among)
     return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
 
 
-def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator) -> Engine:
+def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
     """Deal rows that were checked, and those like them; chance spreads the others.
 
     What each row's content says is found where the row is: only those like a checked one are brought here.
     """
-    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys))
+    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys, salts))
     if not checked.size:  # or of no weight
-        return engine.derive(_hashed, seed, n_folds, keep=True)
-    key, s, w, audit = (engine.collect(_those_like, each, checked) for each in (_keys, _labels, _weights, _audits))
+        return engine.derive(_hashed, seed, n_folds, salts, keep=True)
+    key = engine.collect(_keys_like, checked, salts)
+    s, w, audit = (engine.collect(_those_like, each, checked, salts) for each in (_labels, _weights, _audits))
     known, first, group = np.unique(key, return_index=True, return_inverse=True)
     fold = np.asarray(deal_kinds(group, s, audit, w, n_folds, rng))
-    return engine.derive(_hashed_but, seed, n_folds, known, fold[first].astype(np.int16), keep=True)
+    return engine.derive(_hashed_but, seed, n_folds, salts, known, fold[first].astype(np.int16), keep=True)
 
 
 def times_scored(rows: Rows, fold: int) -> Any:
@@ -196,35 +201,54 @@ def _block_tested(X: Any, rows: Rows, n_folds: int) -> tuple[Any]:
     return (rows["w"] @ in_float64(times > 0),)
 
 
-def _hashed(X: Any, rows: Rows, salt: int, n_folds: int) -> dict[str, Any]:
-    return {"fold": fold_of_keys(row_keys(in_numpy(X)), salt, n_folds).astype(np.int16)}
+def _hashed(X: Any, rows: Rows, seed: int, n_folds: int, salts: NDArray[np.uint64]) -> dict[str, Any]:
+    return {"fold": fold_of_keys(row_keys(in_numpy(X), salts), seed, n_folds).astype(np.int16)}
 
 
 def _hashed_but(
-    X: Any, rows: Rows, salt: int, n_folds: int, known: NDArray[np.uint64], folds: NDArray[np.int16]
+    X: Any,
+    rows: Rows,
+    seed: int,
+    n_folds: int,
+    salts: NDArray[np.uint64],
+    known: NDArray[np.uint64],
+    folds: NDArray[np.int16],
 ) -> dict[str, Any]:
     """Return folds by chance, but for rows that are known."""
-    key = row_keys(X)
+    key = row_keys(X, salts)
     place = np.minimum(np.searchsorted(known, key), known.size - 1)
-    chance = fold_of_keys(key, salt, n_folds).astype(np.int16)
+    chance = fold_of_keys(key, seed, n_folds).astype(np.int16)
     return {"fold": np.where(known[place] == key, folds[place], chance)}
 
 
-def _checked_keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
-    return row_keys(X)[(rows["audit"] >= 0) & (rows["w"] > 0)]
+def _checked_keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return row_keys(X, salts)[(rows["audit"] >= 0) & (rows["w"] > 0)]
 
 
-def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64]) -> NDArray[Any]:
+def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[Any]:
     """Return some values of rows that are like one of those with these keys."""
-    return np.asarray(values(X, rows)[np.isin(row_keys(X), keys) & (rows["w"] > 0)])
+    return np.asarray(values(X, rows)[np.isin(row_keys(X, salts), keys) & (rows["w"] > 0)])
+
+
+def _keys_like(X: Any, rows: Rows, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    key = row_keys(X, salts)
+    return key[np.isin(key, keys) & (rows["w"] > 0)]
 
 
 def _audits(X: Any, rows: Rows) -> NDArray[np.int8]:
     return np.asarray(rows["audit"])
 
 
-def _keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
-    return row_keys(in_numpy(X))
+def _block_salts(X: Any, rows: Rows) -> tuple[Wrapped]:
+    return (Wrapped(column_salts(in_numpy(X), in_numpy(rows["w"]))),)
+
+
+def _keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return row_keys(in_numpy(X), salts)
+
+
+def _exact_keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
+    return exact_keys(in_numpy(X))
 
 
 def _labels(X: Any, rows: Rows) -> Vector:
