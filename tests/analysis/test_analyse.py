@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.analysis.conftest import make_patients
 
 import scarless
 from scarless import (
@@ -328,3 +329,13 @@ def test_audits_say_which_model_is_the_class(hospital):
     assert "posterior" in named.ranked().columns
     same = {"class_attributes": ["age", "visits"], "propensity_attributes": ["age", "visits"], "model": "logistic"}
     assert analyse(table.drop(columns="checked"), "diagnosed", **same).either_way
+
+
+def test_survey_weights_give_intervals_that_count_rows():
+    table = make_patients(600).drop(columns=["known"])
+    options = {"propensity_attributes": ["visits"], "model": "logistic", "id": "patient"}
+    plain = analyse(table.drop(columns=["weight"]), "diagnosed", **options)
+    heavy = analyse(table.assign(weight=333.0), "diagnosed", weights="weight", **options)
+    assert any("They are taken for survey weights" in note for note in heavy.notes)
+    (low, high), (lowest, highest) = (each.model.class_prior_interval() for each in (heavy, plain))
+    assert high - low > 0.5 * (highest - lowest)

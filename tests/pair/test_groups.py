@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -124,3 +125,56 @@ def test_a_classifier_of_tables_hands_groups_on_and_they_are_kept_in_a_file(tmp_
     assert load(tmp_path / "model.skops").class_prior_interval() == model.class_prior_interval()
     blind = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, s)
     assert width(model.class_prior_interval()) > 1.3 * width(blind.class_prior_interval())
+
+
+def _survey(n=1200):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = rng.random(n) < expit(2 * X[:, 0] - 0.5)
+    return X, (y & (rng.random(n) < expit(X[:, 3]))).astype(int), np.full(n, 333.0)
+
+
+@pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV, SARStackingClassifier])
+def test_survey_weights_are_told_of_and_groups_of_rows_count_rows(make):
+    X, s, w = _survey()
+    seed = {} if make is SAREMClassifier else {"random_state": 0}
+    with pytest.warns(UserWarning, match="The 1,200 rows count as 399,600.*groups='rows'"):
+        short = make(propensity_attributes=[3], **seed).fit(X, s, sample_weight=w).class_prior_interval()
+    robust = make(propensity_attributes=[3], **seed).fit(X, s, sample_weight=w, groups="rows").class_prior_interval()
+    alone = make(propensity_attributes=[3], **seed).fit(X, s, groups="rows").class_prior_interval()
+    np.testing.assert_allclose(robust, alone, atol=1e-6)
+    assert short.high - short.low < 0.5 * (robust.high - robust.low)
+
+
+def test_robust_errors_are_those_of_the_sandwich_formula():
+    X, s, _ = _survey()
+    w = np.random.default_rng(1).uniform(0.5, 1.5, 1200)
+    w *= 1200 / w.sum()
+    model = SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=w, groups="rows")
+    beta = np.concatenate(
+        [model.coef_[0], model.intercept_, model.propensity_coef_[0][[3]], model.propensity_intercept_]
+    )
+    F, E = np.column_stack([X, np.ones(1200)]), np.column_stack([X[:, 3], np.ones(1200)])
+
+    def scores(beta):
+        f, e = expit(F @ beta[:5]), expit(E @ beta[5:])
+        residual = (s - f * e) / (1 - f * e)
+        return np.column_stack([F * (residual * (1 - f))[:, None], E * (residual * (1 - e))[:, None]])
+
+    step, ridge = 1e-5, np.diag([1.0, 1, 1, 1, 0, 1, 0])
+    H = -np.column_stack([(w @ scores(beta + d) - w @ scores(beta - d)) / (2 * step) for d in step * np.eye(7)])
+    g = w[:, None] * scores(beta)
+    g -= np.outer(w, g.sum(axis=0) / w.sum())
+    A = np.linalg.inv(H + ridge)
+    expected = np.sqrt(np.diagonal(A @ (ridge + 1200 / 1199 * g.T @ g) @ A))
+    found = model.standard_errors()
+    np.testing.assert_allclose(
+        np.concatenate([found.coef[0], found.intercept, found.propensity_coef[0][[3]], found.propensity_intercept]),
+        expected,
+        rtol=1e-4,
+    )
+
+
+def test_counts_of_rows_are_not_told_of():
+    X, s, _ = _survey(400)
+    SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=np.full(400, 2.0))  # a warning would be an error

@@ -29,6 +29,7 @@ from scarless.diagnostics.leaks import find_leaks, settle_leaks
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
 from scarless.outside.extras import need
+from scarless.pair.groups import HEAVY, means_rows
 
 SCHEMA = 1  # of summary.json
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
@@ -355,6 +356,12 @@ def analyse(
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
         given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
+        if means_rows(given.get("groups")):
+            notes.append(
+                f"The weights of {settings.weights!r} add up to {given['sample_weight'].sum():,.0f} for {len(table):,} "
+                "rows. They are taken for survey weights, which say for how many others a row stands: standard errors "
+                "and intervals count the rows."
+            )
         classifier, columns = TableClassifier(estimator), table[features]
         prepared = classifier._fit_prepared(columns, found.labels, **given)
     notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
@@ -423,6 +430,8 @@ def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
                 "(counted from 1). Give such rows a group of their own, or drop them."
             )
         found["groups"] = table[settings.group].to_numpy()
+    elif settings.weights and not settings.takes_no_groups and found["sample_weight"].mean() > HEAVY:
+        found["groups"] = "rows"
     return found
 
 

@@ -122,10 +122,11 @@ class Settings:
             )
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
-        if self.group and (self.scar or self.known_propensity or self.informed):
+        if self.group and self.takes_no_groups:
             raise ValueError(
                 "--group goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
-                "--look, --audit, --prevalence, --label-frequency, --false-positives or --propensity-bounds."
+                "--look, --audit, --prevalence, --label-frequency, --false-positives, --propensity-bounds or --model "
+                "boosted."
             )
         both = [name for name in self.number if name in self.text]
         if both:
@@ -139,6 +140,11 @@ class Settings:
             ("--scar", self.scar),
             ("--known-propensity", bool(self.known_propensity)),
         ]
+
+    @property
+    def takes_no_groups(self) -> bool:
+        """Whether the fit does not take rows in groups."""
+        return bool(self.scar or self.known_propensity or self.informed or self.model == "boosted")
 
     @property
     def informed(self) -> bool:

@@ -28,7 +28,7 @@ from scarless.pair.basins import Step, warn_if_exchangeable
 from scarless.pair.elsewhere import asks_for_papers_start
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import refuse_odd_cv
-from scarless.pair.groups import GROUPS_NEED, check_groups
+from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups
 from scarless.pair.learners import Learner, check_weighted_classifier
 from scarless.pair.logistic import fit_targets, with_probability
 from scarless.pair.problem import PairProblem
@@ -349,16 +349,18 @@ class SAREMClassifier(EMClassifier):
             attributes, their labels or by chance, and not by what the check would find: if positives are more likely to
             be checked, or to be reported, the class prior comes out too high. If findings of audits were entered as
             labels, see `audit_labels`.
-        groups : array of shape (n_rows,), optional
+        groups : array of shape (n_rows,) or "rows", optional
             What each row belongs to, where several rows are of one patient or thing. Standard errors and intervals then
-            account for rows of a group that depend on each other. With two logistic models and one label of each row.
+            account for rows of a group that depend on each other, by the sandwich formula. "rows": each row is a group,
+            for weights that say for how many others a row stands, as in a survey: robust standard errors. With two
+            logistic models and one label of each row.
 
         Returns
         -------
         self
         """
         solver = self._check_parameters()
-        group = None if groups is None else check_groups(groups, X)
+        group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         if group is not None and (solver != "newton" or self._wants_looks(X, y, audit)):
             raise ValueError(GROUPS_NEED)
         if self._wants_looks(X, y, audit):

@@ -23,7 +23,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
 from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
-from scarless.pair.groups import GROUPS_NEED, check_groups
+from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups, means_rows
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.relaxed_search import combine, relax_candidates
@@ -246,9 +246,10 @@ class SAREMClassifierCV(LooksSearch):
         audit : array of shape (n_rows,), optional
             The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`. Audits of held-out rows help
             to choose.
-        groups : array of shape (n_rows,), optional
+        groups : array of shape (n_rows,) or "rows", optional
             What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
-            and intervals account for rows of a group that depend on each other. With one label of each row.
+            and intervals account for rows of a group that depend on each other. "rows": each row is a group, for
+            weights that say for how many others a row stands, as in a survey. With one label of each row.
 
         Returns
         -------
@@ -257,7 +258,7 @@ class SAREMClassifierCV(LooksSearch):
         grid = self._check_parameters()
         if has_own_engine(X) and not on_device(X):
             refuse_folds_in_memory(self.cv, "cv")
-        group = None if groups is None else check_groups(groups, X)
+        group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         if group is not None and self._wants_looks(X, y, audit):
             raise ValueError(GROUPS_NEED)
         if self._wants_looks(X, y, audit):
@@ -266,7 +267,7 @@ class SAREMClassifierCV(LooksSearch):
             return self
         self._looks = None
         rows = self._check_rows(X, y, sample_weight)
-        self._fit_grid(rows, X, grid, group)
+        self._fit_grid(rows, X, grid, None if means_rows(groups) else group)
         self._account_for(group, rows.engine)
         return self
 

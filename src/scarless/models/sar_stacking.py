@@ -35,7 +35,14 @@ from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import check_known
 from scarless.pair.folds import Fold, check_folds
-from scarless.pair.groups import check_groups, design_effect, widened
+from scarless.pair.groups import (
+    as_shares,
+    check_groups,
+    design_effect,
+    means_rows,
+    warn_of_heavy_rows,
+    widened,
+)
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
     NAIVE,
@@ -236,9 +243,10 @@ class SARStackingClassifier(PairClassifier):
         audit : None
             Not read: a stack is judged by one label of each row. `SAREMClassifierCV` takes audits, and so does
             `SAREMClassifier` with an estimator of your own.
-        groups : array of shape (n_rows,), optional
+        groups : array of shape (n_rows,) or "rows", optional
             What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
             and intervals of class prior and label frequency account for rows of a group that depend on each other.
+            "rows": each row is a group, for weights that say for how many others a row stands, as in a survey.
 
         Returns
         -------
@@ -252,7 +260,7 @@ class SARStackingClassifier(PairClassifier):
                 "that audits gave you goes into the stack as a fact: known=[ClassPrior(value, se=...)]."
             )
         estimators = self._check_parameters()
-        everything = self._check_training(X, y, sample_weight)
+        everything = self._check_training(X, y, as_shares(sample_weight, groups))
         training = counted(everything)
         _check_facts(self.known or (), training)
         named = self._columns(X, self.propensity_attributes, "propensity_attributes")
@@ -267,7 +275,8 @@ class SARStackingClassifier(PairClassifier):
         )
         estimators = self._suited(estimators, training)
         group = None if groups is None else check_groups(groups, X)
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=group)
+        split = None if means_rows(groups) else group
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split)
         stack = self._fit_stack(estimators, sets(named), training, folds, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, training, folds)).size:
@@ -281,6 +290,8 @@ class SARStackingClassifier(PairClassifier):
             counts = everything.weight > 0
             grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
             self._levels = widened(self._levels, grown)
+        else:
+            warn_of_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
         return self
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:

@@ -7,14 +7,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share
 from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows
+from scarless.checks.rows import check_rows, row_totals
 from scarless.checks.vectors import check_vector
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
-from scarless.pair.groups import clustered, variance_ratio, widened
+from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened
 from scarless.pair.inference import PairInference
 from scarless.pair.relaxed import Levels, levels_interval
 from scarless.pair.rows import all_labelled
@@ -254,6 +254,9 @@ class InferenceMixin:
     def _account_for(self, groups: Any, engine: Any) -> None:
         """Have intervals and standard errors count the groups that rows belong to."""
         self._n_groups = 0
+        if groups is None:
+            totals = row_totals(engine)
+            warn_of_heavy_rows(float(totals.n_rows), float(totals.weight), type(self).__name__)
         if groups is None or self._inference is None:
             return
         plain, self._n_groups = self._inference, int(groups.max()) + 1
@@ -263,7 +266,10 @@ class InferenceMixin:
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""
-        told = f"Rows belong to {self._n_groups:,} groups, for which standard errors and intervals account."
+        told = (
+            f"Rows belong to {self._n_groups:,} groups, for which standard errors and intervals account (sandwich "
+            "formula)."
+        )
         remarks = [told] if self._n_groups else []
         remarks += [remark for levels in self._levels[:1] for remark in levels.remarks()]
         remarks += few_labels_remarks(float(self._known_inference().sums.labelled))

@@ -83,6 +83,7 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
     part = problem.thinned(MOST_ROWS)
     X = _dense(part.engine.collect(_table))
     s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
+    w = _at_most_one(w)
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
     tested, columns = _tested(part, X, s, w, beta_f, beta_e)
@@ -99,8 +100,14 @@ def unnamed_driver(
     training: Training, logits: list[Vector], held: Vector, named: tuple[int, ...], tried: Columns | None = None
 ) -> FoundColumn | None:
     """Return the column that the labels clearly say drives the labelling beside, or in place of, the `named` ones."""
-    found = find_columns(training, logits, held, named=named, tried=tried, most=1)
+    found = find_columns(training, logits, _at_most_one(held), named=named, tried=tried, most=1)
     return found[0] if found and found[0].gain >= CLEAR_GAIN else None
+
+
+def _at_most_one(w: Vector) -> Vector:
+    """Return weights with a mean of at most 1: they may say for how many others a row stands, as in a survey."""
+    mean = float(w.sum()) / max(int(np.count_nonzero(w)), 1)
+    return w / mean if mean > 1.0 else w
 
 
 def _tested(

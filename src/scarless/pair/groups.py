@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.kinds import refuse_odd_vector
+from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector
@@ -34,7 +35,32 @@ GROUPS_NEED = (
     "SARStackingClassifier, or SAREMClassifier without an estimator of your own; without audits, looks and facts. For "
     "other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole groups."
 )
+HEAVY = 10.0  # mean weight of a row, from which on weights are probably not counts of rows
 FEW_GROUPS = 30  # below, the covariance by groups is too small: Cameron and Miller, section VI
+
+
+def means_rows(groups: Any) -> bool:
+    """Whether the word "rows" says that each row is a group: standard errors then count rows, whatever they weigh."""
+    return isinstance(groups, str) and groups == "rows"
+
+
+def as_shares(sample_weight: Any, groups: Any) -> Any:
+    """Return weights whose sum is the number of rows, where each row is a group of its own; else as they are."""
+    if sample_weight is None or not means_rows(groups):
+        return sample_weight
+    weight = check_weight(sample_weight, n_rows=len(sample_weight))
+    return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
+
+
+def warn_of_heavy_rows(n_rows: float, weight: float, name: str) -> None:
+    """Warn where weights make intervals as narrow as those of many more rows than there are."""
+    if weight > HEAVY * n_rows:
+        warn_user(
+            f"{name}: sample_weight counts rows. The {n_rows:,.0f} rows count as {weight:,.0f}, and standard errors "
+            "and intervals are as short as with so many. If a weight says for how many others a row stands, as in a "
+            "survey, pass groups='rows': standard errors (robust, by the sandwich formula) then count the rows.",
+            UserWarning,
+        )
 
 
 def check_groups(groups: Any, X: Any) -> Integers:
@@ -50,6 +76,8 @@ def check_groups(groups: Any, X: Any) -> Integers:
             f"groups need all rows in memory, and X is a {type(X).__name__}. Leave groups out, or take a sample of "
             "whole groups as a data frame."
         )
+    if means_rows(groups):
+        return np.arange(int(np.shape(X)[0]))
     refuse_odd_vector(groups, "groups")
     values = np.asarray(groups)
     n_rows = int(np.shape(X)[0])
@@ -129,15 +157,15 @@ def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
 def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -> float:
     r"""Return how many times a variance grows by groups, for models of any kind; at least 1.
 
-    The largest of :math:`\sum_j (\sum_{i \in j} r_i)^2 / \sum_i r_i^2` over the rows' scores by the two logits, and
-    over :math:`f - \bar f`.
+    The largest of :math:`\sum_j (\sum_{i \in j} w_i r_i)^2 / \sum_i w_i r_i^2` over the rows' scores by the two logits,
+    and over :math:`f - \bar f`.
     """
     with np.errstate(divide="ignore"):
         u, v = (np.log(p) - np.log1p(-p) for p in np.clip([f, e], 1e-9, 1.0 - 1e-9))
     du, dv = likelihood.score(s, likelihood.pair_terms(u, v))
     parts = np.column_stack([w * du, w * dv, w * (f - (w @ f) / w.sum())])
     parts -= np.outer(w, parts.sum(axis=0) / w.sum())
-    squares = np.square(parts).sum(axis=0)
+    squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were a row of its own
     grown = np.square(sums_by_group(parts, group)).sum(axis=0) * _more(group[w > 0])
     return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
 
