@@ -21,6 +21,9 @@ from scarless.outside.progress import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
 EXTRA = "tool"
+MODEL_HELP = (
+    "search (default), stack for the best probabilities, boosted, or logistic: the fastest, whose interval is too short"
+)
 _OPTIONS = {  # of the command line, and what they are called in a run.toml
     "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
     "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
@@ -344,7 +347,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
     add("--known-propensity", metavar="COLUMN", help="column with known propensities")
     add("--class-attributes", nargs="+", metavar="COLUMN", help="what the class may depend on (default: all columns)")
-    add("--model", choices=MODELS, help="search (default), stack, logistic (fastest) or boosted")
+    add("--model", choices=MODELS, help=MODEL_HELP)
     add("--weights", metavar="COLUMN", help="column with row weights")
     add("--id", metavar="COLUMN", help="column with names of rows")
     add("--group", metavar="COLUMN", help="column with what rows belong to: several rows of one patient, say")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless import SAREMClassifier, SARStackingClassifier, SCARClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
 from scarless.report.fit.answer import says_nothing
@@ -224,3 +224,12 @@ def test_intervals_that_leave_room_are_shown():
     assert not says_nothing(1.0, 0.03, 0.19)
     assert not says_nothing(0.6, 0.03, 0.0301)
     assert not says_nothing(None, 0.03, 0.0301)
+
+
+def test_the_page_says_how_often_such_intervals_covered(small):
+    model, X, s = small
+    told = " ".join(model_report(model, X, s, n_ranked=0).answer.notes)
+    assert "such intervals covered in 64 to 77%. This one leaves out that the class may not be linear" in told
+    search = SAREMClassifierCV(propensity_attributes=model.propensity_attributes, Cs=[1.0], random_state=0).fit(X, s)
+    assert "such intervals covered in 83%." in " ".join(model_report(search, X, s, n_ranked=0).answer.notes)
+    assert "covered in" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)

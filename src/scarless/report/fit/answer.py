@@ -7,7 +7,14 @@ from scipy.special import logit
 
 from scarless.diagnostics.leaks import advice, find_leaks
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
-from scarless.models import Interval, NaiveClassifier, SARStackingClassifier, SCARClassifier
+from scarless.models import (
+    Interval,
+    NaiveClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+)
 from scarless.models.summary import FEW_LABELS
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
@@ -17,6 +24,8 @@ from scarless.report.fit.words import about, count, number, share, share_range, 
 
 WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
 MOST_OF_POSSIBLE = 0.75
+# How often nominal 95% intervals of the class prior covered (benchmarks/README.md, "elsewhere").
+COVERED: dict[type, str] = {SARStackingClassifier: "96%", SAREMClassifierCV: "83%", SAREMClassifier: "83%"}
 ALL = 0.99  # label frequency from which next to nothing is missing
 NEARLY_ALL = 0.95  # class prior
 FLAT = 0.2  # distance of most rows' logits below which they are as good as one
@@ -120,13 +129,34 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
     elif not why_none:
-        notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.")
+        notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.{_measured(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
     if subject.audited.any():
         found = float(subject.weight @ ((subject.audit == 1) & (subject.s == 0)))
         notes.append(f"{count(found)} of the positives without a label are known by name: audits found them.")
     return notes
+
+
+def _measured(subject: Subject) -> str:
+    """Say how often intervals of this kind covered where the truth was known, and what a plain fit's leave out."""
+    inner = subject.inner
+    if subject.looks is not None or subject.level != 0.95 or isinstance(inner, SCARClassifier):
+        return ""
+    kind = next((kind for kind in COVERED if type(inner) is kind), None)
+    if kind is None:
+        return ""
+    plain = kind is SAREMClassifier and not hasattr(inner, "relaxation_")
+    covered = "64 to 77%" if plain else COVERED[kind]
+    told = (
+        f" In 260 tests on tables with known classes and named columns, such intervals covered {covered} of the time."
+    )
+    if plain:
+        told += (
+            " This one leaves out that the class may not be linear and that the penalty was not chosen: --model search "
+            "and --model stack allow for both."
+        )
+    return told
 
 
 def _cautions(subject: Subject, found: Estimate, frequency: float | None, identifiability: Any) -> list[str]:
