@@ -148,9 +148,7 @@ def _measured(subject: Subject) -> str:
         return ""
     plain = kind is SAREMClassifier and not hasattr(inner, "relaxation_")
     covered = "64 to 77%" if plain else COVERED[kind]
-    told = (
-        f" In 260 tests on tables with known classes and named columns, such intervals covered {covered} of the time."
-    )
+    told = f" In 260 tests on tables with known classes and named columns, such intervals covered in {covered}."
     if plain:
         told += (
             " This one leaves out that the class may not be linear and that the penalty was not chosen: --model search "
