@@ -30,7 +30,7 @@ from tests.conftest import simulate
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval, ModelFileError, _model_file, persistence
-from scarless.models._model_schema import audited_once
+from scarless.models._model_schema import audited_once, described_once
 from scarless.models._trusted import KINDS, TRUSTED
 
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
@@ -254,9 +254,11 @@ def test_skops_looks_at_each_part_once_and_finds_the_same(tmp_path):
         asked.append(node)
         return plain(node)
 
+    with described_once():
+        data = skops_io.dumps(inner)
     with pytest.MonkeyPatch.context() as patch, audited_once():
         patch.setattr(skops_io._audit.Node, "is_self_safe", counted)
-        found = skops_io.get_untrusted_types(data=skops_io.dumps(inner))
+        found = skops_io.get_untrusted_types(data=data)
     assert found == [f"{Own.__module__}.Own"]
     assert len(asked) < 5000
 
