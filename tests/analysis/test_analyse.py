@@ -153,7 +153,7 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
     )
     np.testing.assert_array_equal(known.model.predict_proba(features), by_hand.predict_proba(features))
     ranked = known.ranked()
-    assert ranked["propensity"].to_numpy() == pytest.approx(patients["known"].to_numpy()[ranked["row"]])
+    assert ranked["propensity"].to_numpy() == pytest.approx(patients["known"].to_numpy()[ranked["row"] - 1])
     assert ranked["posterior"][0] > ranked["posterior"][10]
 
 
@@ -312,10 +312,10 @@ def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(pat
     assert list(ranked.columns) == ["rank", "row", "labelled", "label_chance"]
     s = table["diagnosed"].notna().to_numpy()
     naive = TableClassifier(NaiveClassifier()).fit(table[SEEN], s).predict_proba(table[SEEN])[:, 1]
-    assert ranked["label_chance"].to_numpy() == pytest.approx(naive[ranked["row"]])
+    assert ranked["label_chance"].to_numpy() == pytest.approx(naive[ranked["row"] - 1])
     assert ranked["label_chance"][: int((~s).sum())].is_monotonic_decreasing
     report = found.report()
-    assert [row.position for row in report.ranked.rows] == ranked["row"][: len(report.ranked.rows)].tolist()
+    assert [row.position for row in report.ranked.rows] == (ranked["row"] - 1)[: len(report.ranked.rows)].tolist()
     assert report.ranked.measure == "chance of a label"
     assert report.answer.cautions
     assert not any(check.status == "good" for check in report.checks)

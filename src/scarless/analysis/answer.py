@@ -210,7 +210,7 @@ class Analysis:
 
 def analyse(
     table: Any,
-    label: str | None = None,
+    label: Any = None,
     *,
     looks: Any = (),
     visits: Any = None,
@@ -226,7 +226,7 @@ def analyse(
     propensity_attributes: Any = (),
     class_attributes: Any = (),
     model: str = "search",
-    scar: bool = False,
+    scar: Any = False,
     known_propensity: str = "",
     weights: str = "",
     id: str = "",
@@ -238,7 +238,7 @@ def analyse(
     seed: int = 0,
     level: float = 0.95,
     source: Any = None,
-    progress: Tell | None = None,
+    progress: Any = None,
 ) -> Analysis:
     """Learn from a raw table who is positive, and who gets labelled.
 

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.looks import AUDIT_LABELS
-
 ESTIMATE = "estimate"
 LARGEST_RATE = 0.5
 
@@ -160,6 +158,8 @@ def _refuse_odd_labels(settings: Any) -> None:
             f"Column {settings.audit!r} cannot be the label and the audit: a label is what was noticed, an audit what "
             "somebody found who went to see."
         )
+    from scarless.checks.looks import AUDIT_LABELS  # noqa: PLC0415 (imports scikit-learn, which --help does not need)
+
     if settings.audit_labels not in AUDIT_LABELS:
         raise ValueError(f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}.")
     if settings.audit_labels != "keep" and not settings.audit:

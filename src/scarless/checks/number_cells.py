@@ -302,8 +302,9 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
                 f"{MOST_UNREADABLE_LATER:.0%} are taken for missing. Write numbers, or leave cells empty."
             )
         changed[name] = found.values
-        if found.odd:
-            warn_user(told_of_numbers(str(name), found, again=True), UserWarning)
+        odd = [each for each in found.odd if read_cell(each[1]).form != "missing"]  # words for that need no warning
+        if odd:
+            warn_user(told_of_numbers(str(name), found._replace(odd=odd), again=True), UserWarning)
     return replaced(X, changed)
 
 

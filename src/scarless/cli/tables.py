@@ -14,7 +14,6 @@ from typing import Any
 from scarless import analysis
 from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
 from scarless.analysis.settings import MODELS, read_run
-from scarless.checks.looks import AUDIT_LABELS
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.progress import duration
@@ -377,7 +376,7 @@ def _add_information(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--audit-labels",
-        choices=AUDIT_LABELS,
+        metavar="HOW",
         help="drop: findings of audits were entered as labels; undo: the same, and only rows without a label were "
         "audited (default: keep, they were not)",
     )

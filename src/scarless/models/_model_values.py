@@ -73,7 +73,7 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
                 n_models = np.size(intercept) if prefix and held.get("_looks") is not None else 1
                 yield f"{prefix}coef_", np.shape(coef), (n_models, held["n_features_in_"])
                 yield f"{prefix}intercept_", np.shape(intercept), (n_models,)
-    if isinstance(value, PairInference):
+    if type(value) is PairInference:  # those of several looks have more parameters than one propensity model
         size = value.f.n_parameters + value.e.n_parameters
         yield "beta_f", np.shape(value.beta_f), (value.f.n_parameters,)
         yield "beta_e", np.shape(value.beta_e), (value.e.n_parameters,)

@@ -354,7 +354,8 @@ class _Search:
         squares, start = [], 0
         for matrix in self.grams:
             part = direction[start : start + len(matrix)]
-            squares.append(part @ matrix @ part)
+            with np.errstate(over="ignore", invalid="ignore"):  # of such a step more than its length is wrong
+                squares.append(part @ matrix @ part)
             start += len(matrix)
         return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
 
