@@ -94,6 +94,7 @@ SLOW = (
     "tests/label_frequency/test_elkan_noto.py::test_scikit_learns_checks[ElkanNoto(n_folds",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
+    "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_nearly_always",
     "tests/scale/test_dask",
     "tests/scale/test_s3",
     "tests/experiments/test_run.py::test_killed",

@@ -61,7 +61,7 @@ def test_score_does_not_depend_on_units():
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_well_specified_models_pass(seed):
     rng = np.random.default_rng(1000 + seed)
     n, d = int(rng.integers(300, 3000)), int(rng.integers(2, 12))
@@ -74,7 +74,7 @@ def test_well_specified_models_pass(seed):
     assert not any("contradict" in each for each in messages)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV])
 @pytest.mark.parametrize(("class_logit", "direction"), [(quadratic, (0, 0)), (product, (0, 1))])
 def test_a_class_that_is_not_linear_is_told_of_and_never_identified(make, seed, class_logit, direction):
@@ -89,7 +89,7 @@ def test_a_class_that_is_not_linear_is_told_of_and_never_identified(make, seed, 
         assert "which the labels contradict" in report.sentences()[0]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 6])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV])
 def test_a_wrong_attribute_is_told_of_by_name(make, seed):
     X, _, s = task(seed, linear)
