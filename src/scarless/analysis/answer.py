@@ -95,7 +95,7 @@ class Analysis:
             "rows": n,
             "labelled": labelled,
             "class_prior": _plain(prior),
-            "class_prior_interval": self._interval("class_prior_interval"),
+            "class_prior_interval": self._at_least_labelled(self._interval("class_prior_interval")),
             "label_frequency": _plain(getattr(inner, "label_frequency_", np.nan)),
             "label_frequency_interval": self._interval("label_frequency_interval"),
             "positives": _plain(prior * n),
@@ -202,6 +202,14 @@ class Analysis:
         except (AttributeError, ValueError):
             return None
         return [_plain(low), _plain(high)]
+
+    def _at_least_labelled(self, ends: list[float | None] | None) -> list[float | None] | None:
+        """Return the ends of an interval as the report has them: labelled rows are positive, if labels are sure."""
+        if ends is None or self.settings.false_positives != 0.0:
+            return ends
+        weight, s = self._column("weights"), np.asarray(self.s, dtype=np.float64)
+        known = float(np.average(s, weights=weight))
+        return [None if end is None else max(end, known) for end in ends]
 
     def _column(self, role: str) -> Any:
         name = getattr(self.settings, role)

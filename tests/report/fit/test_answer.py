@@ -12,6 +12,7 @@ from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, 
 from scarless.models import Interval
 from scarless.report import model_report
 from scarless.report.fit.answer import says_nothing
+from scarless.report.fit.words import share_range
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -233,3 +234,19 @@ def test_the_page_says_how_often_such_intervals_covered(small):
     search = SAREMClassifierCV(propensity_attributes=model.propensity_attributes, Cs=[1.0], random_state=0).fit(X, s)
     assert "such intervals covered in 83%." in " ".join(model_report(search, X, s, n_ranked=0).answer.notes)
     assert "covered in" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)
+
+
+def test_one_interval_on_the_whole_page(small, monkeypatch):
+    _, X, s = small
+    model = SAREMClassifierCV(propensity_attributes=["z"], Cs=[1.0], random_state=0).fit(X, s)
+    known = float(s.mean())
+    monkeypatch.setattr(SAREMClassifierCV, "class_prior_interval", lambda self, **_: Interval(known - 0.1, known + 0.2))
+    report = model_report(model, X, s, n_ranked=0)
+    assert (report.answer.share.low, report.answer.share.high) == (known, known + 0.2)
+    told = [report.answer.sentence, *(each.verdict for each in report.checks if each.key == "profile")]
+    assert len(told) == 2
+    for sentence in told:
+        assert share_range(known, known + 0.2) in sentence
+    page = report.to_html()
+    assert f"{known - 0.1:.3f}" not in page
+    assert share_range(known - 0.1, known + 0.2) not in page

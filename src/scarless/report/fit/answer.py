@@ -45,8 +45,8 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
     interval, why_none = _interval(subject, "class_prior_interval")
     found = Estimate(None if prior is None else max(prior, known))
-    if interval is not None:  # labelled rows are positive, whatever a model says
-        found = Estimate(found.value, max(interval.low, known), max(interval.high, known))
+    if interval is not None:
+        found = Estimate(found.value, *subject.prior_interval())
     missing = _scaled(found, n, right)
     frequencies, _ = _interval(subject, "label_frequency_interval")
     low, high = (None, None) if frequencies is None else frequencies

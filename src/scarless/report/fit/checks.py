@@ -56,7 +56,8 @@ def ask(subject: Subject, rng: np.random.Generator, top: Subject) -> Asked:
     twin = copy(subject.inner)
     twin.feature_names_in_ = np.array(subject.labels_of_columns, dtype=object)  # raw names in its sentences
     try:
-        return Asked(subject, sample, top, identifiability_report(twin), "", rng)
+        found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
+        return Asked(subject, sample, top, found, "", rng)
     except REFUSALS as error:
         return Asked(subject, sample, top, None, str(error), rng)
 
@@ -145,7 +146,7 @@ def _identifiability(key: str, title: str, asked: Asked) -> Check:
 
 def _settled(key: str, title: str, subject: Subject) -> Check:
     """Judge by the interval, for which all that was given counts."""
-    low, high = subject.inner.class_prior_interval(level=subject.level)
+    low, high = subject.prior_interval()
     status = _status_of(high - low)
     words = {"good": "Yes", "open": "Only roughly", "bad": "Hardly"}[status]
     verdict = f"{words}: with all that was given, {share_range(low, high)} of rows are positive."
@@ -253,7 +254,9 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
         inner = clone(inner).fit(sample.prepared, sample.labels, sample_weight=sample.weights)
     found = profile_class_prior(inner, sample.prepared, sample.labels, sample_weight=sample.weights, level=sample.level)
     low, high = found.interval
-    verdict = f"{share_range(low, high)}, with the best models for each share."
+    top = asked.subject.prior_interval()
+    verdict = f"The likelihood gives {share_range(low, high)} for these very rows; the interval of the answer, for all "
+    verdict += f"that they are a sample of, is {share_range(*top)}."
     if found.flat:
         verdict = f"Many: {share_range(low, high)} fit about as well."
     if found.elsewhere:
@@ -265,9 +268,8 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
     told = asked.on_a_sample(sample)
     if told:
         told = (f"{told[0][:-1]}, to which the model was fitted anew: with all rows the range is shorter.",)
-    about = "This is the share among these very rows; the interval at the top is for all those they are a sample of."
     status = "bad" if found.flat else _status_of(high - low)
-    return Check(key, title, status, verdict, (*found.sentences(), about, *told), picture)
+    return Check(key, title, status, verdict, (*found.sentences(), *told), picture)
 
 
 def _status_of(width: float) -> str:
@@ -277,9 +279,9 @@ def _status_of(width: float) -> str:
 
 def _walked(key: str, title: str, asked: Asked) -> Check:
     """Show the levels that a relaxed fit has walked through: it has no other profile."""
-    inner, level = asked.subject.inner, asked.subject.level
+    inner = asked.subject.inner
     levels = inner.relaxation_.levels
-    low, high = inner.class_prior_interval(level=level)
+    low, high = asked.subject.prior_interval()
     status = _status_of(high - low)
     told = f"{share_range(low, high)} fit about as well."
     verdict = f"Many: {told}" if status == "bad" else told

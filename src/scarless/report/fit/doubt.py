@@ -77,7 +77,7 @@ def _of_ranked(top: Subject) -> tuple[float, str]:
 def _of_interval(subject: Subject, rows: Sensitivity, fitted: float) -> str:
     """Say from which factor on a wrong labelling may matter more than chance."""
     try:
-        low, high = subject.inner.class_prior_interval(level=subject.level)
+        low, high = subject.prior_interval()
     except (AttributeError, ValueError, TypeError):  # a model that knows no interval
         return ""
     if not low < fitted < high:

@@ -31,6 +31,7 @@ from scarless.models import (
 from scarless.models.explaining import dense, grouped
 from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, looks_facts
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
+from scarless.numerics.interval import Interval
 from scarless.report.fit.words import text
 
 _KINDS = (
@@ -194,6 +195,12 @@ class Subject:
     def rates_are_none(self) -> bool:
         """Whether no negative row gets a label, by assumption."""
         return self.false_label is None
+
+    def prior_interval(self) -> Interval:
+        """Return the interval of the share of positives, the one of the whole page: labelled rows are positive."""
+        low, high = self.inner.class_prior_interval(level=self.level)
+        known = float(self.weight @ self.s) / float(self.weight.sum()) if self.rates_are_none else 0.0
+        return Interval(max(low, known), max(high, known))
 
     @property
     def label_chance(self) -> Vector:
