@@ -287,6 +287,19 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
     assert "labels alone cannot say which of the two models is the class" in capsys.readouterr().out
+    ranked, again = read_table("run/ranked.csv"), read_table("next.csv")
+    assert list(again.columns) == list(ranked.columns)
+    assert again["row"].tolist() == ranked["row"].tolist()
+
+
+def test_ranked_rows_lie_in_the_folder_of_results(folder, capsys):
+    assert main([*FIT, "--out", "run", "--ranked", "../elsewhere.csv"]) == 1
+    assert "give a name without a folder, not '../elsewhere.csv'" in capsys.readouterr().err
+
+
+def test_the_label_is_no_group(folder, capsys):
+    assert main([*FIT, "--out", "run", "--group", "diagnosed"]) == 1
+    assert "is named by --group, but it is the label" in capsys.readouterr().err
 
 
 def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_path, monkeypatch, capsys):

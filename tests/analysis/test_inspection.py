@@ -148,3 +148,9 @@ def test_a_column_that_is_called_an_id_is_one(name):
     numbers = np.random.default_rng(0).choice(10**7, 300, replace=False)
     assert names_rows(numbers, name)
     assert not names_rows(numbers, "paid")
+
+
+def test_infinite_cells_are_named_by_column_and_row():
+    table = make_patients(300).assign(age=lambda table: table["age"].astype(float))
+    table.loc[4, "age"] = np.inf
+    assert "Column 'age' holds inf in row 5" in str(inspect_table(table, "diagnosed"))

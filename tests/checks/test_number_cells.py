@@ -8,7 +8,14 @@ import polars as pl
 import pytest
 
 from scarless import SAREMClassifier, TableClassifier
-from scarless.checks.number_cells import Scale, read_cell, read_column, read_numbers
+from scarless.checks.number_cells import (
+    Scale,
+    numbers_again,
+    read_cell,
+    read_column,
+    read_numbers,
+    scales_of,
+)
 
 N = 1500
 
@@ -192,3 +199,43 @@ def test_a_scale_says_what_lies_near():
     assert Scale(0.0, 10.0, True).holds(20.0)
     assert not Scale(0.0, 10.0, True).holds(20.1)
     assert Scale(1.0, 1.0, True).holds(1e9)
+
+
+def test_numbers_are_not_misread_by_a_thousand():
+    weights = read_column(np.array(["6,7 kg", "3,43 kg", "1,369 kg"] * 50, dtype=object))
+    assert np.isnan(weights.values[2])  # 1.369 or 1369
+    points = read_column(np.array(["4.484.109", "2.917.016", "202.050", "-1.500"] * 50, dtype=object))
+    assert points.values[:4].tolist() == [4484109, 2917016, 202050, -1500]
+
+
+def test_per_cent_of_new_rows_is_read_by_the_scale_of_the_fit():
+    with pytest.warns(UserWarning, match="read"):
+        found = numbers_again(pd.DataFrame({"p": ["0.5%", "0.9%"]}), {"p": (0.0, 1.0, False)})
+    assert found["p"].tolist() == pytest.approx([0.005, 0.009])
+
+
+def test_truth_values_may_be_objects_in_new_rows():
+    frame = pd.DataFrame({"flag": [True, False, True], "x": [1.0, 2.0, 3.0]})
+    new = pd.DataFrame({"flag": pd.Series([True, None], dtype=object), "x": [1.0, 2.0]})
+    assert numbers_again(new, scales_of(frame))["flag"].tolist() == [True, None]
+
+
+def test_a_column_of_decimal_commas_is_a_number_with_a_word():
+    frame = pd.DataFrame({"crp": [f"{i},{i % 7}" for i in range(1, 200)]})
+    read, notes, _ = read_numbers(frame)
+    assert read["crp"].iloc[3] == pytest.approx(4.4)
+    assert notes == ["Column 'crp' is read as numbers with a decimal comma."]
+    limits = read_numbers(frame.assign(crp=["<0,3", *frame["crp"][1:]]))
+    assert limits[0]["crp"].iloc[0] == pytest.approx(0.3)
+    assert "'<0,3'" in limits[1][0]
+
+
+def test_a_column_without_numbers_is_none():
+    with pytest.raises(ValueError, match="Column 'sex' holds no number, though --number names it"):
+        read_numbers(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
+
+
+def test_suggested_options_are_quoted():
+    cells = [str(i) for i in range(200)] + ["rubbish"] * 5
+    _, _, (question,) = read_numbers(pd.DataFrame({"Hb $(x)": cells}))
+    assert "--number 'Hb $(x)'" in question

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -178,7 +179,11 @@ def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
         logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
         np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
         mean = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0)
-        tilt = 0.0 if model._crossed.tilt is None else pu.X[:, model._e_columns] @ model._crossed.tilt
+        tilt = (
+            0.0
+            if model._crossed.tilt is None
+            else pu.X[:, model._e_columns] @ model._crossed.tilt[:-1] + model._crossed.tilt[-1]
+        )
         expected = expit(model.relaxation_(mean + tilt)) if relaxed else expit(mean + tilt)
         np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expected, rtol=1e-9)
         assert hasattr(model, "relaxation_") == relaxed
@@ -357,10 +362,33 @@ def test_a_forest_does_not_take_the_labelling_for_the_class():
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     plain = crossed.fit.logits(X)
-    np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0])
-    as_before = relax(
-        engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=crossed.fit.u - X[:, 5] * crossed.tilt[0]),
-        Design.of(np.arange(1)),
-        audits=4.0,
-    )
+    np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0] + crossed.tilt[1])
+    before = crossed.fit.u - X[:, 5] * crossed.tilt[0] - crossed.tilt[1]
+    rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
+    as_before = relax(rows, Design.of(np.arange(1)), audits=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
+
+
+def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_stored():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 4)).round(3)
+    y = rng.random(500) < expit(2 * X[:, 0] + X[:, 1])
+    s = (y & (rng.random(500) < expit(0.5 + X[:, 2]))).astype(int)
+    tree = DecisionTreeClassifier(min_samples_leaf=20, random_state=0)
+
+    def prior(table):
+        model = SAREMClassifier(tree, propensity_attributes=[2], cross_fit=3, max_iter=20, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(table, s).class_prior_
+
+    near = prior(X)
+    assert near < 0.9
+    assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-6)
+    folds = list(StratifiedKFold(3).split(X, s))
+    models = [SAREMClassifier(tree, propensity_attributes=[2], cross_fit=folds, max_iter=20) for _ in range(2)]
+    far = X + np.array([0.0, 0.0, 2010.0, 0.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = (model.fit(table, s).class_prior_ for model, table in zip(models, (X, far), strict=True))
+    assert there == pytest.approx(here, abs=1e-3)

@@ -186,3 +186,10 @@ def test_summary_says_that_the_class_prior_rests_on_probabilities_near_one():
     assert "positive only with probability m" in " ".join(
         SAREMClassifier(propensity_attributes=[4]).fit(X, s).summary().notes()
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_strong_penalty_is_no_wrong_form(seed):
+    X, _, s = task(seed, linear)
+    messages = told(SAREMClassifier(propensity_attributes=[4], C=0.001, propensity_C=0.1), X, s)
+    assert not any("contradict" in each for each in messages)

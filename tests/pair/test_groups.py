@@ -178,3 +178,15 @@ def test_robust_errors_are_those_of_the_sandwich_formula():
 def test_counts_of_rows_are_not_told_of():
     X, s, _ = _survey(400)
     SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=np.full(400, 2.0))  # a warning would be an error
+
+
+def test_groups_with_pandas_missing_values_are_refused_in_words():
+    with pytest.raises(ValueError, match="groups has 20 missing values"):
+        check_groups(pd.Series(pd.array(["a", "b", None] * 20, dtype="string")), np.eye(60))
+
+
+def test_one_weight_for_all_rows_goes_with_groups_of_rows():
+    X, s, _ = _survey(400)
+    model = SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=5, groups="rows")
+    plain = SAREMClassifier(propensity_attributes=[3]).fit(X, s, groups="rows")
+    assert model.class_prior_interval() == plain.class_prior_interval()

@@ -15,28 +15,24 @@ from typing import Any
 import numpy as np
 
 from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
-from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, move_into_place
+from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, check_name, move_into_place
 from scarless.analysis.information import told_of
 from scarless.analysis.informed import informed_summary
 from scarless.analysis.kinds import row_names, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
-from scarless.analysis.ranking import EITHER_WAY, rank_by_labels, rank_rows
+from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
 from scarless.diagnostics.leaks import find_leaks, settle_leaks
-from scarless.models import SAREMClassifierCV, TableClassifier
+from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
 from scarless.outside.extras import need
 from scarless.pair.groups import HEAVY, means_rows
 
 SCHEMA = 1  # of summary.json
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-BY_LABELS = (
-    "Rows are ranked by their chance of a label, as the naive model has it, and not by models that may have changed "
-    "places. Rows that are seldom labelled come last although they may be positive."
-)
 Tell = Callable[[str], None]
 
 
@@ -73,7 +69,7 @@ class Analysis:
         Where nothing says which of both models is the class (`either_way`), by the chance of a label.
         """
         if self.either_way:
-            return rank_by_labels(self._asked[1], self.table, self.settings, self.label)
+            return rank_by_labels(self.model.naive_, self._asked[1], self.table, self.settings, self.label)
         model, features = self._asked
         known = self._column("known_propensity")
         return rank_rows(model, self.table, self.settings, self.label, propensity=known, features=features)
@@ -151,7 +147,7 @@ class Analysis:
         from scarless.models.persistence import save  # noqa: PLC0415 (an optional package)
 
         tell = progress or (lambda what: None)
-        folder = check_folder(folder, force=force)
+        folder, ranked = check_folder(folder, force=force), check_name(ranked)
         folder.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
@@ -376,7 +372,10 @@ def analyse(
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}
     classifier.levels_ = seen_levels(table[features])
-    return Analysis(classifier, settings, notes, table, found, dict(source or {}), fitted_to=(columns, prepared))
+    made = Analysis(classifier, settings, notes, table, found, dict(source or {}), fitted_to=(columns, prepared))
+    if made.either_way:  # for new rows too
+        classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
+    return made
 
 
 def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str]]:

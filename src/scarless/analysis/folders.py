@@ -10,6 +10,15 @@ MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run
 SCORED = "scored"  # folder of predictions
 
 
+def check_name(name: str) -> str:
+    """Return the name of a file in a folder of results, or say that it would lie elsewhere."""
+    if Path(name).name != name:
+        raise ValueError(
+            f"The file of ranked rows lies in the folder of results: give a name without a folder, {name!r}."
+        )
+    return name
+
+
 def check_folder(folder: str | Path, *, force: bool) -> Path:
     """Return where results go, or say that something is there already, or that nothing can be written there."""
     path = check_place(folder)

@@ -12,7 +12,7 @@ from scarless.analysis.answer import as_pandas
 from scarless.analysis.kinds import column_kind, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
-from scarless.checks.number_cells import read_numbers
+from scarless.checks.number_cells import read_numbers, refuse_huge
 from scarless.checks.origins import Origin
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier, TableClassifier
@@ -203,6 +203,7 @@ def _look(X: Any, observed: Observed, seed: int) -> "_Look":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            refuse_huge(X)
             found, n_pieces = _columns_that_matter(X, observed.s)
             if not found:
                 return nobody, NOTHING, notes

@@ -10,13 +10,16 @@ from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, lo
 from scarless.analysis.settings import ALL, Settings
 from scarless.checks.looked import looks_of
 from scarless.checks.pipelines import opened
-from scarless.models import NaiveClassifier, TableClassifier
 from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
 
 EITHER_WAY = (
     "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
     "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+)
+BY_LABELS = (
+    "Rows are ranked by their chance of a label, as the naive model has it, and not by models that may have changed "
+    "places. Rows that are seldom labelled come last although they may be positive."
 )
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
 
@@ -68,17 +71,17 @@ def rank_rows(
     return _in_order(columns, columns["probability" if observed is None else "posterior"], open_rows)
 
 
-def rank_by_labels(features: Any, table: Any, settings: Settings, observed: Observed) -> Any:
+def rank_by_labels(naive: Any, features: Any, table: Any, settings: Settings, observed: Observed | None) -> Any:
     """Return what `rank_rows` returns, ranked by ``label_chance``, the chance of a label by the naive model.
 
     For rows of which nothing says which model is the class. There are no probabilities of the class.
     """
-    naive = TableClassifier(NaiveClassifier()).fit(features, observed.s)
-    columns = _places(table, settings)
-    columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
-    columns |= _of_information(observed, settings)
+    columns, open_rows = _places(table, settings), np.ones(len(table), dtype=bool)
+    if observed is not None:
+        columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
+        columns |= _of_information(observed, settings)
+        open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
     columns["label_chance"] = _of_positive(naive, features)
-    open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
     return _in_order(columns, columns["label_chance"], open_rows)
 
 
@@ -190,9 +193,14 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
     if settings.propensity == (ALL,) and len(settings.looks) < 2 and not settings.audit:
         notes.append(EITHER_WAY)
     notes += new_levels(model, table)
+    naive = getattr(model, "naive_", None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ranked = rank_rows(model, table, settings, observed, propensity=propensity)
+        if naive is None:
+            ranked = rank_rows(model, table, settings, observed, propensity=propensity)
+        else:
+            ranked = rank_by_labels(naive, table.reindex(columns=naive.feature_names_in_), table, settings, observed)
+            notes.append(BY_LABELS)
     told = [str(each.message) for each in caught if "unknown categories" not in str(each.message)]
     return ranked, notes + list(dict.fromkeys(told))
 

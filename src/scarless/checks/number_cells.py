@@ -5,7 +5,8 @@ What becomes of a cell:
 - plain numbers (``12``, ``1.5``, ``2e3``): themselves;
 - a limit (``<5``, ``>90``, ``<= 5``): the limit itself, 5 or 90. It is the value nearest to what was measured;
 - a decimal comma (``1,5``), and thousands in groups (``1 234``, ``1,234,567``, ``1.234,5``). ``1,234`` may be
-  either: it is what the other cells allow, and missing where they allow both;
+  either: it is what the other cells allow, and missing where they allow both; where all cells are so, thousands, and a
+  note shows some of them. ``1.234`` is 1234 beside cells such as ``1.234.567``;
 - a unit, currency or per cent (``120 mmHg``, ``$3.50``, ``12%``): the number, where the column has one unit only and
   the number lies near the others. 12% among shares between 0 and 1 is 0.12;
 - words for a missing value (``n/a``, ``-``, ``?``, ``unknown``): missing;
@@ -17,6 +18,7 @@ A column stays text where its odd cells carry a meaning: open or closed classes 
 import math
 import re
 from collections import Counter
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +61,7 @@ _ABOUT = re.compile(r"(?:~|≈|ca\.?|approx\.?)\s*(?P<rest>.+)", re.ASCII | re.I
 _BEFORE = re.compile(rf"(?P<unit>[$€£¥]|USD|EUR|GBP|CHF)\s*(?P<body>{_BODY})", re.ASCII)
 _BEHIND = re.compile(rf"(?P<body>{_BODY})(?P<space>\s*)(?P<unit>[^\d\s.,+\-<>=()][^\s,+<>=()]{{0,11}})", re.ASCII)
 _CLASS = re.compile(rf"(?:{_BODY})\s*\+|(?:{_BODY})\s*(?:-|–|to|bis)\s*(?:{_BODY})", re.ASCII)
+_MILLIONS, _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}"), re.compile(r"-?\d{1,3}\.\d{3}")
 _LETTERED = re.compile(r"[^\W\d_]{1,5}[-./ ]*\d[\w./-]*|\d+[^\W\d_]{1,3}\d*", re.UNICODE)
 
 
@@ -118,11 +121,11 @@ def read_cell(text: str) -> Cell:  # noqa: PLR0911 (one form after the other)
         return Cell("unreadable")
     if (found := _LIMIT.fullmatch(text) or _ABOUT.fullmatch(text)) is not None:
         inner = read_cell(found["rest"])
-        if inner.form == "plain":
+        if inner.form in ("plain", "comma"):
             return Cell("number", inner.values)
         return inner if inner.values and inner.form != "zeros" else Cell("unreadable")
     if (found := _BEFORE.fullmatch(text)) is not None and (body := _body(found["body"])).values:
-        return Cell("unit", body.values[:1], found["unit"].casefold())
+        return Cell("unit", body.values, found["unit"].casefold())
     if (body := _body(text)).values:
         return body
     if _CLASS.fullmatch(text):
@@ -131,7 +134,7 @@ def read_cell(text: str) -> Cell:  # noqa: PLR0911 (one form after the other)
         unit = found["unit"].casefold()
         known = unit in _UNITS and not (len(unit) == 1 and unit.isalpha())  # 12A is a house number, and no current
         if (known or found["space"]) and (body := _body(found["body"])).values:
-            return Cell("percent" if unit == "%" else "unit", body.values[:1], unit)
+            return Cell("percent" if unit == "%" else "unit", body.values, unit)
     return Cell("code" if _LETTERED.fullmatch(text) else "unreadable")
 
 
@@ -178,15 +181,18 @@ def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
         Of the column in the fit; by default that of its plain cells.
     """
     known: dict[str, int] = {}
-    codes = np.array([-1 if _is_missing(cell) else known.setdefault(str(cell), len(known)) for cell in cells], np.intp)
+    codes = np.array([-1 if is_missing(cell) else known.setdefault(str(cell), len(known)) for cell in cells], np.intp)
     texts = list(known)
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     found = [read_cell(text) for text in texts]
+    if any(_MILLIONS.fullmatch(text.strip()) for text in texts):
+        found = [_thousands(text) or cell for text, cell in zip(texts, found, strict=True)]
     number = Counter[str]()
     for cell, count in zip(found, counts, strict=True):
         number[cell.form] += int(count)
+    sure = scale is not None or number["plain"] > 0
     scale = _scale_of(found) if scale is None else scale
-    read = np.array([_settled(cell, scale, found, number) for cell in found] + [np.nan])
+    read = np.array([_settled(cell, scale, found, number, sure=sure) for cell in found] + [np.nan])
     values = read[codes]
     gone = np.array([cell.form != "missing" for cell in found], dtype=bool) & np.isnan(read[:-1])
     n_cells = int(counts.sum()) - number["missing"]
@@ -196,11 +202,13 @@ def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
     listed = [(int(row), str(cells[row]), float(values[row])) for row in rows]
     n_unreadable = int(counts[gone].sum())
     verdict = _verdict(number, n_cells, n_unreadable, np.unique(read[:-1][~np.isnan(read[:-1])]).size)
-    return ColumnRead(verdict if rows.size else "", values, listed, n_unreadable, n_cells, scale)
+    said = verdict if rows.size or usual == "comma" else ""
+    return ColumnRead(said, values, listed, n_unreadable, n_cells, scale)
 
 
-def _is_missing(cell: Any) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ == "NAType"  # noqa: PLR0124 (NaN)
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas' NA."""
+    return cell is None or type(cell).__name__ == "NAType" or cell != cell  # noqa: PLR0124 (NaN)
 
 
 def _scale_of(found: list[Cell]) -> Scale:
@@ -211,16 +219,23 @@ def _scale_of(found: list[Cell]) -> Scale:
     return Scale(least, most, all(value.is_integer() for value in sure))
 
 
-def _settled(cell: Cell, scale: Scale, found: list[Cell], number: Counter[str]) -> float:
-    """Return the number that a cell is read as, NaN for missing."""
+def _thousands(text: str) -> Cell | None:
+    """Return ``1.234`` as 1234, for columns that group thousands by points; None for other cells."""
+    text = text.strip()
+    return Cell("number", (float(text.replace(".", "")),)) if _THOUSANDS.fullmatch(text) else None
+
+
+def _settled(cell: Cell, scale: Scale, found: list[Cell], number: Counter[str], *, sure: bool) -> float:
+    """Return the number that a cell is read as, NaN for missing; `sure` where the scale is that of plain numbers."""
     if cell.form in ("plain", "comma", "number", "zeros"):
         return cell.values[0]
     if cell.form in ("unit", "percent"):
         units = {other.unit for other in found if other.unit}
-        value = cell.values[0]
-        if cell.form == "percent" and number["plain"] and scale.least >= -1 and scale.most <= 1:
-            value /= 100
-        return value if len(units) == 1 and scale.holds(value) else math.nan
+        share = cell.form == "percent" and sure and scale.least >= -1 and scale.most <= 1
+        values = [value / 100 if share else value for value in cell.values]
+        if len(values) > 1:  # 1,234 kg
+            values = [value for value in values if sure and scale.holds(value, _NARROW)]
+        return values[0] if len(units) == 1 and len(values) == 1 and scale.holds(values[0]) else math.nan
     if cell.form == "either":
         thousands, decimal = cell.values
         if number["comma"] and all(other.form != "plain" or other.values[0].is_integer() for other in found):
@@ -273,9 +288,11 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
             changed[name] = _as_categories(X[name])
         elif is_text(X[name]):
             found = read_column(_cells(X[name]))
+            if name in number and found.n_cells and not np.isfinite(found.values).any():
+                raise ValueError(f"Column {str(name)!r} holds no number, though --number names it. Leave that out.")
             if found.verdict == "number" or name in number:
                 changed[name] = found.values
-                notes += [told_of_numbers(str(name), found)] if found.odd else []
+                notes.append(told_of_numbers(str(name), found) if found.odd else _told_of_commas(str(name)))
             elif found.verdict == "ask":
                 questions.append(question_of(str(name), found))
             elif found.verdict == "text":
@@ -318,7 +335,8 @@ def scales_of(X: Any) -> dict[str, tuple[float, float, bool]]:
             numbers = read.n_cells > 0 and not read.odd and read.n_unreadable == 0
             values = read.values if numbers else None
         else:
-            values = None if holds_no_numbers(X[name]) else _floats(X[name])
+            truth = str(X[name].dtype).lower().startswith("bool")  # may be texts or objects in new rows
+            values = None if truth or holds_no_numbers(X[name]) else _floats(X[name])
         if values is not None:
             there = values[np.isfinite(values)]
             least, most = (float(there.min()), float(there.max())) if there.size else (0.0, 0.0)
@@ -370,9 +388,15 @@ def told_of_numbers(name: str, found: ColumnRead, *, again: bool = False) -> str
     n = len(found.odd)
     cells = f"{n:,} of its cells are not plain numbers" if n > 1 else "1 of its cells is not a plain number"
     change = (
-        "" if again else f" If it holds categories: --text {name}, or in Python table[{name!r}].astype('category')."
+        ""
+        if again
+        else f" If it holds categories: --text {quote(name)}, or in Python table[{name!r}].astype('category')."
     )
     return f"Column {name!r} is read as numbers. {cells}; {'; '.join(parts)} (rows are counted from 1).{change}"
+
+
+def _told_of_commas(name: str) -> str:
+    return f"Column {name!r} is read as numbers with a decimal comma."
 
 
 def question_of(name: str, found: ColumnRead) -> str:
@@ -380,8 +404,8 @@ def question_of(name: str, found: ColumnRead) -> str:
     return (
         f"Is column {name!r} a number? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are numbers, "
         f"and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as one: {_shown(_gone(found))} (rows are "
-        f"counted from 1). If it is a number, with these cells missing: --number {name}, or in Python "
-        f"pandas.to_numeric(table[{name!r}], errors='coerce'). If it is text: --text {name}, or "
+        f"counted from 1). If it is a number, with these cells missing: --number {quote(name)}, or in Python "
+        f"pandas.to_numeric(table[{name!r}], errors='coerce'). If it is text: --text {quote(name)}, or "
         f"table[{name!r}].astype('category')."
     )
 
@@ -390,7 +414,8 @@ def _told_of_text(name: str, found: ColumnRead) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
         f"{found.n_cells:,} are classes or codes: {_shown(_gone(found))} (rows are counted from 1). If it is a number, "
-        f"with these cells missing: --number {name}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce')."
+        f"with these cells missing: --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], "
+        "errors='coerce')."
     )
 
 

@@ -12,7 +12,7 @@ from threading import Timer
 from typing import Any
 
 from scarless import analysis
-from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder
+from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder, check_name
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
@@ -114,7 +114,7 @@ def fit(options: argparse.Namespace) -> int:
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
     values.pop("ranked", None)
     check_folder(folder, force=options.force)
-    _check_table(Path(ranked))
+    _check_table(Path(check_name(ranked)))
     screen = Stages(quiet=options.quiet)
     if _is_many(options):
         return _fit_files(options, values, folder, screen)

@@ -359,7 +359,7 @@ class SAREMClassifier(EMClassifier):
         -------
         self
         """
-        solver = self._check_parameters()
+        solver, self._n_groups = self._check_parameters(), 0
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         if group is not None and (solver != "newton" or self._wants_looks(X, y, audit)):
             raise ValueError(GROUPS_NEED)

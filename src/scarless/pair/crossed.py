@@ -57,7 +57,7 @@ class Crossed:
     relaxation: Relaxation
     f_columns: Columns
     e_columns: Columns
-    tilt: Vector | None = None  # of the class's logit, by each propensity attribute; see `_tilt`
+    tilt: Vector | None = None  # of the class's logit, by each propensity attribute, then a constant; see `_tilt`
 
     @property
     def relaxed_logits(self) -> Vector:
@@ -71,7 +71,7 @@ class Crossed:
     def plain_logits(self, X: Any) -> Vector:
         """Return the class's logits of other rows as the models have them."""
         plain = self.fit.logits(take_columns(X, self.f_columns))
-        return plain if self.tilt is None else plain + numeric_columns(X, self.e_columns) @ self.tilt
+        return plain if self.tilt is None else plain + _tilted(numeric_columns(X, self.e_columns), self.tilt)
 
     def propensity_logits(self, X: Any, *, relaxed: bool = True) -> Vector:
         """Return the propensity's logits of other rows."""
@@ -108,7 +108,7 @@ def cross_fit(
     hold, tilt = propensity.beta if guard else None, None
     if not guard and not is_boosted(fit) and np.isin(e_columns, f_columns).any():
         tilt = _tilt(propensity, fit, s, np.isin(e_columns, f_columns))
-        fit = fit._replace(u=fit.u + numeric_columns(X, e_columns) @ tilt)
+        fit = fit._replace(u=fit.u + _tilted(numeric_columns(X, e_columns), tilt))
         propensity.update(fit.u)
         fit = fit._replace(v=propensity.v)
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
@@ -124,22 +124,31 @@ def _tilt(propensity: LogisticPropensity, fit: CrossFit, s: Vector, shared: Any)
     and others that gain nothing from a few steps end there, and their class prior is too low. A logistic model of the
     held-out logit and these attributes, fitted together with the propensity, takes that back.
     """
-    Z = propensity.engine.collect(_attributes)
-    Z = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
+    Z, held = propensity.engine.collect(_attributes), fit.weight
+    mean = np.average(Z, axis=0, weights=held)
+    spread = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=held))
+    spread = np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, np.inf)
     columns = np.arange(Z.shape[1])
-    table = np.column_stack([Z, fit.u])
+    table = np.column_stack([(Z - mean) / spread, fit.u])
     f = Design.of(np.append(columns[shared], Z.shape[1]))
     problem = PairProblem.of(engine_of(table, s=s, w=fit.weight), f, Design.of(columns), _SLOPE_C, propensity.C)
-    start = np.concatenate([np.zeros(int(shared.sum())), [1.0, 0.0], propensity.beta])
-    *slopes, scale, _ = fit_pair(problem, start, FitOptions(1e-8, 100)).f
+    coef = np.where(np.isfinite(spread), propensity.beta[:-1] * spread, 0.0)
+    level = float(propensity.beta[-1] + propensity.beta[:-1] @ mean)
+    start = np.concatenate([np.zeros(int(shared.sum())), [1.0, 0.0], coef, [level]])
+    found = fit_pair(problem, start, FitOptions(1e-8, 100))
+    *slopes, scale, _ = found.f
     tilt = np.zeros(Z.shape[1])
-    if scale > _LEAST_SCALE:
-        tilt[shared] = np.array(slopes) / scale
-    return tilt
+    if scale > _LEAST_SCALE and found.converged:
+        tilt[shared] = np.array(slopes) / (scale * spread[shared])
+    return np.append(tilt, -float(tilt @ mean))
+
+
+def _tilted(Z: Any, tilt: Vector) -> Vector:
+    return np.asarray(Z @ tilt[:-1], dtype=np.float64) + tilt[-1]
 
 
 def _attributes(X: Any, rows: Any) -> Any:
-    return X
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from scarless.numerics.likelihood import fisher_roots, pair_terms
 from scarless.numerics.linear import logits
 from scarless.numerics.uncertainty import added_scores
 from scarless.pair.attribute_search import MOST_COLUMNS, FoundColumn, find_columns
+from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training
 
@@ -27,6 +28,7 @@ REJECTED = 1e-3  # p-value, adjusted for the number of directions
 SUSPECT = 0.05  # p-value below which columns are tried as propensity attributes that nobody named
 CLEAR_GAIN = 7.0  # of log-likelihood, by a propensity attribute that nobody named
 _MOST_TRIED = 10  # columns
+WEAK_C = 1.0  # inverse penalties from which on a fit is tested as it is
 MOST_ROWS = 5_000
 MOST_PAIRED = 40  # columns whose products with each other are tested; of more, only the squares
 MIN_LABELLED = 20  # with fewer the statistics are far from chi-squared
@@ -86,6 +88,11 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
     w = _at_most_one(w)
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
+    if min(part.C, part.propensity_C) < WEAK_C:
+        # A strong penalty moves the fit off the top of the likelihood, and the tests with it: test a freer fit.
+        part = part._replace(C=max(part.C, WEAK_C), propensity_C=max(part.propensity_C, WEAK_C), audits=None)
+        free = fit_pair(part, np.concatenate([beta_f, beta_e]), FitOptions(1e-8, 200))
+        beta_f, beta_e = free.f, free.e
     tested, columns = _tested(part, X, s, w, beta_f, beta_e)
     if tested is None or tested.p_value >= SUSPECT or X.shape[1] > MOST_COLUMNS:
         return tested

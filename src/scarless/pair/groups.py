@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.kinds import refuse_odd_vector
+from scarless.checks.number_cells import is_missing
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
@@ -48,6 +49,8 @@ def as_shares(sample_weight: Any, groups: Any) -> Any:
     """Return weights whose sum is the number of rows, where each row is a group of its own; else as they are."""
     if sample_weight is None or not means_rows(groups):
         return sample_weight
+    if np.ndim(sample_weight) == 0:
+        return None  # the same for all rows
     weight = check_weight(sample_weight, n_rows=len(sample_weight))
     return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
 
@@ -83,7 +86,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
     n_rows = int(np.shape(X)[0])
     if values.ndim != 1 or values.size != n_rows:
         raise ValueError(f"groups must hold one value for each of {n_rows} rows; got an array of shape {values.shape}.")
-    missing = np.flatnonzero([value is None or value != value for value in values.tolist()])  # noqa: PLR0124 (NaN)
+    missing = np.flatnonzero([is_missing(value) for value in values.tolist()])
     if missing.size:
         raise ValueError(
             f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give such "

@@ -65,7 +65,9 @@ def packed(value: Any, key: str) -> bytes | None:
     try:
         described = json.dumps(_described(value, arrays)).encode()
         buffer = io.BytesIO()
-        np.savez(buffer, np.frombuffer(described, dtype=np.uint8), *arrays, allow_pickle=False)
+        if any(array.dtype.hasobject for array in arrays):
+            return None
+        np.savez(buffer, np.frombuffer(described, dtype=np.uint8), *arrays)
     except (TypeError, ValueError):  # of what holds objects
         return None
     content = buffer.getvalue()
