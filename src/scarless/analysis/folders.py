@@ -13,9 +13,7 @@ SCORED = "scored"  # folder of predictions
 def check_name(name: str) -> str:
     """Return the name of a file in a folder of results, or say that it would lie elsewhere."""
     if Path(name).name != name:
-        raise ValueError(
-            f"The file of ranked rows lies in the folder of results: give a name without a folder, {name!r}."
-        )
+        raise ValueError(f"Ranked rows go into the folder of results: give a name without a folder, not {name!r}.")
     return name
 
 

@@ -189,9 +189,10 @@ class Settings:
                 if name not in columns:
                     raise ValueError(f"There is no column {name!r} ({role}).{nearest_column(name, columns)}")
         if self.group and self.group in (*self.labels, self.audit):
+            role = "label" if self.group in self.labels else "audit"
             raise ValueError(
-                f"Column {self.group!r} is named by --group, but it is the {self._role_of(self.group)}: name the "
-                "column that says which patient or thing a row belongs to."
+                f"Column {self.group!r} is named by --group, but it is the {role}: "
+                "name the column that says which patient or thing a row belongs to."
             )
         seen = [("--propensity", name) for name in self.propensity if name != ALL]
         seen += [("--class-attributes", name) for name in self.class_attributes]
