@@ -7,17 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scarless.checks.label_words import NO, YES
+
 ANY = "any"  # every value there is marks a labelled row: dates of a diagnosis, say
-YES = frozenset(
-    {"1", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "x",
-     "ja", "oui", "si", "sí", "sì", "sim", "da", "да", "tak", "ano", "áno", "igen", "kyllä", "evet", "ναι", "是",
-     "はい", "wahr", "vrai", "verdadero", "vero", "positiv", "positif", "positivo"}
-)  # fmt: skip
-NO = frozenset(
-    {"0", "-1", "no", "n", "false", "f", "negative", "neg", "control", "unlabelled", "unlabeled",
-     "nein", "nee", "nej", "nei", "non", "não", "nao", "ne", "нет", "nie", "nem", "ei", "hayır", "όχι", "否", "いいえ",
-     "falsch", "faux", "falso", "negativ", "négatif", "negatif", "negativo"}
-)  # fmt: skip
 _SHOWN = 6  # values in a message
 _WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
 

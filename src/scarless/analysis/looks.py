@@ -6,8 +6,6 @@ import numpy as np
 
 from scarless.analysis.labels import (
     ANY,
-    NO,
-    YES,
     as_text,
     folded,
     given_values,
@@ -19,6 +17,7 @@ from scarless.analysis.labels import (
     value_counts,
 )
 from scarless.analysis.settings import Settings
+from scarless.checks.label_words import NO, YES
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 _NOT_SEEN = frozenset({"-1", "-1.0"})

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 YES = frozenset(
-    {"1", "yes", "y", "true", "t", "positive", "pos", "labelled", "labeled", "present", "ja", "oui", "si", "sí", "sì",
-     "sim", "wahr", "vrai", "verdadero", "vero"}
+    {"1", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "present", "x",
+     "ja", "oui", "si", "sí", "sì", "sim", "da", "да", "tak", "ano", "áno", "igen", "kyllä", "evet", "ναι", "是",
+     "はい", "wahr", "vrai", "verdadero", "vero", "positiv", "positif", "positivo"}
 )  # fmt: skip
 NO = frozenset(
-    {"0", "no", "n", "false", "f", "negative", "neg", "unlabelled", "unlabeled", "absent", "nein", "non", "não", "nao",
-     "falsch", "faux", "falso"}
+    {"0", "-1", "no", "n", "false", "f", "negative", "neg", "control", "unlabelled", "unlabeled", "absent",
+     "nein", "nee", "nej", "nei", "non", "não", "nao", "ne", "нет", "nie", "nem", "ei", "hayır", "όχι", "否", "いいえ",
+     "falsch", "faux", "falso", "negativ", "négatif", "negatif", "negativo"}
 )  # fmt: skip
 
 
