@@ -273,6 +273,8 @@ CHOICES: dict[str, Choice] = {
     "required audit": Choice(_audit, LABELS),
     "plan": Choice(lambda b: plan_audit(fitted(b), b.X, b.s, 10), MODELS),
     "plan_audit.n_rows": Choice(lambda b: 10, SMALL),
+    "yield_curve.n": Choice(lambda b: 10, SMALL),
+    "n_draws": Choice(lambda b: 20, SMALL),
     "AuditPlanDisplay.n_rows": Choice(lambda b: 10, SMALL),
     "goodness_of_fit.estimator": Choice(_fitted_to_looks, MODELS),
     "goodness_of_fit.s": Choice(_looks, LABELS),

@@ -60,6 +60,7 @@ NOT_CALLED = {
     "save",
     "save_onnx",  # tests/models/onnx/ has what is refused
     "to_onnx",
+    "YieldCurve",
 }
 BOUNDS = ("accuracy", "f1", "precision", "recall", "roc_auc", "ranks")  # what may be asked of bounds
 SENSITIVITY = ("at", "curve", "decision_gammas", "tipping_point", "within")

@@ -70,6 +70,12 @@ def test_the_summary_adds_up(patients, found):
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - facts["labelled"])
     assert facts["class_prior_interval"] == list(found.model.class_prior_interval())
     assert facts["versions"]["scarless"] == scarless.__version__
+    first = found.ranked().head(50)
+    assert facts["first_rows"]["rows"] == 50
+    low, high = facts["first_rows"]["interval"]
+    assert low <= facts["first_rows"]["positives"] <= high
+    assert low < first["posterior"].sum() < high
+    assert facts["first_rows"]["sentence"].startswith("Of the 50 rows that rank highest, expect ")
 
 
 def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
+from scarless.diagnostics import yield_curve
 from scarless.diagnostics.leaks import find_leaks, settle_leaks
 from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
@@ -32,6 +33,7 @@ from scarless.outside.extras import need
 from scarless.pair.groups import HEAVY, means_rows
 
 SCHEMA = 1  # of summary.json
+FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
 Tell = Callable[[str], None]
 
@@ -104,7 +106,21 @@ class Analysis:
             "source": self.source,
             "versions": versions(),
         }
-        return found | (self._informed() if self.settings.informed else {})
+        return found | self._first_rows() | (self._informed() if self.settings.informed else {})
+
+    def _first_rows(self) -> dict[str, Any]:
+        """Return how many of the rows that rank first are positive; nothing where the model cannot say."""
+        if self.either_way:
+            return {}
+        model, features = self._asked
+        given = {"audit": self.label.audit, "sample_weight": self._column("weights"), "level": self.settings.level}
+        try:
+            found = yield_curve(model, features, self._observed(), n=FIRST_ROWS, **given)
+        except (TypeError, ValueError):  # a model that knows nothing of its uncertainty
+            return {}
+        ends = [_plain(found.low[0]), _plain(found.high[0])]
+        positives = {"positives": _plain(found.expected[0]), "interval": ends} if found.told else {}
+        return {"first_rows": {"rows": int(found.n[0]), **positives, "sentence": found.sentence()}}
 
     def report(self, *, progress: Tell | None = None) -> Any:
         """Return the report of the fit; ``to_html()``, ``to_json()``, ``save(path)``."""

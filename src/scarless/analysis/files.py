@@ -54,6 +54,9 @@ class FileAnalysis(Analysis):
         counted = {"rows": self.n_rows, "labelled": self.n_labelled, "positives": positives}
         return found | counted | {"missing_positives": missing, "rows_of_the_report": len(self.table)}
 
+    def _first_rows(self) -> dict[str, Any]:
+        return {}  # the first rows of a sample are not those of all rows
+
     def score(self, folder: str | Path, *, force: bool = False) -> Written:
         """Write predictions of all rows into a folder; what is there already is not done again."""
         return predict_files(self.model, self.rows, folder, force=force)

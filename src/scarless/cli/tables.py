@@ -276,6 +276,8 @@ def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
         doubt = ", not to be relied on" if found.either_way else ""
         answer = f"Estimated positives: {facts['positives']:,.0f}, {share(prior)} of the rows{between}{doubt}"
         print(f"{answer}; {missing:,.0f} of them have no label.")
+    if "first_rows" in facts:
+        print(facts["first_rows"]["sentence"])
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)

@@ -5,6 +5,7 @@ from scarless.diagnostics.audits.goodness import GoodnessOfFit, goodness_of_fit
 from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
 from scarless.diagnostics.audits.plan import AuditPlan, plan_audit
 from scarless.diagnostics.audits.plan_display import AuditPlanDisplay
+from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
@@ -46,6 +47,7 @@ __all__ = [
     "SensitivityCurve",
     "SensitivityDisplay",
     "TippingPoint",
+    "YieldCurve",
     "audited_class_prior",
     "bootstrap_intervals",
     "class_calibration",
@@ -56,4 +58,5 @@ __all__ = [
     "plan_audit",
     "profile_class_prior",
     "scar_test",
+    "yield_curve",
 ]

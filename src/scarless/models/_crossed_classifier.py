@@ -11,7 +11,8 @@ from scipy.special import expit
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import crossed_summary
-from scarless.numerics.arrays import Vector
+from scarless.models.uncertainty import held_out_of_fit
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
@@ -27,6 +28,9 @@ from scarless.pair.crossed import (
     warn_unless_settled,
 )
 from scarless.pair.folds import check_folds
+from scarless.pair.mixture import draw_posteriors
+from scarless.pair.propensities import logit_of
+from scarless.pair.relaxed import draw_class_priors
 from scarless.pair.rows import Training
 
 
@@ -155,3 +159,22 @@ class CrossedClassifier(PairClassifier):
         if getattr(self, "_crossed", None) is None or not self.relax:
             return super().summary(level=level)
         return crossed_summary(self, type(self.estimator).__name__, level)
+
+    def left_out_logits(self, X: Any, s: Any) -> tuple[Vector, Vector]:
+        """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
+
+        See `InferenceMixin.left_out_logits`.
+        """
+        if not isinstance(getattr(self, "_crossed", None), Crossed):
+            return super().left_out_logits(X, s)
+        v = logit_of(self.predict_propensity(X))
+        u = self._crossed.relaxed_logits if self.relax else self._crossed.fit.u
+        return held_out_of_fit(u, v.size), v
+
+    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+        """Return draws of the level; the noise of the classifier's direction is not in them."""
+        if not isinstance(getattr(self, "_crossed", None), Crossed) or not self._levels:
+            return super()._draws(X, n_draws, rng)
+        u, v = logit_of(self._class_probability(X)), logit_of(self.predict_propensity(X))
+        priors = draw_class_priors(self._levels, n_draws, rng)
+        return draw_posteriors([self.relaxation_.undone(u)], [self.relaxation_], v, priors, rng)

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from scarless.checks.options import check_share
+from scarless.checks.options import check_share, check_whole
 from scarless.checks.rows import check_rows
+from scarless.checks.vectors import check_random_stream
 from scarless.engines.base import known_rows
 from scarless.models._base import need_labels
 from scarless.models._looks_summary import LooksSummary
 from scarless.models.uncertainty import StandardErrors
-from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.pair.looks_inference import LooksInference
 
 
@@ -97,6 +98,47 @@ class LooksUncertainty(LooksSummary):
             return super().predict_posterior_interval(X, s, level=level)
         rows = self._rows_with_looks(known_rows(X), s, audit)
         return inference.looks_intervals(rows, check_share(level, "level"))
+
+    def draw_posteriors(
+        self,
+        X: Any,
+        s: ArrayLike | None = None,
+        *,
+        audit: ArrayLike | None = None,
+        n_draws: int = 200,
+        random_state: Any = 0,
+    ) -> Matrix:
+        r"""Draw each row's :math:`\Pr(y=1|x,s)` from what the labels leave possible, all rows of a draw together.
+
+        For numbers about many rows at once, such as how many of the 50 that rank highest are positive: compute the
+        number for each draw, and take quantiles.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels, coded as in `fit`.
+        audit : array of shape (n_rows,), optional
+            The class of rows that someone checked, as in `fit`.
+        n_draws : int, default=200
+            How many.
+        random_state : int, numpy generator or RandomState, default=0
+            Of the draws.
+
+        Returns
+        -------
+        array of shape (n_draws, n_rows)
+            The class itself for rows whose class is known: without false positives labelled rows, and those that were
+            checked.
+        """
+        need_labels(s, "draw_posteriors(X, s)")
+        inference = getattr(self, "_inference", None)
+        if not isinstance(inference, LooksInference):
+            self._refuse_audit(audit)
+            return super().draw_posteriors(X, s, n_draws=n_draws, random_state=random_state)
+        rows = self._rows_with_looks(known_rows(X), s, audit)
+        n_draws, rng = check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state)
+        return inference.draw_looks_posteriors(rows, n_draws, rng).T
 
 
 def _rate_errors(inference: LooksInference, errors: Vector) -> Any:

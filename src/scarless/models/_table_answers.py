@@ -15,7 +15,7 @@ from scarless.models.explaining import average_row, column_names, contributions,
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary
-from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.interval import Interval
 
 
@@ -105,6 +105,27 @@ class TableAnswers:
         given = {} if audit is None else {"audit": audit}
         self._refuse_gaps(X, s)
         return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level, **given))
+
+    @_has("draw_posteriors")
+    def draw_posteriors(
+        self,
+        X: Any,
+        s: ArrayLike | None = None,
+        *,
+        audit: ArrayLike | None = None,
+        n_draws: int = 200,
+        random_state: Any = 0,
+    ) -> Matrix:
+        """Draw each row's posterior from what the labels leave possible, all rows of a draw together."""
+        given = ({} if audit is None else {"audit": audit}) | {"n_draws": n_draws, "random_state": random_state}
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
+
+    @_has("left_out_logits")
+    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+        """Return the logits of class and propensity of the rows of the fit, as models without each row have them."""
+        u, v = self.estimator_fitted.left_out_logits(self.prepare(X), s)
+        return u, v
 
     @_has("detection_curve")
     def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:

@@ -24,8 +24,8 @@ from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import MemberSummary, StackSummary
 from scarless.models.summary import few_labels_remarks
-from scarless.models.uncertainty import attribute_names
-from scarless.numerics.arrays import ArrayLike, Columns, Vector
+from scarless.models.uncertainty import attribute_names, held_out_of_fit
+from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
@@ -55,9 +55,9 @@ from scarless.pair.members import (
     needs_dense,
     refuse_sparse,
 )
-from scarless.pair.mixture import row_intervals
+from scarless.pair.mixture import draw_posteriors, row_intervals
 from scarless.pair.propensities import logit_of
-from scarless.pair.relaxed import DOUBT, Levels, Relaxation, levels_interval, relax
+from scarless.pair.relaxed import DOUBT, Levels, Relaxation, draw_class_priors, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
 
 MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
@@ -523,6 +523,31 @@ class SARStackingClassifier(PairClassifier):
         level, table = check_share(level, "level"), self._checked(X)
         logits = [member.logits(table) for member in self.members_]
         return row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
+
+    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+        """Return the logits of class and propensity of the rows of the fit, as members without each row have them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            The rows of the fit.
+        s : array of shape (n_rows,)
+            Their labels.
+
+        Returns
+        -------
+        array of shape (n_rows,), array of shape (n_rows,)
+        """
+        v = logit_of(self.predict_propensity(X))
+        return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), v.size), v
+
+    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+        """Return draws of members in equal shares; the noise of each member's direction is not in them."""
+        check_is_fitted(self)
+        table = self._checked(X)
+        logits = [member.logits(table) for member in self.members_]
+        priors, v = draw_class_priors(self._levels, n_draws, rng), logit_of(self.predict_propensity(X))
+        return draw_posteriors(*self._with_mean(logits), v, priors, rng)
 
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""

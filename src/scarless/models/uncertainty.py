@@ -5,18 +5,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_choice, check_share
+from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import check_rows, row_totals
-from scarless.checks.vectors import check_vector
+from scarless.checks.vectors import check_random_stream, check_vector
+from scarless.engines import attach
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
-from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened
 from scarless.pair.inference import PairInference
-from scarless.pair.relaxed import Levels, levels_interval
+from scarless.pair.relaxed import Levels, draw_class_priors, levels_interval
 from scarless.pair.rows import all_labelled
 
 ONE_PROPENSITY = (
@@ -246,6 +247,66 @@ class InferenceMixin:
         ends[labelled] = 1.0
         return ends
 
+    def draw_posteriors(
+        self, X: Any, s: ArrayLike | None = None, *, n_draws: int = 200, random_state: Any = 0
+    ) -> Matrix:
+        r"""Draw each row's :math:`\Pr(y=1|x,s)` from what the labels leave possible, all rows of a draw together.
+
+        For numbers about many rows at once, such as how many of the 50 that rank highest are positive: compute the
+        number for each draw, and take quantiles.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        s : array of shape (n_rows,)
+            Observed labels, coded as in `fit`.
+        n_draws : int, default=200
+            How many.
+        random_state : int, numpy generator or RandomState, default=0
+            Of the draws.
+
+        Returns
+        -------
+        array of shape (n_draws, n_rows)
+            1 for labelled rows.
+        """
+        need_labels(s, "draw_posteriors(X, s)")
+        drawn = self._draws(X, check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state))
+        labelled = check_vector(self._coding.encode(s, "s"), "s", n_rows=len(drawn)) == 1  # type: ignore[attr-defined]
+        warn_of_row_order(X, s=s)
+        drawn[labelled] = 1.0
+        return drawn.T
+
+    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+        """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
+
+        For questions that a row must not answer for itself, such as whether the rows that rank highest are labelled as
+        often as they should be. Of two logistic models to first order; of models that were fitted in folds by those
+        folds.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            The rows of the fit.
+        s : array of shape (n_rows,)
+            Their labels.
+
+        Returns
+        -------
+        array of shape (n_rows,), array of shape (n_rows,)
+        """
+        inference, engine = self._known_inference(), check_rows(self, X)
+        if type(inference) is not PairInference:
+            raise ValueError("left_out_logits is for fits to one label of each row, without audits and facts.")
+        labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=engine.n_rows)  # type: ignore[attr-defined]
+        u, v = inference.left_out_logits(attach(engine, s=labels)).T
+        return u, v
+
+    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+        inference, relaxation = self._known_inference(), getattr(self, "relaxation_", None)
+        priors = draw_class_priors(self._levels, n_draws, rng) if self._levels else None
+        return inference.draw_posteriors(check_rows(self, X), n_draws, rng, relaxation, priors)
+
     def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
         inference, relaxation = self._known_inference(), getattr(self, "relaxation_", None)
         level = check_share(level, "level")
@@ -308,6 +369,13 @@ class InferenceMixin:
         coef = np.full((1, self.n_features_in_), np.nan)  # type: ignore[attr-defined]
         coef[0, design.columns] = errors[:-1]
         return coef, errors[-1:]
+
+
+def held_out_of_fit(u: Vector, n_rows: int) -> Vector:
+    """Return the logits of the rows of a fit by its folds, or say that these are other rows."""
+    if u.size != n_rows:
+        raise ValueError(f"X has {n_rows} rows, and the fit has held-out logits of {u.size}: give the rows of the fit.")
+    return u
 
 
 def known_inference(model: Any) -> PairInference:

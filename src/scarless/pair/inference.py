@@ -1,6 +1,6 @@
 """What a fitted pair of logistic models knows about its own uncertainty."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
 from scarless.engines.problem import WIDEST_MATRIX, Pull
-from scarless.numerics import uncertainty
+from scarless.numerics import likelihood, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design, logits
@@ -176,6 +176,37 @@ class PairInference:
         place = (self.f, self.e, self.beta_f, self.beta_e, self.precision)
         return np.asarray(engine.collect(_block_intervals, *place, quantile(level), of, relaxation))
 
+    def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
+        """Draw how far the parameters may be off, one line for each draw; what nothing tells is left out."""
+        root = self.precision.root
+        return np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
+
+    def left_out_logits(self, engine: Engine) -> Matrix:
+        r"""Return both logits of each row as the fit without that row has them, to first order.
+
+        The fit without a row moves by :math:`-A^{-1} g`, with `g` the row's score and `A` the penalised information.
+        The rows have ``s``.
+        """
+        place = (self.f, self.e, self.beta_f, self.beta_e)
+        return np.asarray(engine.collect(_block_left_out, *place, replace(self, meat=None).precision.root))
+
+    def draw_posteriors(
+        self, engine: Engine, n_draws: int, rng: np.random.Generator, relaxation: Any = None, priors: Any = None
+    ) -> Matrix:
+        """Draw each row's chance to be positive without a label, from what the labels leave possible.
+
+        Rows of the result are those of the table. With class priors drawn for a relaxed fit, the parameters' noise
+        keeps class prior and label frequency to first order, since both are drawn already.
+        """
+        noise = self.parameter_draws(n_draws, rng)
+        if priors is not None:
+            n_f = self.f.n_parameters
+            for functional, at in ((self.class_prior, n_f - 1), (self.label_frequency, -1)):
+                if functional.gradient[at]:
+                    noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
+        place = (self.f, self.e, self.beta_f, self.beta_e)
+        return np.asarray(engine.collect(_block_draws, *place, noise, relaxation, priors))
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was given, not what was computed from it."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -235,6 +266,42 @@ def _block_intervals(
     if relaxation is not None:
         error = np.hypot(error, relaxation.level_errors(u, v, of))
     return np.column_stack(uncertainty.logit_interval(centre, error, z))
+
+
+def _block_left_out(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector, root: Matrix) -> Matrix:
+    X, s = X if sparse.issparse(X) else in_numpy(X), np.asarray(in_numpy(rows["s"]), dtype=np.float64)
+    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
+    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
+    by_u, by_v = likelihood.score(s, likelihood.pair_terms(u, v))
+    along_f = np.asarray(X_f @ root[: f.n_parameters - 1]) + root[f.n_parameters - 1]
+    along_e = np.asarray(X_e @ root[f.n_parameters : -1]) + root[-1]
+    moved = by_u[:, None] * along_f + by_v[:, None] * along_e
+    return np.column_stack([u - (along_f * moved).sum(axis=1), v - (along_e * moved).sum(axis=1)])
+
+
+def _block_draws(
+    X: Any,
+    rows: Rows,
+    f: Design,
+    e: Design,
+    beta_f: Vector,
+    beta_e: Vector,
+    noise: Matrix,
+    relaxation: Relaxation | None,
+    priors: Vector | None,
+) -> Matrix:
+    X = X if sparse.issparse(X) else in_numpy(X)
+    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
+    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
+    u_noise, v_noise = (
+        np.asarray(block @ part[:, :-1].T) + part[:, -1]
+        for block, part in ((X_f, noise[:, : f.n_parameters]), (X_e, noise[:, f.n_parameters :]))
+    )
+    if relaxation is None or priors is None:
+        return np.asarray(expit(u[:, None] + u_noise - softplus(v[:, None] + v_noise)))
+    at = relaxation.posterior_logits(relaxation.undone(u), v, priors)
+    moved = softplus(v[:, None] + v_noise) - softplus(v)[:, None]
+    return np.asarray(expit(at + u_noise - moved))
 
 
 def _posterior_errors(X_f: Any, X_e: Any, v: Vector, precision: Precision) -> Vector:

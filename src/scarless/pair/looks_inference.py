@@ -94,6 +94,11 @@ class LooksInference(PairInference):
             return np.asarray(engine.collect(_block_logit_intervals, self.likelihood, 1 + kind, *self._asked(level)))
         return np.asarray(engine.collect(_block_posterior_intervals, self.likelihood, *self._asked(level)))
 
+    def draw_looks_posteriors(self, engine: Engine, n_draws: int, rng: np.random.Generator) -> Matrix:
+        """Draw each row's chance to be positive, given all that was seen of it, from what the rows leave possible."""
+        draws = self.parameters + self.parameter_draws(n_draws, rng)
+        return np.asarray(engine.collect(_block_posterior_draws, self.likelihood, draws))
+
 
 def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
     """Collect what the uncertainty of a fit needs, in two passes over the rows."""
@@ -172,6 +177,10 @@ def _block_posterior_intervals(
     sure = (terms.q == 0) | (terms.not_q == 0)
     ends[sure] = terms.q[sure, None]
     return ends
+
+
+def _block_posterior_draws(X: Any, rows: Rows, objective: LooksLikelihood, draws: Matrix) -> Matrix:
+    return np.column_stack([objective.terms(X, rows, beta).q for beta in draws])
 
 
 def _with_ones(X: Any) -> Matrix:

@@ -32,6 +32,17 @@ def row_intervals(
     return out
 
 
+def draw_posteriors(
+    logits: list[Vector], relaxations: list[Relaxation], v: Vector, priors: Vector, rng: np.random.Generator
+) -> Matrix:
+    """Draw each row's chance to be positive without a label, at each of these class priors by one of the models."""
+    model, out = rng.integers(len(relaxations), size=priors.size), np.empty((v.size, priors.size))
+    for j, (u, relaxation) in enumerate(zip(logits, relaxations, strict=True)):
+        mine = model == j
+        out[:, mine] = expit(relaxation.posterior_logits(u, v, priors[mine]))
+    return out
+
+
 def _at_levels(relaxation: Relaxation, u: Vector, v: Vector | None, rows: slice) -> Matrix:
     at = relaxation.at_levels(u[rows])
     return at if v is None else at - softplus(relaxation.propensity_at_levels(v[rows]))

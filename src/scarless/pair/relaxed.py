@@ -161,6 +161,10 @@ class Relaxation:
         """Return the relaxed logits."""
         return self.centre + self.shift + self.slope * (u - self.centre)
 
+    def undone(self, u: Vector) -> Vector:
+        """Return held-out logits from relaxed ones."""
+        return self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
+
     def at_levels(self, u: Vector) -> Vector:
         """Return the logits at every level, one column each."""
         return self.centre + self.levels.shift + self.levels.slope * (u[:, None] - self.centre)
@@ -170,14 +174,23 @@ class Relaxation:
         at = np.clip(logit(np.append(self.levels.label_frequency, self.label_frequency)), -_SURE, _SURE)
         return v[:, None] + at[:-1] - at[-1]
 
+    def posterior_logits(self, u: Vector, v: Vector, priors: Vector) -> Matrix:
+        """Return the logits of the class of rows without a label if the class prior is each of these, one column each.
+
+        `u` are held-out logits, not relaxed, and `v` the propensity's. Between two levels lies what lies between them.
+        """
+        at = [np.interp(priors, self.levels.class_prior, field) for field in self.levels[4:6]]
+        level = np.clip(logit(np.append(self.levels.label_frequency, self.label_frequency)), -_SURE, _SURE)
+        moved = np.interp(priors, self.levels.class_prior, level[:-1]) - level[-1]
+        return np.asarray(self.centre + at[0] + at[1] * (u[:, None] - self.centre) - softplus(v[:, None] + moved))
+
     def level_errors(self, u: Vector, v: Vector, of: str) -> Vector:
         """Return how far each row's logit spreads over the levels that the labels leave possible.
 
         `u` are relaxed logits, `v` those of the propensity; `of` says whose spread: of the "class", the "propensity",
         or the "posterior" of no label.
         """
-        held_out = self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
-        at = self.at_levels(held_out)
+        at = self.at_levels(self.undone(u))
         moved = self.propensity_at_levels(v)
         values = {"class": at, "propensity": moved, "posterior": at - softplus(moved)}[of]
         weight = self.levels.doubtful_weight
@@ -260,6 +273,16 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
     below = np.cumsum(weight[order]) - 0.5 * weight[order]
     low, high = np.interp([0.5 - 0.5 * level, 0.5 + 0.5 * level], below, values[order])
     return Interval(float(low), float(high))
+
+
+def draw_class_priors(levels: Sequence[Levels], n_draws: int, rng: np.random.Generator) -> Vector:
+    """Draw class priors from what intervals leave possible, over several models' levels."""
+    weight = np.concatenate([each.share * each.doubtful_weight for each in levels])
+    weight = weight / weight.sum()
+    values = np.concatenate([each.class_prior for each in levels])
+    order = np.argsort(values)
+    below = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.interp(rng.random(n_draws), below, values[order])
 
 
 class _Point(NamedTuple):

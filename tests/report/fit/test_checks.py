@@ -78,10 +78,19 @@ def test_sensitivity(report, small):
     found, check = Sensitivity.from_estimator(model, X, s), find(report.checks, "sensitivity")
     for gamma, low, high in check.tables[0].rows:
         assert (low, high) == tuple(found.at(gamma).class_prior)
-    top = [row.position for row in report.ranked.rows]
-    decided = np.isin(np.arange(700), top)
-    tipping = found.tipping_point("precision", at_least=0.5, decisions=decided)
-    assert f"a factor of more than {tipping.gamma:.2f}" in check.details[0]
+    low, high = model.class_prior_interval()
+    ends = (
+        found.tipping_point("class_prior", at_least=low).gamma,
+        found.tipping_point("class_prior", at_most=high).gamma,
+    )
+    assert f"From a factor of {min(ends):.2f} on" in check.details[0]
+    assert check.status == ("good" if min(ends) >= 2 else "open")
+
+
+def test_nothing_is_said_of_ranked_rows_by_the_model_alone(report):
+    said = " ".join([*find(report.checks, "sensitivity").details, report.ranked.expected])
+    assert "unless the odds are wrong" not in said.split("Most positives")[0]
+    assert "half of the" not in said
 
 
 def test_scar(report, small):

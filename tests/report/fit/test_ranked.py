@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from scarless import SCARClassifier
+from scarless import NaiveClassifier, SAREMClassifier, SCARClassifier
+from scarless.diagnostics import yield_curve
 from scarless.models.explaining import by_replacement
 from scarless.report import model_report
 from scarless.report.fit import ranked
@@ -168,3 +169,24 @@ def test_a_search_is_taken_for_what_it_found(small):
     assert model_report(search, X, s, n_ranked=1).kind == "SCARClassifier"
     with pytest.raises(TypeError, match="got LogisticRegression"):
         model_report(LogisticRegression().fit(X, s), X, s)
+
+
+def test_how_many_of_the_ranked_rows_are_positive():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 3)), columns=list("abz"))
+    y = rng.random(1500) < expit(2 * X["a"] - 1)
+    s = (y & (rng.random(1500) < expit(X["z"]))).astype(int).to_numpy()
+    model = SAREMClassifier(propensity_attributes=["z"]).fit(X, s)
+    report = model_report(model, X, s, n_ranked=40)
+    found = yield_curve(model, X, s, n=40)
+    positives = report.ranked.positives
+    assert (positives.value, positives.low, positives.high) == (found.expected[0], found.low[0], found.high[0])
+    assert positives.low <= y.to_numpy()[[row.position for row in report.ranked.rows]].sum() <= positives.high
+    assert report.ranked.expected == found.sentence()
+    assert found.sentence() in report.to_html()
+    naive = model_report(NaiveClassifier().fit(X, s), X, s)
+    assert (naive.ranked.positives, naive.ranked.expected) == (None, "")
+    model.label_frequency_ = 1.0
+    told = model_report(model, X, s, n_ranked=40).ranked
+    assert told.positives is None
+    assert told.expected == "How many of the 40 rows that rank highest are positive, this fit does not tell."

@@ -104,7 +104,7 @@ def model_report(
         names = _check_names(row_names, subject.n_rows)
         tell("ranking rows")
         ranked = make_ranked(subject.by_labels() if either_way(subject) else subject, n_ranked, names)
-        asked = ask(subject, rng, subject.part(np.array([row.position for row in ranked.rows], dtype=np.intp)))
+        asked = ask(subject, rng)
         tell("reading the models")
         effects = make_effects(subject, rng)
         checks = make_checks(asked, tell)

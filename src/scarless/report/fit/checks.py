@@ -38,7 +38,6 @@ class Asked:
 
     subject: Subject
     sample: Subject
-    top: Subject  # the ranked rows
     identifiability: Any  # None where it is refused
     refusal: str
     rng: np.random.Generator
@@ -50,16 +49,16 @@ class Asked:
         return (f"Computed on {count(sample.n_rows)} of {count(self.subject.n_rows)} rows, drawn at random.",)
 
 
-def ask(subject: Subject, rng: np.random.Generator, top: Subject) -> Asked:
+def ask(subject: Subject, rng: np.random.Generator) -> Asked:
     """Draw the sample, and ask first what the answer needs to know."""
     sample = subject if subject.n_rows <= MOST_ROWS else sample_of(subject, SAMPLE, rng)
     twin = copy(subject.inner)
     twin.feature_names_in_ = np.array(subject.labels_of_columns, dtype=object)  # raw names in its sentences
     try:
         found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
-        return Asked(subject, sample, top, found, "", rng)
+        return Asked(subject, sample, found, "", rng)
     except REFUSALS as error:
-        return Asked(subject, sample, top, None, str(error), rng)
+        return Asked(subject, sample, None, str(error), rng)
 
 
 def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
@@ -367,5 +366,5 @@ def _sensitivity(key: str, title: str, asked: Asked) -> Check:
         "The bounds are those of one label of each row; what audits, other looks and facts rule out would be in them. "
         "Whether the labelling is as the model says, audits show.",
     )
-    status, verdict, details, picture, tables = sensitivity(asked.sample, asked.top)
+    status, verdict, details, picture, tables = sensitivity(asked.sample)
     return Check(key, title, status, verdict, (*details, *asked.on_a_sample(asked.sample)), picture, tables)

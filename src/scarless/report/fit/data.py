@@ -70,6 +70,8 @@ class Ranked:
     n_unlabelled: int
     rows: tuple[RankedRow, ...]
     notes: tuple[str, ...]
+    positives: Estimate | None = None  # how many of these rows are
+    expected: str = ""  # the same in words
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ import numpy as np
 from scarless.diagnostics import Sensitivity
 from scarless.report.fit.data import Picture, Table
 from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import count, ratio, share, share_range
+from scarless.report.fit.words import ratio, share, share_range
 
 FACTORS = (1.5, 2.0, 3.0, 5.0)
 GAMMAS = tuple(float(gamma) for gamma in np.geomspace(1.0, 5.0, 17))
 _RTOL = 1e-3
-_FIRM = 2.0  # factor from which a conclusion is firm
+_FIRM = 2.0  # factor within which a wrong labelling matters no more than chance, for the answer to be firm
 
 
-def sensitivity(subject: Subject, top: Subject) -> tuple[str, str, tuple[str, ...], Picture, tuple[Table, ...]]:
-    """Return status, verdict, details, a picture and a table: the share of positives, and the ranked rows."""
+def sensitivity(subject: Subject) -> tuple[str, str, tuple[str, ...], Picture, tuple[Table, ...]]:
+    """Return status, verdict, details, a picture and a table of the share of positives."""
     rows = _of(subject)
     curve = rows.curve("class_prior", gammas=np.array(GAMMAS))
     bounds = tuple((gamma, *map(float, rows.at(gamma).class_prior)) for gamma in FACTORS)
@@ -27,8 +27,8 @@ def sensitivity(subject: Subject, top: Subject) -> tuple[str, str, tuple[str, ..
         bounds,
     )
     fitted = float(curve.estimate)
-    firmness, of_ranked = _of_ranked(top) if top.n_rows else (1.0, "")
-    status = "good" if firmness >= _FIRM else "open"
+    factor, of_interval = _of_interval(subject, rows, fitted)
+    status = "good" if factor >= _FIRM else "open"
     low, high = bounds[1][1:]
     verdict = (
         f"If the odds of getting a label are wrong by a factor of 2, {share_range(low, high)} of rows are positive."
@@ -48,7 +48,7 @@ def sensitivity(subject: Subject, top: Subject) -> tuple[str, str, tuple[str, ..
         high=tuple(map(float, curve.high)),
     )
     details = (
-        *(line for line in (of_ranked, _of_interval(subject, rows, fitted), _of_labelled(rows)) if line),
+        *(line for line in (of_interval, _of_labelled(rows)) if line),
         "Bounds hold whatever the labelling depends on, within that factor; a factor of 2 takes a chance of 50% to "
         "somewhere from 33 to 67%. The error of estimating the chance of a label itself is not in them.",
     )
@@ -62,33 +62,21 @@ def _of(subject: Subject) -> Sensitivity:
     )
 
 
-def _of_ranked(top: Subject) -> tuple[float, str]:
-    """Return how wrong the labelling may be before less than half of the ranked rows are positive, and a sentence."""
-    found = _of(top).tipping_point("precision", at_least=0.5, rtol=_RTOL, decisions=np.ones(top.n_rows))
-    half, expected = f"half of the {count(top.n_rows)} ranked rows", f"{share(found.estimate)} expected"
-    if found.gamma <= 1.0:
-        return 1.0, f"Even if the labelling is as fitted, less than {half} are positive ({expected})."
-    if not np.isfinite(found.gamma):
-        return np.inf, f"At least {half} are positive ({expected}), whatever the factor."
-    factor = f"a factor of more than {ratio(found.gamma)}"
-    return float(found.gamma), f"At least {half} are positive ({expected}), unless the odds are wrong by {factor}."
-
-
-def _of_interval(subject: Subject, rows: Sensitivity, fitted: float) -> str:
-    """Say from which factor on a wrong labelling may matter more than chance."""
+def _of_interval(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[float, str]:
+    """Return from which factor on a wrong labelling may matter more than chance, and a sentence."""
     try:
         low, high = subject.prior_interval()
     except (AttributeError, ValueError, TypeError):  # a model that knows no interval
-        return ""
+        return 1.0, ""
     if not low < fitted < high:
-        return ""
+        return 1.0, ""
     ends = [
         rows.tipping_point("class_prior", at_least=low, rtol=_RTOL).gamma,
         rows.tipping_point("class_prior", at_most=high, rtol=_RTOL).gamma,
     ]
     if not np.isfinite(min(ends)):
-        return ""
-    return (
+        return np.inf, ""
+    return float(min(ends)), (
         f"From a factor of {ratio(min(ends))} on, a wrong labelling may take the share of positives out of its "
         f"interval, {share_range(low, high)}: beyond, it may matter more than chance."
     )

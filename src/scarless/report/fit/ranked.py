@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.diagnostics import yield_curve
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
@@ -39,7 +40,23 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
         )
         for i, at in enumerate(order)
     )
-    return Ranked(measure, int(open_.size), rows, tuple(note for note in (*notes, why, told) if note))
+    positives, expected = _positives(subject, len(rows)) if rows else (None, "")
+    said = tuple(note for note in (*notes, why, told) if note)
+    return Ranked(measure, int(open_.size), rows, said, positives, expected)
+
+
+def _positives(subject: Subject, n_rows: int) -> tuple[Estimate | None, str]:
+    """Return how many of the ranked rows are positive, and a sentence; nothing where the model cannot say."""
+    if not hasattr(subject.inner, "draw_posteriors"):
+        return None, ""
+    given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
+    try:
+        found = yield_curve(subject.inner, subject.prepared, subject.labels, n=n_rows, **given)
+    except ValueError as error:  # of a model that is too wide for standard errors, or has none
+        return None, f"How many of these rows are positive is not known: {error}"
+    if not found.told:
+        return None, found.sentence()
+    return Estimate(*(number(field[0]) for field in (found.expected, found.low, found.high))), found.sentence()
 
 
 def _shown(name: Any) -> str:

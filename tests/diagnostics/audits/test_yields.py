@@ -1,0 +1,164 @@
+"""How many of the rows that rank highest are positive: what is expected, and whether the interval holds it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
+from scarless.diagnostics import yield_curve
+
+TREE = DecisionTreeClassifier(max_depth=3)
+
+
+def made(n=1500, seed=0, level=-1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (rng.random(n) < expit(level + 2 * X[:, 0] - X[:, 1])).astype(int)
+    s = y * (rng.random(n) < expit(1.5 * X[:, 2]))
+    return X, y, s
+
+
+def fitted(model, X, s, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, s, **given)
+
+
+def test_intervals_of_right_models_cover():
+    covered = []
+    for seed in range(20):
+        X, y, s = made(seed=seed)
+        found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[20, 100, 300])
+        truth = np.array([y[found.order[:n]].sum() for n in found.n])
+        covered.append((found.low <= truth) & (truth <= found.high))
+        assert (found.low <= found.expected).all()
+        assert (found.expected <= found.high).all()
+    assert np.mean(covered) >= 0.9
+
+
+def test_held_out_labels_move_what_is_expected_towards_the_truth():
+    # The class falls again where its one attribute is high, which a logistic model cannot say; the labels there do.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 2))
+    f = np.where(X[:, 0] > 2, 0.2, expit(2 * X[:, 0] - 1))
+    y = (rng.random(6000) < f).astype(int)
+    s = y * (rng.random(6000) < expit(0.5 + 0.5 * X[:, 1]))
+    model = fitted(SAREMClassifier(propensity_attributes=[1]), X, s)
+    found = yield_curve(model, X, s, n=50)
+    posterior, truth = model.predict_posterior(X, s)[found.order].sum(), y[found.order].sum()
+    assert found.recalibrated
+    assert found.expected[0] < 0.4 * posterior
+    assert found.low[0] <= truth <= found.high[0]
+    assert truth < 0.5 * posterior
+
+
+def test_left_out_logits_are_those_of_the_fit_without_the_row():
+    X, _, s = made(300)
+    model = SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12)
+    u, v = fitted(model, X, s).left_out_logits(X, s)
+    own = logit(model.predict_proba(X)[:, 1])
+    for row in range(0, 300, 30):
+        rest = np.delete(np.arange(300), row)
+        again = fitted(SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12), X[rest], s[rest])
+        moved = logit(again.predict_proba(X[[row]])[0, 1]) - own[row]
+        assert u[row] - own[row] == pytest.approx(moved, abs=0.03 + 0.25 * abs(moved))
+        assert v[row] == pytest.approx(logit(again.predict_propensity(X[[row]])[0]), abs=0.1)
+
+
+def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
+    X, _, s = made(4000)
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    rows = np.flatnonzero(s == 0)[:40]
+    drawn = model.draw_posteriors(X[rows], s[rows], n_draws=4000)
+    assert drawn.shape == (4000, 40)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    ends = model.predict_posterior_interval(X[rows], s[rows])
+    np.testing.assert_allclose(np.column_stack([low, high]), ends, atol=0.03)
+    labelled = np.flatnonzero(s == 1)[:3]
+    assert (model.draw_posteriors(X[labelled], s[labelled], n_draws=5) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAREMClassifierCV(Cs=4, propensity_Cs=2, propensity_attributes=[2], cv=3),
+        SARStackingClassifier([("logistic", None), ("tree", TREE)], propensity_attributes=[2], cv=3),
+        SAREMClassifier(RandomForestClassifier(10, random_state=0), propensity_attributes=[2], cross_fit=3, max_iter=4),
+    ],
+    ids=["search", "stack", "cross-fitted"],
+)
+def test_draws_of_relaxed_models_have_the_class_priors_of_their_interval(model):
+    X, y, s = made(900)
+    fitted(model.set_params(random_state=0), X, s)
+    drawn = model.draw_posteriors(X, s, n_draws=300)
+    shares = drawn.mean(axis=1)
+    low, high = model.class_prior_interval()
+    assert np.quantile(shares, 0.05) > low - 0.03
+    assert np.quantile(shares, 0.95) < high + 0.03
+    assert np.ptp(np.quantile(shares, [0.025, 0.975])) > 0.4 * (high - low)
+    found = yield_curve(model, X, s, n=50)
+    assert found.recalibrated
+    assert found.low[0] <= y[found.order].sum() <= found.high[0]
+    assert np.array_equal(drawn, model.draw_posteriors(X, s, n_draws=300))
+
+
+def test_rows_that_were_checked_are_not_ranked_again():
+    X, y, s = made()
+    rng = np.random.default_rng(1)
+    audit = np.where(rng.random(y.size) < 0.2, y, np.nan)
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
+    found = yield_curve(model, X, s, n=50, audit=audit)
+    assert not np.isfinite(audit[found.order]).any()
+    assert not found.recalibrated
+    assert found.low[0] <= y[found.order].sum() <= found.high[0]
+    drawn = model.draw_posteriors(X, s, audit=audit, n_draws=10)
+    known = np.isfinite(audit)
+    np.testing.assert_array_equal(drawn[:, known], np.tile(audit[known], (10, 1)))
+
+
+def test_rows_of_weight_0_are_not_ranked():
+    X, _, s = made()
+    weight = np.ones(s.size)
+    weight[X[:, 0] > 0] = 0
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
+    assert (X[yield_curve(model, X, s, sample_weight=weight).order, 0] <= 0).all()
+
+
+def test_a_fit_with_all_positives_labelled_does_not_tell():
+    X, _, s = made()
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    model.label_frequency_ = 1.0  # what a fit ends with where the likelihood likes no missing label best
+    found = yield_curve(model, X, s, n=40)
+    assert not found.told
+    assert found.high[0] == 40
+    assert str(found) == "How many of the 40 rows that rank highest are positive, this fit does not tell."
+
+
+def test_it_says_so_in_a_sentence_for_each_number():
+    X, _, s = made()
+    found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
+    first, second = str(found).splitlines()
+    assert first.startswith("Of the 10 rows that rank highest, expect ")
+    assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
+
+
+def test_wrong_questions():
+    X, _, s = made()
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    with pytest.raises(TypeError, match="NaiveClassifier does not know how far its probabilities can be believed; fit"):
+        yield_curve(NaiveClassifier().fit(X, s), X, s)
+    with pytest.raises(ValueError, match="No row is without a label, so there is none to check"):
+        yield_curve(model, X[s == 1], s[s == 1])
+    with pytest.raises(ValueError, match="n must be"):
+        yield_curve(model, X, s, n=0)
+    audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)
+    audited = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
+    with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
+        audited.left_out_logits(X, s)
+    stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0)
+    with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500: give the rows"):
+        fitted(stack, X, s).left_out_logits(X[:100], s[:100])
