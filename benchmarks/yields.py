@@ -75,7 +75,9 @@ def table() -> None:
             )
             errors = [f"{np.abs(each - truth).mean():.3f}" for each in (plain, expected)]
             covers = (low - 1e-9 <= truth) & (truth <= high + 1e-9)
-            lines.append([method, len(found), len(told), *errors, f"{covers.mean():.2f}", f"{(high - low).mean():.2f}"])
+            lines.append(
+                [method, f"{len(found)}", f"{len(told)}", *errors, f"{covers.mean():.2f}", f"{(high - low).mean():.2f}"]
+            )
     print_table(["method", "runs", "told", "error of posteriors", "error", "coverage", "width"], lines)
 
 
