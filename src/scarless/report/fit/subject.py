@@ -265,7 +265,7 @@ class Subject:
         if origin.piece == "nan":
             return origin._replace(piece=MISSING)
         if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
-            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan)  # a direction, with no unit
+            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a direction
         return origin
 
     @cached_property
