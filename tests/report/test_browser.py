@@ -36,8 +36,10 @@ document.getElementById("frame").onload = event => {{
       Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
       Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3).map(([other]) => one + " / " + other));
   }});
+  const cut = [...page.querySelectorAll(".scroll, pre")].filter(item => item.scrollWidth > item.clientWidth)
+    .map(item => item.ariaLabel || item.textContent.slice(0, 80));
   document.getElementById("found").textContent = JSON.stringify({{
-    width: root.clientWidth, needed: root.scrollWidth, height: root.scrollHeight, texts, overlaps,
+    width: root.clientWidth, needed: root.scrollWidth, height: root.scrollHeight, texts, overlaps, cut,
     wide: wide.map(item => item.outerHTML.slice(0, 80)),
   }});
 }};
