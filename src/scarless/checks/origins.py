@@ -86,16 +86,14 @@ def _follow(step: Any, before: list[Origin]) -> list[Origin] | None:
         return before
     if getattr(step, "keeps_columns", False):
         return before
-    if hasattr(step, "words_") and len(before) == 1:
-        return _of_words(step, before[0])
     if step == "drop":
         return []
     for kind, follow in _STEPS:
         if isinstance(step, kind):
             return follow(step, before)
-    if hasattr(step, "input_to_outputs_"):  # skrub's vectoriser
-        return _of_vectoriser(step, before)
-    return _of_unknown(step, before)
+    if hasattr(step, "words_") and len(before) == 1:
+        return _of_words(step, before[0])
+    return _of_vectoriser(step, before) if hasattr(step, "input_to_outputs_") else _of_unknown(step, before)
 
 
 def _of_pipeline(pipeline: Any, before: list[Origin]) -> list[Origin] | None:
@@ -165,6 +163,7 @@ def _of_scaler(scaler: Any, before: list[Origin]) -> list[Origin] | None:
 
 
 def _of_vectoriser(vectoriser: Any, before: list[Origin]) -> list[Origin] | None:
+    """Follow skrub's vectoriser."""
     of = {str(out): str(raw) for raw, outs in vectoriser.input_to_outputs_.items() for out in outs}
     by_name = {each.column: each for each in before}
     worded = _worded(vectoriser, by_name)

@@ -156,9 +156,7 @@ class Results:
             ranked = tuple(method for method, has in zip(there, scored, strict=True) if has)
             if ranked:
                 table = table[:, scored]
-            self._comparisons[condition, score, there] = compare_methods(
-                table, ranked or there, lower_is_better=lower
-            )
+            self._comparisons[condition, score, there] = compare_methods(table, ranked or there, lower_is_better=lower)
         return self._comparisons[condition, score, there]
 
 
