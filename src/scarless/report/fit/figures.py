@@ -249,7 +249,9 @@ def _framed(
     bottom, grid, words = TOP + HEIGHT, [], list(texts)
     for tick in x_ticks or _ticks(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
-        words.append(Text(frame.x(tick), bottom + 15, _tick(tick, x_as_share), "middle", "tick"))
+        said = _tick(tick, x_as_share)
+        inside = min(frame.x(tick), WIDTH - sum(map(_width, said)) / 2)  # "100%" at the right end would be cut off
+        words.append(Text(inside, bottom + 15, said, "middle", "tick"))
     for tick in _ticks(frame.y_low, frame.y_high):
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
         words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
