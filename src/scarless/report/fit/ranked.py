@@ -97,10 +97,11 @@ def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], 
         if has_coefficients(subject.inner)
         else "how far it falls if what was made of the column is put to its mean"
     )
+    has_text = any(_is_text(subject, column) for column in columns)
+    shortened = " Of a longer text, only the words that lift them most are shown." if has_text else ""
     return found, (
-        "Reasons: the raw columns that lift the row's log-odds of the class most above those of the average row, and "
-        f"by how much ({how}). They are what the model leans on, not causes."
-        + (" Of a longer text, only the words that lift them most are shown." if any(_is_text(subject, column) for column in columns) else "")
+        "Reasons: the columns that lift a row's log-odds of the class most above those of the average row. The number "
+        f"in brackets is by how much: {how}. The model uses these columns; they need not be causes.{shortened}"
     )
 
 
