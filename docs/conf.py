@@ -36,6 +36,7 @@ exclude_patterns = ["_build", "_run", "gallery"]
 templates_path = ["_templates"]
 default_role = "code"
 highlight_language = "none"
+toc_object_entries_show_parents = "hide"  # methods by their own names beside a class, where there is little room
 
 # --- Markdown
 

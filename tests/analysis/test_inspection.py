@@ -6,7 +6,7 @@ import pytest
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import inspect_table
-from scarless.analysis.inspection import Driver, _verdict
+from scarless.analysis.inspection import Driver, _settled, _verdict
 from scarless.analysis.kinds import names_rows
 
 
@@ -48,6 +48,13 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     assert "Labels depend on: age visits. Which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
+
+
+def test_commands_name_raw_columns_and_not_what_was_made_of_them():
+    one = (Driver("remarks: 'engine', 'ingested'", 1.0, 0.001, "remarks"),)
+    other = (Driver("log of income", 1.0, 0.0, "income"), Driver("insurance = full", 1.0, 0.0, "insurance"))
+    assert "--propensity income insurance" in _verdict(one, other, ["remarks", "income", "insurance"])
+    assert _settled(one, other).endswith("To learn with these: --propensity income insurance.")
 
 
 def test_it_prints_as_a_table(seen):

@@ -116,6 +116,74 @@ def test_text_of_any_kind_of_column_is_read_alike():
     np.testing.assert_array_equal(made[0][3], 0.0)
 
 
+def strikes(n=800):
+    """Return remarks on engines or on birds, each with a name that no other row has; what each is about."""
+    rng = np.random.default_rng(5)
+    engine = rng.random(n) < 0.5
+    about = np.where(engine, "engine ingested one", "small bird near wing")
+    when = rng.choice(["climb", "approach", "landing"], n)
+    remarks = [f"{a} during {b}, said Captain{k}" for k, (a, b) in enumerate(zip(about, when, strict=True))]
+    return pd.DataFrame({"remarks": remarks}), engine
+
+
+def test_columns_of_text_are_named_by_the_words_that_go_with_them():
+    table, engine = strikes()
+    step = WordParts()
+    made = step.fit_transform(table)
+    np.testing.assert_allclose(step.transform(table), made, atol=1e-6)
+    k = int(np.argmax([abs(np.corrcoef(column, engine)[0, 1]) for column in made.T]))
+    sides = step.words_[k].removesuffix(f" (words {k + 1})").split(" rather than ")
+    if np.corrcoef(made[:, k], engine)[0, 1] < 0:
+        sides.reverse()
+    assert set(sides[0].split(", ")) <= {"'engine'", "'ingested'", "'one'"}
+    assert set(sides[1].split(", ")) <= {"'small'", "'bird'", "'near'", "'wing'"}
+    assert len(set(step.words_)) == 10
+    assert max(map(len, step.words_)) < 120
+    for column, said in zip(made.T, step.words_, strict=True):
+        if said.startswith("'"):  # the first word is one of high values
+            word = said[1:].split("'")[0].rstrip("…")
+            there = table["remarks"].str.lower().str.contains(word).to_numpy()
+            assert column[there].mean() > column[~there].mean()
+
+
+def test_words_of_few_rows_are_not_named_and_codes_are_named_by_their_parts():
+    table, _ = strikes()
+    assert not any("captain" in said for said in WordParts().fit(table).words_)
+    rng = np.random.default_rng(0)
+    codes = [f"ward{rng.choice(['north', 'south'])}{k}" for k in range(300)]  # no word twice
+    said = WordParts().fit(pd.DataFrame({"code": codes})).words_
+    parts = [part for each in said for part in each.split("'")[1::2]]
+    assert any(part in place for part in parts for place in ("wardnorth", "wardsouth"))
+    few = WordParts().fit(pd.DataFrame({"code": list("abcdefghijkl")})).words_
+    assert few == [f"words {k + 1}" for k in range(len(few))]
+
+
+def test_long_words_are_cut_and_columns_of_the_same_words_told_apart():
+    word = "x" * 50
+    said = WordParts().fit(pd.DataFrame({"a": [f"{word} {k}" if k % 2 else f"{k}" for k in range(100)]})).words_
+    assert len(set(said)) == len(said)
+    assert any("xxx…'" in each for each in said)
+    assert not any("x" * 20 in each for each in said)
+
+
+def test_summary_and_file_know_the_words_of_text(tmp_path):
+    table, engine = strikes()
+    table["age"] = RNG.normal(50, 10, len(table))
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["age"]))
+    chance = np.where(engine, 0.8, 0.1) / (1 + np.exp((50 - table["age"]) / 5))
+    model.fit(table, (RNG.random(len(table)) < chance).astype(int))
+    labels = [each.label for each in model.origins_]
+    assert sum(label.startswith("remarks: '") for label in labels) >= 2
+    assert any("'engine'" in label for label in labels)
+    assert len(set(labels)) == len(labels)
+    names = [str(name) for name in model.summary().blocks[0].names]
+    assert {f"{label} (prepared)" for label in labels if label.startswith("remarks")} <= set(names)
+    scarless.save(model, tmp_path / "model.skops")
+    again = scarless.load(tmp_path / "model.skops")
+    assert [each.label for each in again.origins_] == labels
+    assert str(again.summary()) == str(model.summary())
+
+
 def test_a_model_with_text_comes_back_from_its_file_as_it_was(tmp_path):
     table = pd.DataFrame({"remarks": remarks(), "age": RNG.normal(50, 10, 600)})
     s = (table["remarks"].str.contains("engine") & (RNG.random(600) < 0.5)).astype(int)

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from html import escape, unescape
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +37,10 @@ document.getElementById("frame").onload = event => {{
       Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
       Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3).map(([other]) => one + " / " + other));
   }});
+  const cut = [...page.querySelectorAll(".scroll, pre")].filter(item => item.scrollWidth > item.clientWidth)
+    .map(item => item.ariaLabel || item.textContent.slice(0, 80));
   document.getElementById("found").textContent = JSON.stringify({{
-    width: root.clientWidth, needed: root.scrollWidth, height: root.scrollHeight, texts, overlaps,
+    width: root.clientWidth, needed: root.scrollWidth, height: root.scrollHeight, texts, overlaps, cut,
     wide: wide.map(item => item.outerHTML.slice(0, 80)),
   }});
 }};
@@ -75,6 +78,26 @@ def test_the_test_itself_sees_what_does_not_fit(tmp_path):
     assert found["texts"] == ["too long for it"]
     assert found["overlaps"] == ["too long for it / one"]
     assert len(console) == 1
+
+
+@pytest.mark.parametrize("width", [400, 800, 1200])
+def test_code_and_reference_of_the_documentation_are_not_cut_off(tmp_path, width):
+    """The theme's own rules on these, then ours: code does not wrap, and names of the reference do not either."""
+    theme = "pre { overflow-x: auto } .pre, .autosummary td:first-child p { white-space: nowrap } table { width: 100% }"
+    ours = (Path(__file__).parents[2] / "docs" / "_static" / "site.css").read_text(encoding="utf-8")
+    name = "<code><span class='pre'>PropensityWeightedClassifier</span></code>"
+    rows = f"<tr><td><p>{name}</p></td><td><p>{'What it does, in a sentence. ' * 4}</p></td></tr>"
+    body = (
+        f"<div class='highlight'><pre>{'model.fit(table, labels) ' * 12}</pre></div><p>{'x' * 20} <code>"
+        f"<span class='pre'>{'a_long_name.' * 12}</span></code></p><table class='autosummary'>{rows}</table>"
+    )
+    page = f"<!DOCTYPE html><style>{theme}{ours}</style><body style='margin:0'><main class='bd-article'>{body}</main>"
+    found, _ = look(page, tmp_path, width)
+    assert found["needed"] == width
+    assert found["wide"] == []
+    assert found["cut"] == []
+    without, _ = look(page.replace(ours, ""), tmp_path, width)
+    assert without["cut"]  # or the test would see nothing
 
 
 def look(page, folder, width):

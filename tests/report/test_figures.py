@@ -124,6 +124,29 @@ def test_rank_panel_without_a_test_says_so_and_has_no_bars(make):
     assert not [line for line in panel.lines if line.kind == "bar"]
 
 
+def test_a_method_without_a_score_leaves_ranks_to_the_others_and_is_named(make):
+    made = make(datasets=("adult", "splice"))
+    for record in made.records:
+        if record["method"] == "naive":
+            record["mse_e"] = None
+    (figure,) = [each for each in rank_figures(group(*made.everything)) if each.name == "ranks-mse_e-all"]
+    assert all(panel.dots for panel in figure.panels)
+    assert not [text.text for panel in figure.panels for text in panel.texts if text.text.startswith("naive")]
+    assert figure.caption.endswith("Not ranked, having no such score: naive.")
+
+
+def test_where_no_dataset_has_all_scores_no_empty_axis_is_drawn(make):
+    made = make(datasets=("adult", "splice"))
+    gaps = {("adult", "naive"), ("splice", "sar-em")}
+    for record in made.records:
+        if (record["dataset"], record["method"]) in gaps:
+            record["mse_e"] = None
+    figures = rank_figures(group(*made.everything))
+    assert figures
+    assert all(panel.dots for figure in figures for panel in figure.panels)
+    assert "ranks-mse_e-all" not in [figure.name for figure in figures]
+
+
 def test_missing_values_leave_no_dot_and_no_number(make):
     made = make(datasets=("adult", "splice"))
     made.records = [r for r in made.records if (r["dataset"], r["k"], r["method"]) != ("adult", 4, "sar-em")]

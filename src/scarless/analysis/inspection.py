@@ -53,6 +53,12 @@ class Driver:
     name: str
     effect: float
     p_value: float
+    column: str = ""  # the raw column, where `name` says which piece of it
+
+    @property
+    def raw(self) -> str:
+        """The raw column's name."""
+        return self.column or self.name
 
 
 @dataclass(frozen=True)
@@ -267,14 +273,14 @@ def _leans_on(
         for origin, effect, p in zip(origins, coef, p_of_model, strict=True):
             known = best.get(origin.column)
             if p < _LIKELY and (known is None or p < known.p_value):
-                best[origin.column] = Driver(origin.label, float(effect), float(p))
+                best[origin.column] = Driver(origin.label, float(effect), float(p), str(origin.column))
         found.append(tuple(sorted(best.values(), key=lambda driver: driver.p_value)))
     return found[0], found[1]
 
 
 def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
     """Say what either depends on, where several looks, or audits, tell which is the class."""
-    parts = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
+    parts = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
     shown = [" ".join(part) if part else "nothing that stands out" for part in parts]
     named = f" To learn with these: --propensity {shlex.join(parts[1])}." if parts[1] else ""
     return (
@@ -292,7 +298,7 @@ def _one_thing(columns: list[Any]) -> str:
 
 def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any]) -> str:
     """Say what labels depend on, `found` in a test of their own, and whether the two models share it out."""
-    columns = [list(dict.fromkeys(driver.name.split(" = ")[0] for driver in part)) for part in (one, other)]
+    columns = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
     if not all(columns):
         return _one_thing(found)
     if set(columns[0]) & set(columns[1]):

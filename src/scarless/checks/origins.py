@@ -29,16 +29,20 @@ class Origin(NamedTuple):
 
     `column` is the raw column's name, None where that is not known; `piece` what of it is meant: a level, a part of a
     date, whether it is missing; empty for the column itself. `unit` is how much of that one unit of the column is: of a
-    standardised column its standard deviation; NaN where the two are not proportional, or nobody knows.
+    standardised column its standard deviation; NaN where the two are not proportional, or nobody knows. `words` says
+    that the column is one of several made of free text, and `piece` the words that go with it.
     """
 
     column: str | None
     piece: str = ""
     unit: float = 1.0
+    words: bool = False
 
     @property
     def label(self) -> str:
         """Raw column and piece in words."""
+        if self.words:
+            return f"{self.column}: {self.piece}"
         if self.piece == LOG:
             return f"log of {self.column}"
         return str(self.column) if not self.piece else f"{self.column} = {self.piece}"
@@ -87,9 +91,9 @@ def _follow(step: Any, before: list[Origin]) -> list[Origin] | None:
     for kind, follow in _STEPS:
         if isinstance(step, kind):
             return follow(step, before)
-    if hasattr(step, "input_to_outputs_"):  # skrub's vectoriser
-        return _of_vectoriser(step, before)
-    return _of_unknown(step, before)
+    if hasattr(step, "words_") and len(before) == 1:
+        return _of_words(step, before[0])
+    return _of_vectoriser(step, before) if hasattr(step, "input_to_outputs_") else _of_unknown(step, before)
 
 
 def _of_pipeline(pipeline: Any, before: list[Origin]) -> list[Origin] | None:
@@ -159,13 +163,31 @@ def _of_scaler(scaler: Any, before: list[Origin]) -> list[Origin] | None:
 
 
 def _of_vectoriser(vectoriser: Any, before: list[Origin]) -> list[Origin] | None:
+    """Follow skrub's vectoriser."""
     of = {str(out): str(raw) for raw, outs in vectoriser.input_to_outputs_.items() for out in outs}
     by_name = {each.column: each for each in before}
+    worded = _worded(vectoriser, by_name)
     after = []
     for out in map(str, vectoriser.get_feature_names_out()):
         origin = by_name.get(of.get(out))
-        after.append(Origin(None, unit=np.nan) if origin is None else _piece_of(origin, out))
+        plain = Origin(None, unit=np.nan) if origin is None else _piece_of(origin, out)
+        after.append(worded.get(out, plain))
     return after
+
+
+def _worded(vectoriser: Any, by_name: dict[str | None, Origin]) -> dict[str, Origin]:
+    """Return the outputs of a vectoriser that an encoder of free text made, by their names."""
+    found: dict[str, Origin] = {}
+    for raw, step in getattr(vectoriser, "transformers_", {}).items():
+        if hasattr(step, "words_") and str(raw) in by_name:
+            outs = map(str, vectoriser.input_to_outputs_[raw])
+            found.update(zip(outs, _of_words(step, by_name[str(raw)]), strict=True))
+    return found
+
+
+def _of_words(encoder: Any, origin: Origin) -> list[Origin]:
+    """Return the origins of columns of free text, which have no unit: each is a direction between words."""
+    return [Origin(origin.column, piece, np.nan, words=True) for piece in encoder.words_]
 
 
 def _piece_of(origin: Origin, out: str) -> Origin:

@@ -32,7 +32,7 @@ def _in_raw_units(block: Block, place: dict[str, Origin], visits: dict[str, Orig
     origins = [*of_columns, *of_visits, Origin("intercept")]
     known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
     shown = [
-        origin.label if sure else f"{name} (prepared)"
+        origin.label if sure else f"{origin.label if origin.words else name} (prepared)"
         for name, origin, sure in zip([*names, intercept], origins, known, strict=True)
     ]
     units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])

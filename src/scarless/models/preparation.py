@@ -7,12 +7,12 @@ import numpy as np
 from scipy.stats import skew
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
 
 MOST_LEVELS = 40  # of text that is read as categories; with more it is read as text
@@ -20,6 +20,12 @@ TEXT_COLUMNS = 10  # that text is made into
 # Hashed parts of words. skrub has 2**20: the SVD took 3 s for 1,470 remarks, and takes 0.1 s with 2**16, for the same
 # ten columns (canonical correlations 1.000; at least 0.997 for 5,000 texts with 24,000 different parts).
 HASHED_PARTS = 2**16
+WORDS_NAMED = 2  # of each sign, for a column that was made of text
+WORD_ROWS = 10_000  # at most, that are searched for these words: enough for the correlations of frequent words
+WORDS_COMPARED = 2_000  # at most, the most frequent
+MIN_ROWS_WITH_WORD = 5  # a word of fewer rows says little, and may be the name of a person
+MIN_CORRELATION = 0.1  # of a word with a column, for it to be named
+LONGEST_WORD = 20  # letters of it that are shown
 LONG_TAIL = 2.0  # skewness; that of an exponential distribution
 LOG = "log"
 _GAPS = ("None", "nan", "<NA>", "NaT")  # what missing values look like as text
@@ -98,12 +104,19 @@ class WordParts(TransformerMixin, BaseEstimator):
     Parts are three or four letters long, hashed, and weighted by how few rows have them; a truncated SVD leaves ten
     columns. As `skrub.StringEncoder` with ``vectorizer="hashing"``, whose hash table is 16 times as large.
 
+    Attributes
+    ----------
+    words_ : list of str
+        For each column, the words whose presence in a row is most correlated with its value: two of a positive
+        correlation, "rather than" two of a negative one. Only words of at least five rows are named.
+
     Examples
     --------
     >>> import pandas as pd
     >>> remarks = pd.DataFrame({"remarks": [f"engine {k} failed" for k in range(50)] + [None]})
-    >>> WordParts().fit_transform(remarks).shape
-    (51, 10)
+    >>> encoder = WordParts().fit(remarks)
+    >>> encoder.transform(remarks).shape, encoder.words_[0]
+    ((51, 10), "'engine', 'failed'")
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -118,9 +131,13 @@ class WordParts(TransformerMixin, BaseEstimator):
         self.vectorizer_ = make_pipeline(
             HashingVectorizer(ngram_range=(3, 4), analyzer="char_wb", n_features=HASHED_PARTS), TfidfTransformer()
         )
-        parts = self.vectorizer_.fit_transform(_texts(X)).astype(np.float32)
+        texts = _texts(X)
+        parts = self.vectorizer_.fit_transform(texts).astype(np.float32)
         self.tsvd_ = TruncatedSVD(min(TEXT_COLUMNS, parts.shape[0]), random_state=0).fit(parts)
-        return self.tsvd_.transform(parts)
+        made = self.tsvd_.transform(parts)
+        self.words_, signs = words_of(texts, made)
+        self.tsvd_.components_ *= signs[:, None].astype(np.float32)  # so that the strongest word has high values
+        return made * signs.astype(made.dtype)
 
     def transform(self, X: Any) -> Any:
         """Return the columns that are made of text."""
@@ -130,6 +147,62 @@ class WordParts(TransformerMixin, BaseEstimator):
         """Return the names of the columns: that of the text, and a number."""
         (name,) = self.feature_names_in_ if input_features is None else input_features
         return np.array([f"{name}_{k}" for k in range(self.tsvd_.n_components)], dtype=object)
+
+
+def words_of(texts: list[str], columns: Matrix) -> tuple[list[str], Vector]:
+    """Return which words go with each column that was made of texts, no two alike, and the sign of the strongest.
+
+    Said is what goes with the column times that sign, so that the strongest word is one of high values. Where no word
+    is frequent enough, as in codes, their parts of three or four letters are named; where no part is either, the column
+    has a number alone.
+
+    Examples
+    --------
+    >>> words_of(["an engine failed", "a bird, in flight"] * 10, np.array([[1.0], [-1.0]] * 10))
+    (["'an', 'engine' rather than 'bird', 'flight'"], array([1.]))
+    """
+    step = -(-len(texts) // WORD_ROWS)
+    correlations, names = _word_correlations(texts[::step], np.asarray(columns, dtype=np.float64)[::step])
+    signs, found = np.ones(columns.shape[1]), []
+    for k, correlation in enumerate(correlations.T):
+        order = np.argsort(-np.abs(correlation), kind="stable")
+        signs[k] = -1.0 if order.size and correlation[order[0]] < 0 else 1.0
+        found.append(_said(correlation * signs[k], order, names) or f"words {k + 1}")
+    alike = [found.count(piece) > 1 for piece in found]
+    unique = [f"{piece} (words {k + 1})" if alike[k] else piece for k, piece in enumerate(found)]
+    return unique, signs
+
+
+def _word_correlations(texts: list[str], columns: Matrix) -> tuple[Matrix, list[str]]:
+    """Return the correlation of each frequent word's presence with each column, and these words."""
+    for how in ({"analyzer": "word"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}):
+        counter = CountVectorizer(binary=True, min_df=MIN_ROWS_WITH_WORD, max_features=WORDS_COMPARED, **how)
+        try:
+            present = counter.fit_transform(texts).astype(np.float64)
+        except ValueError:  # no word is in that many rows
+            continue
+        share = np.asarray(present.mean(axis=0)).ravel()
+        spread = np.outer(np.sqrt(share * (1.0 - share)), columns.std(axis=0))
+        together = present.T @ (columns - columns.mean(axis=0)) / len(texts)
+        found = np.divide(together, spread, out=np.zeros_like(together), where=spread > 0)
+        return found.round(6), list(counter.get_feature_names_out())  # rounded: words of the same rows stay in order
+    return np.zeros((0, columns.shape[1])), []
+
+
+def _said(correlation: Vector, order: Columns, names: list[str]) -> str:
+    """Return the words that go with a column, the strongest first, then those of the other sign; "" where none does."""
+    least = max(MIN_CORRELATION, np.abs(correlation).max(initial=0.0) / 2.0)
+    strong = [i for i in order if abs(correlation[i]) >= least]
+    more, less = (
+        ", ".join(_quoted(names[i]) for i in [i for i in strong if (correlation[i] > 0) == sign][:WORDS_NAMED])
+        for sign in (True, False)
+    )
+    return f"{more} rather than {less}" if less else more
+
+
+def _quoted(word: str) -> str:
+    clean = "".join(letter for letter in word if letter.isprintable()).strip()
+    return f"'{clean if len(clean) <= LONGEST_WORD else clean[: LONGEST_WORD - 1] + '…'}'"
 
 
 def _texts(X: Any) -> list[str]:

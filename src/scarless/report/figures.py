@@ -193,20 +193,26 @@ def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[
     figures = []
     for score in results.scores(scores):
         for setting, counts in results.counts.items():
-            panels = [
-                _rank_panel(
-                    results,
-                    results.compare(Condition(setting, k), score, methods),
-                    f"k = {k}, {contest}" if k else contest.capitalize(),
-                )
+            asked = [
+                (contest, methods, k)
                 for contest, methods in results.contests.items()
                 for k in counts
                 if sum(map(results.has, methods)) > 1
             ]
+            found = [results.compare(Condition(setting, k), score, methods) for _, methods, k in asked]
+            panels = [
+                _rank_panel(results, comparison, f"k = {k}, {contest}" if k else contest.capitalize())
+                for (contest, _, k), comparison in zip(asked, found, strict=True)
+                if sum(map(isfinite, comparison.average_ranks)) > 1
+            ]
+            scored = {method for comparison in found for method in comparison.methods}
+            without = dict.fromkeys(each for _, methods, _ in asked for each in methods if results.has(each))
+            names = [results.method_names[each].label for each in without if each not in scored]
+            left_out = f" Not ranked, having no such score: {', '.join(names)}." if names else ""
             title = f"Average ranks by {SCORES[score].label}, {setting_title(setting)}"
             caption = (
                 "Rank 1 is best. A thick bar joins methods that the Nemenyi test cannot tell apart at 5%; CD, the "
-                "critical difference, is how far apart average ranks must be."
+                f"critical difference, is how far apart average ranks must be.{left_out}"
             )
             if panels:
                 figures.append(Figure(f"ranks-{score}-{setting}", title, caption, (), tuple(panels)))

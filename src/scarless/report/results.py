@@ -143,7 +143,7 @@ class Results:
         return mean_interval([sign * (mine[run].get(score, np.nan) - theirs[run].get(score, np.nan)) for run in both])
 
     def compare(self, condition: Condition, score: str, methods: Sequence[str]) -> Comparison:
-        """Rank those of the methods that the specification has, over its datasets."""
+        """Rank those of the methods that the specification has, and that have the score, over its datasets."""
         there = tuple(method for method in methods if method in self.methods)
         if (condition, score, there) not in self._comparisons:
             means = [
@@ -152,7 +152,11 @@ class Results:
             ]
             lower = bool(SCORES[score].lower_is_better)
             table = np.reshape(means, (-1, len(there)))
-            self._comparisons[condition, score, there] = compare_methods(table, there, lower_is_better=lower)
+            scored = np.isfinite(table).any(axis=0)  # one that has it nowhere would leave no dataset to rank the others
+            ranked = tuple(method for method, has in zip(there, scored, strict=True) if has)
+            if ranked:
+                table = table[:, scored]
+            self._comparisons[condition, score, there] = compare_methods(table, ranked or there, lower_is_better=lower)
         return self._comparisons[condition, score, there]
 
 

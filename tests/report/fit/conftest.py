@@ -106,6 +106,30 @@ def reported(patients, fitted):
 
 
 @pytest.fixture(scope="session")
+def narrated():
+    """Return the report of a table with a column of free text, a long name, and long levels; quick."""
+    rng = np.random.default_rng(1)
+    engine = rng.random(600) < 0.5
+    about = np.where(engine, "engine <b>ingested</b> one", "small bird & wing")
+    when = rng.choice(["climb", "approach", "landing", "taxi"], 600)
+    long = "region_of_the_airport_where_it_happened"
+    table = pd.DataFrame(
+        {
+            "remarks": [f"{a} during {b}, flight {k}" for k, (a, b) in enumerate(zip(about, when, strict=True))],
+            "visits": rng.normal(size=600),
+            long: rng.choice(["North West and the Isles", "a_long_level_without_any_place_to_break_it", "East"], 600),
+        }
+    )
+    s = (rng.random(600) < np.where(engine, 0.8, 0.1) / (1 + np.exp(-table["visits"]))).astype(int).to_numpy()
+    command = f"scarless fit strikes.csv --label damaged --propensity visits {long} --out a/folder/far/away"
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        make_reports_quick(patch)
+        model = TableClassifier(SAREMClassifier(propensity_attributes=["visits", long])).fit(table, s)
+        return model_report(model, table, s, n_ranked=30, run={"file": "strikes.csv", "command": command})
+
+
+@pytest.fixture(scope="session")
 def small():
     """Return a table of three numbers, labels, and a pair of logistic models of them."""
     rng = np.random.default_rng(3)

@@ -28,6 +28,20 @@ def test_pages_of_other_models_fit_a_telephone(reported, tmp_path, kind):
     check(reported(kind).to_html(), tmp_path, 390)
 
 
+@pytest.mark.parametrize("width", [400, 800, 1200])
+def test_no_table_and_no_code_is_cut_off(narrated, tmp_path, width):
+    """Nothing needs to be scrolled to the side: text columns, long names, a long command."""
+    page = narrated.to_html()
+    check(page, tmp_path, width)
+    assert look(page, tmp_path, width)[0]["cut"] == []
+
+
+@pytest.mark.parametrize("kind", ["SAREMClassifierCV", "SARStackingClassifier"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_table_of_other_models_is_cut_off(reported, tmp_path, kind, width):
+    assert look(reported(kind).to_html(), tmp_path, width)[0]["cut"] == []
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_endless_names_wrap(hostile, tmp_path, width):
     check(hostile.to_html(), tmp_path, width)

@@ -220,3 +220,34 @@ def test_curves_of_one_point_can_be_drawn(kind):
     drawing = draw(Picture(kind, "t", "d", "x", "y", (0.5,), (0.5,), (0.5,), (0.5,)))
     assert drawing.height > 100
     assert all(0 <= x <= drawing.width for line in drawing.lines for x, _ in line.points)
+
+
+def test_effects_and_reasons_of_free_text_are_said_in_words(narrated):
+    (part,) = [each for each in narrated.effects if each.key == "class"]
+    labels = [effect.label for effect in part.effects]
+    assert len(set(labels)) == len(labels)
+    strongest = part.effects[0]
+    assert strongest.label.startswith("remarks: '")
+    assert re.search("'engine'|'ingested'", strongest.label)
+    more, _, less = strongest.piece.partition(" rather than ")
+    assert (strongest.per_sd.value > 1) == bool(re.search("'engine'|'ingested'", more))
+    assert bool(re.search("'bird'|'small'|'wing'|'amp'", more if strongest.per_sd.value < 1 else less))
+    assert (strongest.per_unit.value, strongest.sd) == (None, None)  # a direction has no unit
+    reasons = {reason.value for row in narrated.ranked.rows for reason in row.reasons if reason.column == "remarks"}
+    assert reasons
+    assert all(re.search("'engine'|'ingested'", value) for value in reasons)
+    assert any("Of a longer text" in note for note in narrated.ranked.notes)
+
+
+def test_words_are_on_the_page_and_no_text_is_markup(narrated):
+    page = narrated.to_html()
+    assert "remarks: &#39;" in page
+    assert "<b>ingested" not in page
+    assert "words 1<" not in page
+
+
+def test_forest_has_room_for_what_tells_levels_of_a_long_name_apart(narrated):
+    (part,) = [each for each in narrated.effects if each.key == "labelling"]
+    names = [each.text for each in forest(part).texts if each.text.startswith("region")]
+    assert len(names) == 3
+    assert len(set(names)) == 3

@@ -224,8 +224,8 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
     else:
         status, verdict = "open", f"Nothing shows it {how}: labels may be given at random as far as {raw} can tell."
     caveat = (
-        "The test takes the columns of the labelling to say nothing of the class once the others are known. Where that "
-        "is wrong, an effect on the class passes for one on the labelling."
+        "The test assumes that the columns named for the labelling do not affect the class once all other columns are "
+        "known. If one does, the test mistakes its effect on the class for an effect on the labelling."
     )
     return Check(key, title, status, verdict, (text(found, 2000), caveat, *asked.on_a_sample(sample)))
 
@@ -289,8 +289,8 @@ def _walked(key: str, title: str, asked: Asked) -> Check:
         np.asarray(levels.class_prior), density - density.max(), inner.class_prior_, (low, high), "the likelihood falls"
     )
     details = (
-        "While the model was fitted, every share was walked through, and everything else chosen as held-out labels "
-        "like it best. The estimate is the mean of the shares, weighted by their likelihood.",
+        "The fit tried a grid of shares of positives. For each share it chose everything else so that held-out labels "
+        "fit best. The estimate is the mean of these shares, weighted by their likelihood.",
         *levels.remarks(),
     )
     return Check(key, title, status, verdict, details, picture)
@@ -343,8 +343,8 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
     details = (
         f"Calibration error {share(found.error)}; chance alone makes {share(found.expected_error)}. Chi-square "
         f"{ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, {p_sentence(found.p_value)}.",
-        "These are rows of the fit itself, where a model looks better than on others. The labels show the product of "
-        "class and labelling only: a class too frequent with a labelling too rare looks the same.",
+        "These are the rows of the fit itself; on other rows a model does somewhat worse. This check cannot see an "
+        "error that cancels out: too many positives, each with too small a chance of a label, predict the same labels.",
     )
     return Check(key, title, status, verdict, details, picture)
 

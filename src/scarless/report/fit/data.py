@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from scarless.checks.origins import Origin
 from scarless.outside.files import write_whole
 
 SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
@@ -84,11 +85,12 @@ class Effect:
     per_unit: Estimate
     per_sd: Estimate
     sd: float | None
+    words: bool = False  # whether `piece` is the words of a direction that was made of free text
 
     @property
     def label(self) -> str:
         """Raw column and piece in words."""
-        return f"{self.column} = {self.piece}" if self.piece else self.column
+        return Origin(self.column, self.piece, words=self.words).label
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,7 @@ def _effects(subject: Subject, slopes: Slopes) -> list[Effect]:
                 per_unit=_ratio(value, z * error, unit),
                 per_sd=_ratio(value, z * error, deviation),
                 sd=number(deviation / unit if unit else np.nan),
+                words=origin.words,
             )
         )
     order = np.argsort(-np.abs(slopes.value * slopes.deviation), kind="stable")

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, floor, log, log10
 
 from scarless.report.figures import WIDTH, Dot, Line, Text
@@ -104,7 +104,7 @@ def forest(effects: Effects) -> Drawing:
     dots: list[Dot] = []
     for i, each in enumerate(shown):
         y = FOREST_TOP + ROW * (i + 0.5)
-        texts.append(Text(0.0, y + 4, short(each.label)))
+        texts.append(Text(0.0, y + 4, short(_beside(each))))
         lines += _bar(each, x, y)
         areas += _arrows(each, limit, y)
         dots.append(Dot(x(each.per_sd.value or 1.0), y, "k1"))
@@ -112,6 +112,13 @@ def forest(effects: Effects) -> Drawing:
     description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {'; '.join(told)}."
     made = (tuple(areas), tuple(lines), tuple(dots), tuple(texts))
     return Drawing(effects.title, description, bottom + 40, *made)
+
+
+def _beside(effect: Effect) -> str:
+    """Return an effect's name with less of its column where it is long: the piece tells it from the column's others."""
+    if not effect.piece or short(effect.label) == effect.label:
+        return effect.label
+    return replace(effect, column=short(effect.column, NAMES / 3)).label
 
 
 def _limit(shown: Sequence[Effect]) -> float:
@@ -242,7 +249,9 @@ def _framed(
     bottom, grid, words = TOP + HEIGHT, [], list(texts)
     for tick in x_ticks or _ticks(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
-        words.append(Text(frame.x(tick), bottom + 15, _tick(tick, x_as_share), "middle", "tick"))
+        said = _tick(tick, x_as_share)
+        inside = min(frame.x(tick), WIDTH - sum(map(_width, said)) / 2)  # "100%" at the right end would be cut off
+        words.append(Text(inside, bottom + 15, said, "middle", "tick"))
     for tick in _ticks(frame.y_low, frame.y_high):
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
         words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))

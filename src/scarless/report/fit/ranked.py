@@ -1,10 +1,12 @@
 """The unlabelled rows that are most probably positive, and why."""
 
+import re
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from scarless.checks.tables import take_rows
 from scarless.diagnostics import yield_curve
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import contributions, dense, has_coefficients
@@ -15,6 +17,8 @@ from scarless.report.fit.words import cell, number, text
 
 N_REASONS = 3
 SMALLEST = 0.05  # contribution that is shown
+N_WORDS = 3  # of a text that are named
+SHORT_TEXT = 3  # words, up to which a text is shown as it is
 MOST_CELLS = 4_000_000  # of tables that a model without coefficients is asked about
 
 
@@ -101,7 +105,7 @@ def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], 
     if is_too_much(subject, top.n_rows):
         return [], f"No reasons: with {len(subject.groups)} columns, and a model without coefficients, they take long."
     columns, parts = list(subject.groups), contributions_of(subject, top)
-    values, found = cache(lambda column: _values(top, column)), []
+    values, found = cache(lambda column: _telling(subject, top, column)), []
     for i, row in enumerate(parts):
         best = [j for j in np.argsort(-row, kind="stable")[:N_REASONS] if row[j] >= SMALLEST]
         found.append(tuple(Reason(text(columns[j]), values(columns[j])[i], float(row[j])) for j in best))
@@ -110,10 +114,51 @@ def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], 
         if has_coefficients(subject.inner)
         else "how far it falls if what was made of the column is put to its mean"
     )
+    has_text = any(_is_text(subject, column) for column in columns)
+    shortened = " Of a longer text, only the words that lift them most are shown." if has_text else ""
     return found, (
-        "Reasons: the raw columns that lift the row's log-odds of the class most above those of the average row, and "
-        f"by how much ({how}). They are what the model leans on, not causes."
+        "Reasons: the columns that lift a row's log-odds of the class most above those of the average row. The number "
+        f"in brackets is by how much: {how}. The model uses these columns; they need not be causes.{shortened}"
     )
+
+
+def _is_text(subject: Subject, column: str) -> bool:
+    """Whether a raw column is free text."""
+    return any(subject.origins[j].words for j in subject.groups[column])
+
+
+def _telling(subject: Subject, top: Subject, column: str) -> list[str]:
+    """Return the values of a column as words; of longer texts, those words that speak most for the class."""
+    shown = _values(top, column)
+    if not _is_text(subject, column) or not hasattr(top.X, "columns"):
+        return shown
+    name = next(each for each in top.X.columns if str(each) == column)
+    found = [set(re.findall(r"\w\w+", value.lower() if isinstance(value, str) else "")) for value in top.X[name]]
+    lift = _lift_of_words(subject, top, name, sorted(set().union(*found)))
+    return [_strongest(words, lift) or value if len(words) > SHORT_TEXT else value
+            for words, value in zip(found, shown, strict=True)]  # fmt: skip
+
+
+def _lift_of_words(subject: Subject, top: Subject, name: Any, words: list[str]) -> dict[str, float]:
+    """Return how far the log-odds of the class rise where a text is one word alone, from those of no text."""
+    rows = take_rows(top.X, np.zeros(len(words) + 1, dtype=np.intp))
+    texts = np.array(["", *words], dtype=object)
+    if hasattr(rows, "iloc"):
+        rows = rows.copy()
+        rows[name] = texts
+    else:
+        rows = rows.with_columns(type(rows[name])(name, texts.tolist()))
+    parts = contributions(
+        subject.inner, subject.model.prepare(rows), subject.moments.mean, [subject.groups[str(name)]]
+    )[:, 0]
+    return dict(zip(words, (parts[1:] - parts[0]).tolist(), strict=True))
+
+
+def _strongest(words: set[str], lift: dict[str, float]) -> str:
+    """Return the words of a text with the largest lift, and at least half of it; nothing where none lifts."""
+    order = sorted(words, key=lambda word: (-lift[word], word))[:N_WORDS]
+    least = max(lift[order[0]] / 2.0, SMALLEST)
+    return ", ".join(f"'{text(word, 20)}'" for word in order if lift[word] >= least)
 
 
 def _values(top: Subject, column: str) -> list[str]:

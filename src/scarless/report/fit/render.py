@@ -65,9 +65,9 @@ def _between(estimate: Estimate) -> str:
 
 
 def _ratio_between(estimate: Estimate) -> str:
-    """Return an interval of ratios."""
+    """Return an interval of ratios; nothing where there is none."""
     if estimate.low is None and estimate.high is None:
-        return NOTHING
+        return ""
     return f"{words.ratio(estimate.low)} to {words.ratio(estimate.high)}"
 
 

@@ -265,7 +265,7 @@ class Subject:
         if origin.piece == "nan":
             return origin._replace(piece=MISSING)
         if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
-            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan)  # a direction, with no unit
+            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a direction
         return origin
 
     @cached_property
@@ -278,8 +278,8 @@ class Subject:
 
     @cached_property
     def labels_of_columns(self) -> list[str]:
-        """A name for each prepared column, by its raw one."""
-        return [text(each.label) for each in self.origins]
+        """A name for each prepared column, by its raw one, that can stand in a sentence."""
+        return [text(f"{each.column} ({each.piece})" if each.words else each.label) for each in self.origins]
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
