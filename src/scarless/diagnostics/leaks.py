@@ -7,9 +7,11 @@ before unlabelled rows almost without fail. A model that sees it repeats the lab
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -209,12 +211,22 @@ def _folds() -> StratifiedKFold:
 
 def _out_of_fold(codes: Any, labelled: Any) -> Vector:
     """Return the share of labels of each row's code, as the other folds have it."""
-    scores, share, n = np.empty(codes.size), float(labelled.mean()), int(codes.max()) + 1
-    for others, fold in _folds().split(codes, labelled):
-        rows = np.bincount(codes[others], minlength=n)
-        hits = np.bincount(codes[others], weights=labelled[others], minlength=n)
-        scores[fold] = ((hits + share) / (rows + 1.0))[codes[fold]]
-    return scores
+    fold, share, n = _fold_of_rows(labelled.tobytes()), float(labelled.mean()), int(codes.max()) + 1
+    cells = codes * N_FOLDS + fold
+    rows = np.bincount(cells, minlength=n * N_FOLDS).reshape(n, N_FOLDS)
+    hits = np.bincount(cells, weights=labelled, minlength=n * N_FOLDS).reshape(n, N_FOLDS)
+    rows, hits = rows.sum(axis=1, keepdims=True) - rows, hits.sum(axis=1, keepdims=True) - hits
+    return np.asarray(((hits + share) / (rows + 1.0))[codes, fold])
+
+
+@lru_cache(maxsize=1)
+def _fold_of_rows(labelled: bytes) -> NDArray[np.intp]:
+    """Return the fold of each row; one that all columns of a table share, so it is remembered."""
+    labels = np.frombuffer(labelled, dtype=bool)
+    found = np.empty(labels.size, dtype=np.intp)
+    for number, (_, rows) in enumerate(_folds().split(labels, labels)):
+        found[rows] = number
+    return found
 
 
 def _by_words(text: Any, labelled: Any) -> float:
