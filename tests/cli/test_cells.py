@@ -114,7 +114,10 @@ def test_infinite_and_huge_cells_are_named_in_fit_and_predict(patients, capsys, 
 
 
 BAD_WEIGHTS = {
-    "negative": ({7: -2.0}, "must hold finite numbers of at least 0; 1 of 400 rows do not, the first is row 8 (counted "),
+    "negative": (
+        {7: -2.0},
+        "must hold finite numbers of at least 0; 1 of 400 rows do not, the first is row 8 (counted ",
+    ),
     "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
     "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
     "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
@@ -169,7 +172,9 @@ def test_a_folder_as_the_place_of_one_file_is_answered_with_the_name_of_a_file(p
         "'my results/ranked.csv'.\n"
     )
     assert main(["export", "run", "--out", "my results", *force]) == 1
-    assert "An ONNX graph is written to a file: name one, as in --out 'my results/model.onnx'" in capsys.readouterr().err
+    assert (
+        "An ONNX graph is written to a file: name one, as in --out 'my results/model.onnx'" in capsys.readouterr().err
+    )
 
 
 def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, monkeypatch):

@@ -216,8 +216,11 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         names = [str(name) for name in getattr(X, "columns", range(np.shape(X)[1]))]
         self.feature_names_in_, self.n_features_in_ = names, len(names)
         others = sorted(set(range(len(names))) - set(numbers))
-        self.numbers_ = self.vectoriser_ = None
-        parts, outputs, kinds = [], {}, {}
+        self.numbers_: Any = None
+        self.vectoriser_: Any = None
+        parts: list[Any] = []
+        outputs: dict[str, list[str]] = {}
+        kinds: dict[str, str] = {}
         if numbers:
             self.numbers_ = NumberColumns()
             parts.append(self.numbers_.fit_transform(X.iloc[:, numbers]))

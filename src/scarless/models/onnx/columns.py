@@ -74,8 +74,9 @@ def _columns(vectoriser: Any, numbers: NumberColumns | None, names: list[str], k
         if name in vectoriser.transformers_:
             *cleaning, encoder = (step for step in steps if hasattr(step, "fit_transform"))  # the last casts outputs
             found[name] = Column(name, {type(step).__name__: step for step in cleaning}, encoder, keeps_none)
-    for name in () if numbers is None else numbers.names_:
-        found[name] = Column(name, {}, make_pipeline(*numbers.of_column(name)), keeps_none)
+    if numbers is not None:
+        for name in numbers.names_:
+            found[name] = Column(name, {}, make_pipeline(*numbers.of_column(name)), keeps_none)
     return [found[name] for name in names if name in found]
 
 
