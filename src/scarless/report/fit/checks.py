@@ -27,7 +27,8 @@ from scarless.report.numbers import p_sentence
 MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
 FOLDS = 3  # of the test that fits forests: it takes most of a report's time, and so
 FEWEST_TESTED, MOST_TESTED, ENOUGH_LABELS = 5_000, 20_000, 500  # looks at as many rows as hold so many labels
-MANY_COLUMNS = 300  # from which on that test does without boosting: of 1,000 it was a quarter of the work, and is an eighth
+# Columns from which on that test does without boosting: of 1,000 it was a quarter of all work, and is an eighth.
+MANY_COLUMNS = 300
 SIGNIFICANT = 0.05
 SLIGHT, TOO_WRONG = 0.05, 0.2  # calibration errors beyond chance, as shares of the labelled rows
 WIDE = 0.4  # range of shares that says little
