@@ -135,7 +135,7 @@ HOSTILE = {
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values; which of them marks a labelled"),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' gives the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "nothing is left of 'same'"),
-    "text weights": ([*SHORT, "--weights", "smoker"], None, "Column 'smoker' must hold numbers"),
+    "text weights": ([*SHORT, "--weights", "smoker"], None, r"Column 'smoker' \(--weights\) must hold numbers"),
     "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "it is the label column"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar contradict each other"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.analysis.conftest import make_patients
 
@@ -110,6 +111,70 @@ def test_infinite_and_huge_cells_are_named_in_fit_and_predict(patients, capsys, 
     assert main(["fit", "patients.csv", *FIT]) == 0
     assert main(["predict", "run", "huge.csv", "--out", "ranked.csv"]) == 1
     assert told in capsys.readouterr().err
+
+
+BAD_WEIGHTS = {
+    "negative": (
+        {7: -2.0},
+        "must hold finite numbers of at least 0; 1 of 400 rows do not, the first is row 8 (counted ",
+    ),
+    "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
+    "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
+    "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
+    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row; at least one of them must count"),
+    "huge": ({2: 1e200}, "largest value is 1e+200: sums of such weights leave the range of numbers"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_WEIGHTS)
+def test_weights_are_checked_before_the_work_and_told_by_row_and_column(patients, capsys, monkeypatch, kind):
+    cells, told = BAD_WEIGHTS[kind]
+    weights = np.ones(400).astype(object)
+    weights[list(cells)] = list(cells.values())
+    patients.assign(weight=weights).to_csv("patients.csv", index=False)
+    monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
+    assert main(["fit", "patients.csv", *(each for each in FIT if each != "weight"), "--weights", "weight"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("scarless: Column 'weight' (--weights)")
+    assert told in line
+
+
+def test_known_propensities_are_checked_before_the_work_too(patients, capsys, monkeypatch):
+    patients.assign(known=np.where(np.arange(400) == 11, 0.0, 0.5)).to_csv("patients.csv", index=False)
+    monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
+    assert main(["fit", "patients.csv", "--label", "diagnosed", "--known-propensity", "known", "--out", "run"]) == 1
+    assert (
+        "Column 'known' (--known-propensity) must hold probabilities above 0 and up to 1; 1 of 400 rows do not, the "
+        "first is row 12 (counted from 1) with '0.0'. Correct these cells, or drop the rows."
+    ) in capsys.readouterr().err
+
+
+def test_a_place_that_permissions_do_not_tell_of_is_tried_before_the_work(patients, capsys, monkeypatch):
+    patients.to_csv("patients.csv", index=False)
+    fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
+    monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
+    before = sorted(Path().iterdir())
+    places = ["x" * 300, *(["/proc/run"] if Path("/proc/self").exists() else [])]
+    for place in places:
+        assert main([*fit, "--out", place]) == 1
+        assert f"{place} cannot be written: " in (told := capsys.readouterr().err)
+        assert "Choose another place (--out)." in told
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_as_the_place_of_one_file_is_answered_with_the_name_of_a_file(patients, capsys, force):
+    patients.to_csv("patients.csv", index=False)
+    Path("my results").mkdir()
+    assert main(["predict", "run", "patients.csv", "--out", "my results", *force]) == 1
+    assert capsys.readouterr().err == (
+        "scarless: my results is a folder. The ranked rows of one table are written to a file: name one, as in --out "
+        "'my results/ranked.csv'.\n"
+    )
+    assert main(["export", "run", "--out", "my results", *force]) == 1
+    assert (
+        "An ONNX graph is written to a file: name one, as in --out 'my results/model.onnx'" in capsys.readouterr().err
+    )
 
 
 def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, monkeypatch):

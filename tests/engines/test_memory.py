@@ -171,7 +171,9 @@ def test_shape_and_precision_are_those_of_the_table():
     assert (engine.n_rows, engine.n_columns, engine.dtype) == (5, 2, np.float32)
 
 
-@pytest.mark.parametrize(("n_columns", "block_rows"), [(0, 16_384), (1, 16_384), (64, 6144), (100_000, 256)])
+@pytest.mark.parametrize(
+    ("n_columns", "block_rows"), [(0, 16_384), (1, 16_384), (64, 6144), (1000, 1000), (100_000, 256)]
+)
 def test_blocks_fit_a_cache_by_default(n_columns, block_rows):
     assert InMemoryEngine(np.empty((3, n_columns)), {}).block_rows == block_rows
 

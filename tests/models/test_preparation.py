@@ -1,5 +1,7 @@
 """What is done to a raw table: long tails, the word none, text."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +9,7 @@ import pytest
 import skrub
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.pipeline import Pipeline
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier
@@ -192,3 +195,67 @@ def test_a_model_with_text_comes_back_from_its_file_as_it_was(tmp_path):
     again = scarless.load(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
     assert again.columns_of("remarks").size == 10
+
+
+def wide_table(n=300, rng=RNG):
+    table = pd.DataFrame({f"x{j}": rng.normal(size=n) for j in range(5)})
+    table["sex"] = rng.choice(["f", "m"], n)
+    table["income"] = np.where(np.arange(n) % 5 == 0, np.nan, INCOME[:n])
+    table["savings"] = np.where(np.arange(n) % 3 == 0, 0.0, INCOME[:n])
+    table["visits"] = rng.poisson(3, n)
+    table["small"] = rng.normal(size=n).astype(np.float32)
+    table["level with gaps"] = np.where(np.arange(n) % 7 == 0, np.nan, 5.0)
+    table["constant"], table["empty"] = 3.0, np.nan
+    table["since"] = pd.date_range("2020-01-01", periods=n)
+    table["smokes"] = rng.random(n) < 0.3
+    table["children"] = pd.array([1, 2, None] * (n // 3), dtype="Int64")
+    return table
+
+
+def by_skrub_alone():
+    steps = table_preparation().steps
+    steps[1] = ("columns", steps[1][1].vectoriser)
+    return Pipeline(steps).set_output(transform="pandas")
+
+
+def test_columns_of_numbers_are_prepared_together_as_skrub_prepares_each():
+    table = wide_table()
+    own, skrubs = table_preparation(), by_skrub_alone()
+    pd.testing.assert_frame_equal(own.fit_transform(table), skrubs.fit_transform(table), check_exact=True)
+    assert trace_origins(own, table.columns) == trace_origins(skrubs, table.columns)
+    assert own["columns"].column_to_kind_ == skrubs["columns"].column_to_kind_
+    left = {"sex", "constant", "empty", "since", "smokes", "children"}
+    assert set(own["columns"].vectoriser_.feature_names_in_) == left
+    new = table.tail(9).copy()
+    new["income"] = [-1.0, 0.0, 1e6, *[np.nan] * 6]
+    new["visits"] = new["visits"].where(new["visits"] > 2)  # gaps that the fit had not
+    new["savings"] = [*map(str, new["savings"][:-1]), "none of this"]  # text where numbers were
+    new["x0"] = pd.array(range(8), dtype="Int64").take([*range(8), -1], allow_fill=True)
+    pd.testing.assert_frame_equal(own.transform(new), skrubs.transform(new.astype({"x0": float})), check_exact=True)
+
+
+@pytest.mark.parametrize("names", [["x", "x_log"], ["x", "missingindicator_x"], ["x", "x"]])
+def test_names_that_would_clash_are_left_to_skrub(names):
+    table = pd.DataFrame(np.column_stack([np.where(np.arange(500) % 5 == 0, np.nan, INCOME), RNG.normal(size=500)]))
+    table.columns = names
+    made = []
+    for preparation in (table_preparation(), by_skrub_alone()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # skrub's, that two columns have one name
+            made.append(preparation.fit_transform(table).to_numpy())
+            assert preparation.transform(table).shape == made[-1].shape
+    np.testing.assert_array_equal(*made)
+
+
+def test_other_columns_than_those_of_the_fit_are_named():
+    table = wide_table()
+    step = table_preparation().fit(table)
+    with pytest.raises(ValueError, match="Columns of the table differ from those of the fit: age, x0"):
+        step.transform(table.rename(columns={"x0": "age"}))
+
+
+def test_infinite_cells_of_new_rows_are_refused():
+    table = wide_table()
+    step = table_preparation().fit(table)
+    with pytest.raises(ValueError, match="infinity"):
+        step.transform(table.assign(x0=1e300))

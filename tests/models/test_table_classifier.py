@@ -1,5 +1,7 @@
 """Raw tables in, everything out: the same as by hand on the prepared table."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -238,3 +240,37 @@ def test_refusals(data, model):
         TableClassifier(SAREMClassifier(propensity_attributes=["insurence"])).fit(table, s)
     with pytest.raises(NotFittedError):
         TableClassifier().predict_proba(table)
+
+
+def numbered(names=(0, 1, 2), n=600):
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=n), rng.normal(size=n), rng.choice(["a", "b"], n).astype(object)]
+    table = pd.DataFrame(dict(zip(names, columns, strict=True)))
+    y = rng.random(n) < 1 / (1 + np.exp(-2 * columns[0]))
+    return table, (y & (rng.random(n) < 1 / (1 + np.exp(-2 * columns[1])))).astype(int)
+
+
+@pytest.mark.parametrize("odd", [False, True], ids=["text", "numbers with an odd cell"])
+def test_columns_named_by_numbers_are_those_named_by_their_texts(odd):
+    table, s = numbered()
+    if odd:
+        table[2] = table[0].round(2).astype(str).astype(object)
+        table.loc[5, 2] = "oops"
+    found = []
+    for given in (table, table.rename(columns=str)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = TableClassifier(SAREMClassifier(propensity_attributes=[1])).fit(given, s)
+            found.append((model.predict_proba(given), [each.label for each in model.origins_]))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+    assert list(model.feature_names_in_) == ["0", "1", "2"]
+
+
+def test_a_number_that_is_the_name_of_one_column_and_the_position_of_another_is_told_of():
+    table, s = numbered((1, 0, 2))
+    with pytest.warns(UserWarning, match=r"propensity_attributes has the number 1, which is a position"):
+        model = TableClassifier(SAREMClassifier(propensity_attributes=[1])).fit(table, s)
+    assert [model.origins_[j].column for j in np.flatnonzero(model.estimator_.propensity_coef_[0])] == ["0"]
+    with pytest.raises(ValueError, match="more than one is called '1'"):
+        TableClassifier(SAREMClassifier()).fit(table.rename(columns={0: "1"}), s)

@@ -142,3 +142,13 @@ def test_dense_and_sparse_products_agree(X, seed):
     np.testing.assert_allclose(
         linear.squared_sums(S, weight**2), np.diag(linear.gram([(X, weight)])), rtol=1e-12, atol=1e-300
     )
+
+
+@pytest.mark.parametrize("sign", ["mixed", "positive", "negative"])
+def test_products_of_many_columns_are_those_of_general_matrices(sign):
+    rng = np.random.default_rng(0)
+    X, Z, weight, other = rng.normal(size=(50, 80)), rng.normal(size=(50, 2)), rng.normal(size=50), rng.normal(size=50)
+    weight = {"mixed": weight, "positive": np.abs(weight), "negative": -np.abs(weight)}[sign]
+    left, right = (np.column_stack([each, np.ones(50)]) for each in (X, Z))
+    expected = np.hstack([left.T @ (weight[:, None] * left), left.T @ (other[:, None] * right)])
+    np.testing.assert_allclose(linear.cross_products(X, [(weight, X), (other, Z)]), expected, atol=1e-12)

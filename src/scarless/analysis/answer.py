@@ -22,13 +22,16 @@ from scarless.analysis.kinds import row_names, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
+from scarless.checks.attributes import with_text_names
 from scarless.checks.number_cells import read_numbers
 from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
+from scarless.checks.vectors import check_counts
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.leaks import find_leaks, settle_leaks
 from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
+from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.pair.groups import HEAVY, means_rows
 
@@ -360,6 +363,7 @@ def analyse(
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
+    given = _fit_params(table, settings, found.s) | ({} if found.audit is None else {"audit": found.audit})
     table, read = with_numbers(table, settings.features(list(table.columns)), settings)
     tell("preparing the columns")
     features, told = choose_features(table, settings, found.s)
@@ -375,7 +379,6 @@ def analyse(
             estimator = narrowed(estimator, table[features], found, settings.seed, groups)
             notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
         tell("fitting both models")
-        given = _fit_params(table, settings) | ({} if found.audit is None else {"audit": found.audit})
         if means_rows(given.get("groups")):
             notes.append(
                 f"The weights of {settings.weights!r} add up to {given['sample_weight'].sum():,.0f} for {len(table):,} "
@@ -413,7 +416,7 @@ def as_pandas(table: Any) -> Any:
     """Return a data frame of pandas; others are converted, arrays refused."""
     pandas = need("pandas", "analyse", "tool")
     if isinstance(table, pandas.DataFrame):
-        return table
+        return with_text_names(table)
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
     raise TypeError(f"analyse takes a data frame with named columns, got {type(table).__name__}.")
@@ -442,9 +445,13 @@ def seen_levels(X: Any) -> dict[str, list[str]]:
     return {name: levels for name, levels in found.items() if len(levels) <= MOST_LEVELS}
 
 
-def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
-    columns = {"sample_weight": settings.weights, "propensity": settings.known_propensity}
-    found = {name: _numbers(table[column], column) for name, column in columns.items() if column}
+def _fit_params(table: Any, settings: Settings, s: Any) -> dict[str, Any]:
+    """Return weights, propensities and groups of the rows, checked, so that bad cells are told before any work."""
+    found: dict[str, Any] = {}
+    if settings.weights:
+        found["sample_weight"] = _weights(table[settings.weights], settings.weights, s)
+    if settings.known_propensity:
+        found["propensity"] = _propensities(table[settings.known_propensity], settings.known_propensity)
     if settings.group:
         gaps = np.flatnonzero(table[settings.group].isna().to_numpy())
         if gaps.size:
@@ -458,15 +465,54 @@ def _fit_params(table: Any, settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _numbers(values: Any, name: str) -> Any:
-    if values.dtype.kind not in "fiu":
-        raise ValueError(f"Column {name!r} must hold numbers.")
+def _weights(values: Any, name: str, s: Any) -> Vector:
+    """Return weights that are finite, at least 0, and not 0 for all labelled rows or all others."""
+    weight = _numbers(values, name, "--weights")
+    bad = ~((weight >= 0) & (weight < np.inf))
+    if bad.any():
+        raise _bad_cells(values, name, "--weights", bad, "must hold finite numbers of at least 0")
+    labelled = np.asarray(s) == 1
+    for rows, kind in ((labelled, "labelled"), (~labelled, "unlabelled")):
+        if rows.any() and not weight[rows].any():
+            raise ValueError(f"Column {name!r} (--weights) is 0 for every {kind} row; at least one of them must count.")
+    try:
+        check_counts(weight, n_rows=weight.size)
+    except ValueError as error:
+        raise ValueError(f"Column {name!r} (--weights): {error}") from error
+    return weight
+
+
+def _propensities(values: Any, name: str) -> Vector:
+    """Return propensities above 0 and up to 1."""
+    e = _numbers(values, name, "--known-propensity")
+    bad = ~((e > 0) & (e <= 1))
+    if bad.any():
+        raise _bad_cells(values, name, "--known-propensity", bad, "must hold probabilities above 0 and up to 1")
+    return e
+
+
+def _numbers(values: Any, name: str, option: str) -> Vector:
+    """Return a column as numbers, or say which cell is none."""
     if values.isna().any():
         first = int(np.flatnonzero(values.isna().to_numpy())[0])
         raise ValueError(
-            f"Column {name!r} has {int(values.isna().sum()):,} missing values, the first in row {first + 1}."
+            f"Column {name!r} ({option}) has {int(values.isna().sum()):,} missing values, the first in row {first + 1} "
+            "(counted from 1). Fill them, or drop the rows."
         )
-    return values.to_numpy(dtype=np.float64)
+    if values.dtype.kind not in "fiu":
+        unread = need("pandas", "analyse", "tool").to_numeric(values, errors="coerce").isna().to_numpy(dtype=bool)
+        raise _bad_cells(values, name, option, unread if unread.any() else ~unread, "must hold numbers")
+    return np.asarray(values.to_numpy(dtype=np.float64))
+
+
+def _bad_cells(values: Any, name: str, option: str, bad: Any, what: str) -> ValueError:
+    """Return an error that names the column, how many cells of it are wrong, and the first of them."""
+    rows = np.flatnonzero(bad)
+    return ValueError(
+        f"Column {name!r} ({option}) {what}; {rows.size:,} of {len(values):,} rows do not, the first is row "
+        f"{rows[0] + 1} (counted from 1) with {str(values.iloc[rows[0]])[:40]!r}. Correct these cells, or drop the "
+        "rows."
+    )
 
 
 def versions() -> dict[str, str]:

@@ -149,6 +149,22 @@ def names_of(X: Any) -> list[Any] | None:
     return names if any(isinstance(name, str) for name in names) else None
 
 
+def with_text_names(X: Any) -> Any:
+    """Return a data frame of pandas with text for its columns' names, as preparations and models have them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> list(with_text_names(pd.DataFrame({0: [1.0], "sex": ["f"]})).columns)
+    ['0', 'sex']
+    """
+    names = list(X.columns)
+    nameless = any(name is None or name != name for name in names)  # noqa: PLR0124 (NaN)
+    if nameless or all(isinstance(name, str) for name in names):
+        return X
+    return X.set_axis([str(name) for name in names], axis=1)
+
+
 def _is_polars(value: Any) -> bool:
     polars = sys.modules.get("polars")  # whoever has such a selector has imported it
     return polars is not None and isinstance(value, polars.Expr)

@@ -455,7 +455,10 @@ def replaced(X: Any, changed: dict[str, Any]) -> Any:
     if not changed:
         return X
     if hasattr(X, "assign"):
-        return X.assign(**{str(name): values for name, values in changed.items()})
+        X = X.copy(deep=False)
+        for name, values in changed.items():  # not `assign`, which takes no names that are numbers
+            X[name] = values
+        return X
     import polars as pl  # noqa: PLC0415 (the table is one of its frames)
 
     return X.with_columns([pl.Series(name, values) for name, values in changed.items()])

@@ -99,7 +99,8 @@ def _refuse_text(X: Any) -> None:
     if dtypes is None or not hasattr(X, "columns"):
         return
     _refuse_lists(X, dtypes)
-    text = [str(name) for name, kind in zip(X.columns, dtypes, strict=True) if _is_text(X[name], str(kind))]
+    odd = [(name, kind) for name, kind in zip(X.columns, dtypes, strict=True) if not _is_plain(kind)]
+    text = [str(name) for name, kind in odd if _is_text(X[name], str(kind))]
     if text:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
@@ -114,12 +115,18 @@ def _refuse_text(X: Any) -> None:
 def _refuse_lists(X: Any, dtypes: Any) -> None:
     """Name the columns that hold several values in each row."""
     several = ("list", "array", "struct")
-    lists = [name for name, kind in zip(X.columns, dtypes, strict=True) if str(kind).lower().startswith(several)]
+    odd = [(name, kind) for name, kind in zip(X.columns, dtypes, strict=True) if not _is_plain(kind)]
+    lists = [name for name, kind in odd if str(kind).lower().startswith(several)]
     if lists:
         raise ValueError(
             f"{len(lists)} of {len(X.columns)} columns of X hold lists, not one number in each row (first: "
             f"{lists[0]!r}). Give each value of a list a column of its own, or leave such columns out."
         )
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether a column of that type holds numbers for sure."""
+    return isinstance(kind, np.dtype) and kind.kind in "fiub"
 
 
 def _is_text(column: Any, kind: str) -> bool:

@@ -1,6 +1,7 @@
 """`scarless inspect`, `fit`, `predict` and `export`: a thin shell over `scarless.analysis`."""
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -179,7 +180,7 @@ def predict(options: argparse.Namespace) -> int:
         done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
         print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
         return DONE
-    _refuse_existing(options)
+    _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
     ranked, notes = analysis.predict_table(load(_model_file(options.model)), _read(options))
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +195,7 @@ def export(options: argparse.Namespace) -> int:
     """Write a stored model as an ONNX graph."""
     from scarless.models import load, save_onnx  # noqa: PLC0415 (optional packages)
 
-    _refuse_existing(options)
+    _refuse_existing(options, "An ONNX graph is", "model.onnx")
     model = load(_model_file(options.model))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     save_onnx(model, options.out)
@@ -209,9 +210,14 @@ def _check_table(path: Path) -> None:
     file_of(path)
 
 
-def _refuse_existing(options: argparse.Namespace) -> None:
+def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
     """Raise where something is in the way of a file, or no file can be written; its folder is made later."""
     check_place(options.out)
+    if options.out.is_dir():
+        raise IsADirectoryError(
+            f"{options.out} is a folder. {what} written to a file: name one, as in --out "
+            f"{shlex.quote(str(options.out / name))}."
+        )
     if options.out.exists() and not options.force:
         raise FileExistsError(
             f"{options.out} is there already. Choose another name (--out), or replace it with --force."

@@ -7,10 +7,12 @@ before unlabelled rows almost without fail. A model that sees it repeats the lab
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, rankdata
+from numpy.typing import NDArray
+from scipy.stats import binom
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
@@ -103,24 +105,25 @@ def grade_leak(values: Any, s: Any) -> Leak | None:
     if min(labelled.sum(), (~labelled).sum()) < FEWEST:
         return None
     name, missing = str(values.name), values.isna().to_numpy()
-    if how := _certainly(values, missing, labelled):
+    numbers = _numbers(values, missing)
+    if how := _certainly(values, missing, labelled, numbers):
         return Leak(name, CERTAIN, how)
-    if how := _only_elsewhere(values, missing, labelled):
+    if how := _only_elsewhere(values, missing, labelled, numbers):
         return Leak(name, ELSEWHERE, how)
-    auc = label_auc(values, labelled)
+    auc = _auc_of(values, missing, labelled, numbers)
     if auc > STRONG_AUC:
         return Leak(name, STRONG, f"alone, it ranks labelled before unlabelled rows with an AUC of {auc:.3f}")
     return None
 
 
-def _certainly(values: Any, missing: Any, labelled: Any) -> str:
+def _certainly(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
     """Return how a column tells labelled from unlabelled rows without fail, in words; nothing where it does not."""
     for gone, words in ((missing, "empty"), (~missing, "filled in")):
         if not (gone != labelled).any():
             return f"it is {words} in all labelled rows and in no others"
     if missing.any():
         return ""
-    if (numbers := _numbers(values, missing)) is not None:
+    if numbers is not None:
         inside, outside = numbers[labelled], numbers[~labelled]
         apart = inside.min() > outside.max() or inside.max() < outside.min()
         return "its values in labelled rows lie all on one side of those in the others" if apart else ""
@@ -131,17 +134,24 @@ def _certainly(values: Any, missing: Any, labelled: Any) -> str:
     return "" if both else "no value of it occurs in labelled and unlabelled rows alike"
 
 
-def _only_elsewhere(values: Any, missing: Any, labelled: Any) -> str:
+def _only_elsewhere(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
     """Return how unlabelled rows all have one value, or none, while nearly all rows with another are labelled."""
     if _is_pure(~missing, labelled, GAP_PURITY):
         return f"it is filled in in {_among(~missing, labelled)}"
-    usual = values[~labelled & ~missing].mode()
-    if usual.empty:
+    left = ~labelled & ~missing
+    if not left.any():
         return ""
-    others = ~missing & (values != usual.iloc[0]).to_numpy(dtype=bool, na_value=False)
+    if numbers is None:
+        usual = values[left].mode().iloc[0]
+        others = ~missing & (values != usual).to_numpy(dtype=bool, na_value=False)
+    else:
+        found, counts = np.unique(numbers[left], return_counts=True)
+        most = found[counts.argmax()]
+        others = ~missing & (numbers != most)
+        usual = values.iloc[int(np.flatnonzero(numbers == most)[0])]
     if not _is_pure(others, labelled, VALUE_PURITY):
         return ""
-    return f"its value is not {_shown(usual.iloc[0])} in {_among(others, labelled)}"
+    return f"its value is not {_shown(usual)} in {_among(others, labelled)}"
 
 
 def _shown(value: Any) -> str:
@@ -169,7 +179,10 @@ def label_auc(values: Any, labelled: Any) -> float:
     share of labels of each, out of fold; other text by its words, out of fold. A gap is a value of its own.
     """
     missing = values.isna().to_numpy()
-    numbers = _numbers(values, missing)
+    return _auc_of(values, missing, labelled, _numbers(values, missing))
+
+
+def _auc_of(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> float:
     if numbers is None:
         text = values.astype(str).where(~missing, "")
         codes = np.unique(text.to_numpy(dtype=str), return_inverse=True)[1]
@@ -209,12 +222,22 @@ def _folds() -> StratifiedKFold:
 
 def _out_of_fold(codes: Any, labelled: Any) -> Vector:
     """Return the share of labels of each row's code, as the other folds have it."""
-    scores, share, n = np.empty(codes.size), float(labelled.mean()), int(codes.max()) + 1
-    for others, fold in _folds().split(codes, labelled):
-        rows = np.bincount(codes[others], minlength=n)
-        hits = np.bincount(codes[others], weights=labelled[others], minlength=n)
-        scores[fold] = ((hits + share) / (rows + 1.0))[codes[fold]]
-    return scores
+    fold, share, n = _fold_of_rows(labelled.tobytes()), float(labelled.mean()), int(codes.max()) + 1
+    cells = codes * N_FOLDS + fold
+    rows = np.bincount(cells, minlength=n * N_FOLDS).reshape(n, N_FOLDS)
+    hits = np.bincount(cells, weights=labelled, minlength=n * N_FOLDS).reshape(n, N_FOLDS)
+    rows, hits = rows.sum(axis=1, keepdims=True) - rows, hits.sum(axis=1, keepdims=True) - hits
+    return np.asarray(((hits + share) / (rows + 1.0))[codes, fold])
+
+
+@lru_cache(maxsize=1)
+def _fold_of_rows(labelled: bytes) -> NDArray[np.intp]:
+    """Return the fold of each row; one that all columns of a table share, so it is remembered."""
+    labels = np.frombuffer(labelled, dtype=bool)
+    found = np.empty(labels.size, dtype=np.intp)
+    for number, (_, rows) in enumerate(_folds().split(labels, labels)):
+        found[rows] = number
+    return found
 
 
 def _by_words(text: Any, labelled: Any) -> float:
@@ -238,5 +261,6 @@ def _words(cell: str) -> list[str]:
 
 
 def _auc(scores: Any, labelled: Any) -> float:
-    ranks, n = rankdata(scores), int(labelled.sum())
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks, n = (np.cumsum(counts) - (counts - 1) / 2)[place], int(labelled.sum())  # equal scores share their mean rank
     return float((ranks[labelled].sum() - n * (n + 1) / 2) / (n * (labelled.size - n)))

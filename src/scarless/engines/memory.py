@@ -12,6 +12,7 @@ from scipy import sparse
 from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, add_up
+from scarless.engines.problem import WIDEST_MATRIX
 from scarless.engines.units import Reading, Units
 
 # A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
@@ -117,7 +118,8 @@ class InMemoryEngine:
         def lane_sum(blocks: list[slice]) -> Sums:
             return add_up(block_function(*self._block(block), *parameters) for block in blocks)
 
-        return add_up(self._map(lane_sum, self._lanes()))
+        sums = list(self._map(lane_sum, self._lanes()))
+        return sums[0] if len(sums) == 1 else add_up(sums)
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
         """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
@@ -221,10 +223,14 @@ def _rows_of(X: Any, block: slice) -> Any:
 
 
 def _default_block_rows(X: Any) -> int:
-    """Return how many rows make a block: few enough to stay in cache, many enough to pay; blocks are of one size."""
+    """Return how many rows make a block: few enough to stay in cache, many enough to pay; blocks are of one size.
+
+    A block has at least as many rows as columns, where matrices over these are summed: they are no larger than blocks.
+    """
     if sparse.issparse(X):
         return int(max(1024, 2 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
-    n_rows, most = X.shape[0], int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), 256, _BLOCK_ROWS))
+    n_rows, fewest = X.shape[0], max(256, X.shape[1]) if X.shape[1] <= WIDEST_MATRIX else 256
+    most = int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), fewest, _BLOCK_ROWS))
     if n_rows <= most:
         return most
     n_blocks = 4 * -(-n_rows // (4 * most))  # for two or four threads alike

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from scarless.checks.attributes import with_text_names
 from scarless.engines import has_own_engine
 from scarless.outside.extras import need
 
@@ -15,9 +16,9 @@ def in_files(X: Any) -> bool:
 
 
 def as_frame(X: Any) -> Any:
-    """Return a data frame, which skrub needs; the columns of an array are called x0, x1, ..."""
+    """Return a data frame whose columns have text for names, which skrub needs; those of an array are x0, x1, ..."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        return X
+        return with_text_names(X)
     if sparse.issparse(X):
         raise TypeError(
             "The preparation of raw tables needs a data frame or a dense array, got a sparse matrix. Use "

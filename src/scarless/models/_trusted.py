@@ -41,6 +41,8 @@ _OURS = {
         "scarless.label_frequency.tice.estimator.TIcE",
         "scarless.models.preparation.KeepNone",
         "scarless.models.preparation.LongTail",
+        "scarless.models.preparation.NumberColumns",
+        "scarless.models.preparation.TableColumns",
         "scarless.models.preparation.WordParts",
         "scarless.models.propensity_weighted.CrossedLearner",
         "scarless.models.propensity_weighted.PropensityWeightedClassifier",

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.stats import skew
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
-from sklearn.impute import SimpleImputer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -54,7 +54,11 @@ class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # 
         if "polars" in sys.modules and isinstance(X, sys.modules["polars"].DataFrame):
             return X.with_columns(sys.modules["polars"].selectors.string().replace(WORDS))
         text = [name for name, kind in X.dtypes.items() if str(kind).startswith(("object", "str"))]
-        return X.assign(**{name: X[name].replace(WORDS) for name in text}) if text else X
+        if text:
+            X = X.copy(deep=False)
+            for name in text:  # not `assign`, which takes no names that are numbers
+                X[name] = X[name].replace(WORDS)
+        return X
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Do nothing: frames come out as they went in."""
@@ -76,11 +80,7 @@ class LongTail(TransformerMixin, BaseEstimator):
         """See whether the first column has a long tail."""
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
-        values = _first_column(X)
-        self.least_ = float(values.min(initial=np.inf))
-        above = values[values > 0]
-        self.unit_ = float(np.median(above)) if above.size else 1.0
-        self.long_ = bool(self.least_ >= 0 and np.unique(values).size > MOST_LEVELS and skew(values) > LONG_TAIL)
+        self.least_, self.unit_, self.long_ = _tail_of(_first_column(X))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -88,14 +88,226 @@ class LongTail(TransformerMixin, BaseEstimator):
         columns = np.asarray(X, dtype=np.float64)
         if not self.long_:
             return columns
-        values = np.maximum(columns[:, 0], self.least_)
-        logarithm = np.log(values) if self.least_ > 0 else np.log1p(values / self.unit_)
+        logarithm = _logarithm(columns[:, 0], self.least_, self.unit_)
         return np.column_stack([columns[:, :1], logarithm, columns[:, 1:]])
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns."""
         names = list(self.feature_names_in_ if input_features is None else input_features)
         return np.array([names[0], f"{names[0]}_{LOG}", *names[1:]] if self.long_ else names, dtype=object)
+
+
+class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Prepare all columns of numbers at once: gaps filled, whether there was one, and logarithms of long tails.
+
+    The same, for each column, as a pipeline of `SimpleImputer` and `LongTail` in skrub's vectoriser, whose ten steps a
+    column take half of the time of a fit to 1,000 columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> step = NumberColumns().fit(pd.DataFrame({"age": [20.0, 30.0, None], "visits": [1, 2, 3]}))
+    >>> list(step.get_feature_names_out())
+    ['age', 'missingindicator_age', 'visits']
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn medians, and which columns have gaps and long tails."""
+        self.names_ = [str(name) for name in X.columns]
+        values = _single_precision(X)
+        self.imputer_ = SimpleImputer(strategy="median", add_indicator=True).fit(values)
+        filled = np.asarray(self.imputer_.transform(values)[:, : len(self.names_)], dtype=np.float64)
+        self.least_, self.unit_ = filled.min(axis=0), np.ones(filled.shape[1])
+        self.long_ = np.zeros(filled.shape[1], dtype=bool)
+        from_mean = filled - filled.mean(axis=0)
+        skewed = (from_mean**3).mean(axis=0) > (LONG_TAIL - 1e-6) * (from_mean**2).mean(axis=0) ** 1.5
+        # Computed for all columns at once, a sum may be rounded another way: `_tail_of` decides.
+        for j in np.flatnonzero((self.least_ >= 0) & skewed):
+            self.least_[j], self.unit_[j], self.long_[j] = _tail_of(np.ascontiguousarray(filled[:, j]))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns, each with its logarithm and whether it was missing behind it where it has these."""
+        n = len(self.names_)
+        made = np.asarray(self.imputer_.transform(_single_precision(X)), dtype=np.float64)
+        filled, gaps = made[:, :n], made[:, n:]
+        tails = _logarithm(filled[:, self.long_], self.least_[self.long_], self.unit_[self.long_])
+        together = np.hstack([filled, tails, gaps])[:, self._places()].astype(np.float32)
+        pandas = sys.modules["pandas"]
+        return pandas.DataFrame(together, index=X.index, columns=self.get_feature_names_out())
+
+    def _places(self) -> list[int]:
+        """Return the order of the columns: values, logarithms and gaps of one raw column beside each other."""
+        n, long, gaps = len(self.names_), np.flatnonzero(self.long_), self.imputer_.indicator_.features_
+        owners = [(j, 0) for j in range(n)] + [(int(j), 1) for j in long] + [(int(j), 2) for j in gaps]
+        return sorted(range(len(owners)), key=owners.__getitem__)
+
+    def of_column(self, name: str) -> tuple[SimpleImputer, LongTail]:
+        """Return the imputer and the step behind it that would do the same to a column by itself."""
+        j = self.names_.index(name)
+        imputer, tail = clone(self.imputer_), LongTail()
+        imputer.statistics_ = self.imputer_.statistics_[j : j + 1]
+        imputer.indicator_ = MissingIndicator()
+        imputer.indicator_.features_ = np.flatnonzero(self.imputer_.indicator_.features_ == j)[:1] * 0
+        tail.least_, tail.unit_, tail.long_ = float(self.least_[j]), float(self.unit_[j]), bool(self.long_[j])
+        return imputer, tail
+
+    def outputs(self) -> dict[str, list[str]]:
+        """Return the names of the columns that are made of each raw one."""
+        gaps = set(self.imputer_.indicator_.features_.tolist())
+        return {
+            name: [name, *([f"{name}_{LOG}"] if self.long_[j] else []), *([f"missingindicator_{name}"] * (j in gaps))]
+            for j, name in enumerate(self.names_)
+        }
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns."""
+        return np.array([out for outs in self.outputs().values() for out in outs], dtype=object)
+
+
+class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Make numbers of all columns of a raw table: those of numbers together, the others one by one by skrub.
+
+    Columns of numbers are those that pandas holds as such, whose cells are finite and differ. Everything else, also
+    tables of polars, is for the vectoriser. Columns keep their order.
+
+    Parameters
+    ----------
+    vectoriser : skrub.TableVectorizer
+
+    Attributes
+    ----------
+    numbers_ : NumberColumns or None
+    vectoriser_ : skrub.TableVectorizer or None
+        Fitted to the other columns; None where there is none.
+    input_to_outputs_ : dict
+        Names of the columns that are made of each raw one.
+    column_to_kind_ : dict
+        What each raw column was read as.
+    """
+
+    def __init__(self, vectoriser: Any = None) -> None:
+        self.vectoriser = vectoriser
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what each column is, and how to read it."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn what each column is, and return what is made of the table."""
+        numbers = _columns_of_numbers(X)
+        parts = self._fit_parts(X, numbers)
+        if len(set(self.all_outputs_)) < len(self.all_outputs_):  # two names in one: the vectoriser finds another
+            parts = self._fit_parts(X, [])
+        return self._in_order(parts)
+
+    def transform(self, X: Any) -> Any:
+        """Return what is made of a table with the same columns."""
+        if self.numbers_ is None:
+            return self.vectoriser_.transform(X)
+        names = [str(name) for name in getattr(X, "columns", ())]
+        if names != self.feature_names_in_:
+            odd = sorted(set(names) ^ set(self.feature_names_in_)) or ["their order"]
+            raise ValueError(f"Columns of the table differ from those of the fit: {', '.join(odd[:6])}.")
+        if not hasattr(X, "iloc"):
+            X = X.to_pandas()
+        parts = [self.numbers_.transform(X.iloc[:, self._places(numbers=True)])]
+        if self.vectoriser_ is not None:
+            parts.append(self.vectoriser_.transform(X.iloc[:, self._places(numbers=False)]))
+        return self._in_order(parts)
+
+    def _fit_parts(self, X: Any, numbers: list[int]) -> list[Any]:
+        """Fit both parts, and return what they make of the table."""
+        names = [str(name) for name in getattr(X, "columns", range(np.shape(X)[1]))]
+        self.feature_names_in_, self.n_features_in_ = names, len(names)
+        others = sorted(set(range(len(names))) - set(numbers))
+        self.numbers_: Any = None
+        self.vectoriser_: Any = None
+        parts: list[Any] = []
+        outputs: dict[str, list[str]] = {}
+        kinds: dict[str, str] = {}
+        if numbers:
+            self.numbers_ = NumberColumns()
+            parts.append(self.numbers_.fit_transform(X.iloc[:, numbers]))
+            outputs |= self.numbers_.outputs()
+            kinds |= dict.fromkeys(self.numbers_.names_, "numeric")
+        if others or not numbers:
+            self.vectoriser_ = clone(self.vectoriser)
+            parts.append(self.vectoriser_.fit_transform(X.iloc[:, others] if numbers else X))
+            made = set(self.vectoriser_.get_feature_names_out())
+            inner = self.vectoriser_.input_to_outputs_.items()
+            outputs |= {name: [out for out in outs if out in made] for name, outs in inner}
+            kinds |= self.vectoriser_.column_to_kind_
+        order = {name: j for j, name in enumerate(names)}
+        self.input_to_outputs_ = dict(sorted(outputs.items(), key=lambda each: order.get(each[0], len(order))))
+        self.column_to_kind_ = kinds
+        if numbers:
+            self.all_outputs_ = [out for outs in self.input_to_outputs_.values() for out in outs]
+        else:
+            self.all_outputs_ = list(self.vectoriser_.get_feature_names_out())
+        return parts
+
+    def _places(self, *, numbers: bool) -> list[int]:
+        """Return the positions of the raw columns of numbers, or of the others."""
+        own = set(self.numbers_.names_)
+        return [j for j, name in enumerate(self.feature_names_in_) if (name in own) is numbers]
+
+    def _in_order(self, parts: list[Any]) -> Any:
+        if len(parts) == 1:
+            return parts[0]
+        return sys.modules["pandas"].concat(parts, axis=1)[self.all_outputs_]
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Have the vectoriser give frames of that kind."""
+        self.vectoriser.set_output(transform=transform)
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns."""
+        return np.asarray(self.all_outputs_)
+
+
+def _columns_of_numbers(X: Any) -> list[int]:
+    """Return the positions of the columns that need no more than gaps filled and long tails seen."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame) or len({str(name) for name in X.columns}) < X.shape[1]:
+        return []
+    kinds = enumerate(X.dtypes)
+    found = [j for j, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "fiu"]
+    if not found or not len(X):
+        return []
+    raw = X.iloc[:, found].to_numpy()
+    values, gaps = _single_precision(X.iloc[:, found]), np.isnan(raw)
+    finite = (np.isfinite(values) | gaps).all(axis=0) & ~gaps.all(axis=0)
+    differ = (raw != raw[:1]).any(axis=0)  # a gap differs from everything
+    return [j for j, good in zip(found, finite & differ, strict=True) if good]
+
+
+def _single_precision(X: Any) -> Any:
+    """Return a table as numbers in single precision; cells that are none, also of columns of another type, as NaN."""
+    pandas = sys.modules["pandas"]
+    odd = [j for j, kind in enumerate(X.dtypes) if not (isinstance(kind, np.dtype) and kind.kind in "fiub")]
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the imputer refuses
+        if not odd:
+            return X.to_numpy(dtype=np.float32)
+        cells = [X.iloc[:, j] for j in range(X.shape[1])]
+        read = [pandas.to_numeric(each, errors="coerce") if j in odd else each for j, each in enumerate(cells)]
+        return np.column_stack([each.to_numpy(dtype=np.float32, na_value=np.nan) for each in read])
+
+
+def _tail_of(values: Vector) -> tuple[float, float, bool]:
+    """Return the least value, the median of what is above 0, and whether the tail is long."""
+    least, above = float(values.min(initial=np.inf)), values[values > 0]
+    unit = float(np.median(above)) if above.size else 1.0
+    return least, unit, bool(least >= 0 and np.unique(values).size > MOST_LEVELS and skew(values) > LONG_TAIL)
+
+
+def _logarithm(values: Any, least: Any, unit: Any) -> Any:
+    """Return logarithms of values that are not below the least of the fit; of columns that begin at 0 they do too."""
+    values = np.maximum(values, least)
+    with np.errstate(divide="ignore"):
+        return np.where(least > 0, np.log(values), np.log1p(values / unit))
 
 
 class WordParts(TransformerMixin, BaseEstimator):
@@ -248,5 +460,5 @@ def table_preparation(*, drop: str = "if_binary") -> Pipeline:
         drop_if_constant=True,
     )
     fill = SimpleImputer(strategy="median", keep_empty_features=True)  # of dates, which the vectoriser leaves empty
-    steps = [("words", KeepNone()), ("columns", columns), ("fill", fill), ("scale", StandardScaler())]
+    steps = [("words", KeepNone()), ("columns", TableColumns(columns)), ("fill", fill), ("scale", StandardScaler())]
     return Pipeline(steps).set_output(transform="pandas")

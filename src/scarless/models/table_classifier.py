@@ -145,7 +145,7 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         """Fit as `fit` does; return the table as the classifier saw it."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
-        self._visits, self._scales = None, {}
+        self._visits, self._scales, labelled = None, {}, X
         if in_files(X):
             names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
         else:
@@ -155,7 +155,7 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
                 X = self._read_numbers(X)
             names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
-        self._translate(estimator, X, names)
+        self._translate(estimator, X, names, labelled)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
@@ -304,14 +304,18 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         known = trace_origins(self.preparation_, visits.left(names), left)
         self.origins_ = None if known is None else [*known, *visits.origins()]
 
-    def _translate(self, estimator: Any, X: Any, names: Any) -> None:
-        """Have an estimator's selections of raw columns mean what was made of them."""
+    def _translate(self, estimator: Any, X: Any, names: Any, labelled: Any) -> None:
+        """Have an estimator's selections of raw columns mean what was made of them.
+
+        `labelled` is the table as it was given, where columns may be named by numbers that are not their positions.
+        """
         if isinstance(self.preparation_, str):
             return
         for parameter in _SELECTIONS:
             given = getattr(estimator, parameter, None)
             if given is not None and not (isinstance(given, str) and given == "all"):
-                estimator.set_params(**{parameter: self._prepared_columns(given, X, names, parameter)})
+                table = X if callable(given) else labelled
+                estimator.set_params(**{parameter: self._prepared_columns(given, table, names, parameter)})
         sets = getattr(estimator, "attribute_sets", None)
         if sets is not None and not isinstance(sets, str):
             items = sets.items() if hasattr(sets, "items") else enumerate(sets)

@@ -15,6 +15,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of
 
 _NO_INFORMATION = 1e-280  # curvature: what is divided by less leaves the range of numbers
+_WIDE = 64  # columns, from which on a symmetric product is worth sorting rows by the sign of their weights
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,23 @@ def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
     """Return the cross products of a block with others, each with weights of its own, side by side."""
     if namespace_of(left) is not np or any(sparse.issparse(X) for X in (left, *(right for _, right in parts))):
         return concat([cross_product(left, weight, right) for weight, right in parts], axis=1)
+    if parts[0][1] is left and left.shape[1] >= _WIDE:
+        own = _signed_gram(left, parts[0][0])
+        return np.hstack([own, cross_products(left, parts[1:])]) if len(parts) > 1 else own
     A = _scaled_side_by_side([(right, weight) for weight, right in parts])
     out = np.empty((left.shape[1] + 1, A.shape[1]))
     out[:-1] = left.T @ A
     out[-1] = np.ones(len(A), dtype=A.dtype) @ A
     return out
+
+
+def _signed_gram(X: Matrix, weight: Vector) -> Matrix:
+    """Return ``[X, 1]' diag(weight) [X, 1]`` as the difference of two symmetric products: half the work of one."""
+    below = weight < 0
+    root = np.sqrt(np.abs(weight))
+    if not below.any():
+        return gram([(X, root)])
+    return gram([(X[~below], root[~below])]) - gram([(X[below], root[below])])
 
 
 def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
@@ -134,7 +147,9 @@ def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
     """Return a matrix scaled to a unit diagonal, and the scale of each row and column; nothing is left as it is."""
     diagonal = np.diagonal(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
-    return matrix * scale[:, None] * scale, scale
+    scaled = matrix * scale[:, None]
+    scaled *= scale
+    return scaled, scale
 
 
 def squared_sums(X: Any, weight: Vector) -> Vector:

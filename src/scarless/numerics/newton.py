@@ -232,6 +232,7 @@ class _Search:
         self._information: Vector | None = None
         self._units: Vector | None = None
         self._grams: tuple[tuple[Matrix, ...] | None] | None = None
+        self._factored: tuple[Matrix, float, Matrix, Vector] | None = None  # a matrix, its damping, factor and scale
 
     @property
     def information(self) -> Vector:
@@ -319,10 +320,13 @@ class _Search:
 
     def _is_definite(self, now: Sums) -> bool:
         """Whether the damped matrix is positive definite, but for parameters that nothing depends on."""
-        matrix = unit_diagonal(self._damped(now))[0]
+        matrix, scale = unit_diagonal(self._damped(now))
         idle = ~matrix.any(axis=1)
         matrix[idle, idle] = 1.0
-        return _cholesky(matrix, 0.0) is not None
+        factor = _cholesky(matrix, 0.0)
+        if factor is not None and not idle.any():
+            self._factored = (now.curvature, self.damping, factor, scale)  # for the step that follows
+        return factor is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
@@ -360,6 +364,10 @@ class _Search:
         return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
 
     def _damped_step(self, now: Sums) -> Vector:
+        if self._factored is not None:
+            (curvature, damping, factor, scale), self._factored = self._factored, None
+            if curvature is now.curvature and damping == self.damping:
+                return -scale * _divided(factor, scale * now.gradient)
         return -solve_positive(self._damped(now), now.gradient)
 
     def _damped(self, now: Sums) -> Matrix:
@@ -427,7 +435,10 @@ def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
 
 def _cholesky(scaled: Matrix, ridge: float) -> Matrix | None:
     """Return the upper factor, or None. LAPACK itself: around it, SciPy takes longer than a small matrix does."""
-    factor, info = lapack.dpotrf(scaled if ridge == 0.0 else scaled + ridge * np.eye(len(scaled)), clean=0)
+    if ridge != 0.0:
+        scaled = scaled + ridge * np.eye(len(scaled))
+    # The transpose of what is symmetric: in Fortran's order, so that it need not be turned round.
+    factor, info = lapack.dpotrf(scaled.T, clean=0)
     # A pivot at rounding level means a direction without information: not to be divided by.
     if info != 0 or not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
         return None

@@ -1,6 +1,7 @@
 """Files that are written as a whole, and errors that say which file they are about."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 def check_place(path: str | Path) -> Path:
     """Return a path that can be written to, its folders made where they are not there; or say why not.
 
-    Nothing is made yet: the check comes before the work, and the folders with the results. A folder that is there
+    Nothing stays: the check comes before the work, and the folders come with the results. A folder that is there
     already is checked, and the one above it, where results are made before they are moved.
     """
     path = Path(path)
@@ -18,13 +19,32 @@ def check_place(path: str | Path) -> Path:
         above = above.parent
     if not above.is_dir():
         raise NotADirectoryError(f"{path} cannot be written: {above} is a file, not a folder. Choose another place.")
-    for folder in (above, path) if path.is_dir() else (above,):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(
-                f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or "
-                "change the permissions of that folder."
-            )
+    _refuse_closed(path, above)
+    _try_to_write(path, above)
+    if path.is_dir():
+        _refuse_closed(path, path)
     return path
+
+
+def _refuse_closed(path: Path, folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or "
+            "change the permissions of that folder."
+        )
+
+
+def _try_to_write(path: Path, above: Path) -> None:
+    """Make an empty folder where results will be made, and remove it: permissions do not tell of every place.
+
+    They do not tell of file systems such as /proc, nor of one that is read-only, nor of names that are too long.
+    """
+    first = path.absolute().relative_to(above).parts[0]
+    try:
+        Path(tempfile.mkdtemp(prefix=f".{first}-", dir=above)).rmdir()
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        why = getattr(error, "strerror", None) or str(error)
+        raise OSError(f"{path} cannot be written: {why} in {above}. Choose another place (--out).") from error
 
 
 @contextmanager

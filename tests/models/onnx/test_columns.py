@@ -128,7 +128,7 @@ def test_the_stamp_says_how_each_column_is_given(graph):
     assert {kinds[name] for name in ("sex", "insurance", "ward", "room")} == {("text", "string", "")}
     assert {kinds[name] for name in ("since", "seen")} == {("date", "int64", str(-(2**63)))}
     assert kinds["stay"] == ("duration" if SECONDS else "number", "double", "NaN")
-    assert stamp_of(graph)["preparation"] == ["KeepNone", "TableVectorizer", "SimpleImputer", "StandardScaler"]
+    assert stamp_of(graph)["preparation"] == ["KeepNone", "TableColumns", "SimpleImputer", "StandardScaler"]
 
 
 def test_pandas_and_polars_make_the_same_graph():
@@ -177,9 +177,16 @@ def test_scaling_rounds_where_scikit_learn_does(kind):
 
 
 def vectoriser(**options):
+    """Return the preparation with skrub's vectoriser for all columns, as in models of earlier versions."""
     steps = dict(table_preparation().steps)
-    return Pipeline([*list(steps.items())[:1], ("columns", steps["columns"].set_params(**options)),
-                     *list(steps.items())[2:]])  # fmt: skip
+    return Pipeline([*list(steps.items())[:1], ("columns", steps["columns"].vectoriser.set_params(**options)),
+                     *list(steps.items())[2:]]).set_output(transform="pandas")  # fmt: skip
+
+
+def test_skrubs_vectoriser_for_all_columns_makes_the_same_graph():
+    table = make_table()
+    one, other = (scarless.to_onnx(fit(table, preparation)) for preparation in (None, vectoriser()))
+    assert_same(ask(one, feeds_of(one, table)), ask(other, feeds_of(other, table)), 1e-13)
 
 
 def test_columns_without_a_counterpart_are_refused_by_name():
@@ -231,7 +238,7 @@ OWN = "Use the tool's own preparation, or keep the model with scarless.save."
         ),
         (
             lambda: make_pipeline(table_preparation(), MinMaxScaler()),
-            "This preparation of raw tables .* TableVectorizer, SimpleImputer, StandardScaler, MinMaxScaler. Use the",
+            "This preparation of raw tables .* TableColumns, SimpleImputer, StandardScaler, MinMaxScaler. Use the",
         ),
     ],
 )
@@ -244,9 +251,9 @@ def test_other_preparations_with_skrub_are_refused(preparation, message):
 
 def test_a_step_of_skrub_that_is_not_known_is_refused():
     model = fit(make_table()[["sex", "age"]])
-    columns = model.preparation_["columns"]
-    columns.all_processing_steps_["age"].insert(0, SimpleNamespace(fit_transform=None))
+    columns = model.preparation_["columns"].vectoriser_
+    columns.all_processing_steps_["sex"].insert(0, SimpleNamespace(fit_transform=None))
     with pytest.raises(
-        ModelFileError, match=r"'age' .*: SimpleNamespace is a step that is not known here. Leave it out"
+        ModelFileError, match=r"'sex' .*: SimpleNamespace is a step that is not known here. Leave it out"
     ):
         scarless.to_onnx(model)

@@ -1,9 +1,11 @@
 """Each diagnostic says in the report what it says by itself; what refuses says why, and nothing else is lost."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesClassifier
 
 from scarless import SAREMClassifier
 from scarless.diagnostics import (
@@ -199,3 +201,9 @@ def test_warnings_are_shown_and_not_printed(small, monkeypatch):
         report = model_report(*small, n_ranked=0, run={"warnings": ["from the fit"]})
     assert report.warnings == ("from the fit", "the wind is high")
     assert "the wind is high" in report.to_html()
+
+
+@pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MANY_COLUMNS, True)])
+def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest):
+    found = module._scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
+    assert isinstance(found, ExtraTreesClassifier) if forest else found is None

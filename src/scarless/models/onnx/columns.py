@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless.models._model_file import ModelFileError
 from scarless.models.onnx.dates import add_date
 from scarless.models.onnx.graph import Graph, Input
-from scarless.models.preparation import WORDS, KeepNone, LongTail
+from scarless.models.preparation import WORDS, KeepNone, LongTail, NumberColumns, TableColumns
 
 _CLEANING = {
     "CleanNullStrings", "DropUninformative", "ToDatetime", "ToFloat", "ToFloat32", "DurationToFloat",
@@ -44,18 +44,22 @@ class Column(NamedTuple):
 
 def reads_raw_tables(steps: list[Any]) -> bool:
     """Whether steps of a preparation are of the kind that is written here: skrub's vectoriser is among them."""
-    return any(hasattr(step, "all_processing_steps_") for step in steps)
+    return any(isinstance(step, TableColumns) or hasattr(step, "all_processing_steps_") for step in steps)
 
 
 def add_table(graph: Graph, steps: list[Any]) -> str:
     """Add an input for each column that is not dropped, and return the prepared table in double precision."""
     keeps_none = isinstance(steps[0], KeepNone)
-    vectoriser, *others = steps[1:] if keeps_none else steps
-    if not hasattr(vectoriser, "all_processing_steps_") or vectoriser.specific_transformers:
+    reader, *others = steps[1:] if keeps_none else steps
+    vectoriser = reader.vectoriser_ if isinstance(reader, TableColumns) else reader
+    numbers = reader.numbers_ if isinstance(reader, TableColumns) else None
+    if vectoriser is not None and (
+        not hasattr(vectoriser, "all_processing_steps_") or vectoriser.specific_transformers
+    ):
         raise _refused(steps)
-    columns = _columns(vectoriser, keeps_none)
-    made = [out for column in columns for out in vectoriser.input_to_outputs_[column.name]]
-    if made != list(vectoriser.get_feature_names_out()):
+    columns = _columns(vectoriser, numbers, list(reader.input_to_outputs_), keeps_none)
+    made = [out for column in columns for out in reader.input_to_outputs_[column.name]]
+    if made != list(reader.get_feature_names_out()):
         raise _refused(steps)
     X = graph.add("Concat", *(_add_column(graph, column) for column in columns), axis=1)
     for step in others:
@@ -63,14 +67,17 @@ def add_table(graph: Graph, steps: list[Any]) -> str:
     return graph.cast(X, "double")
 
 
-def _columns(vectoriser: Any, keeps_none: bool) -> list[Column]:
+def _columns(vectoriser: Any, numbers: NumberColumns | None, names: list[str], keeps_none: bool) -> list[Column]:
     """Return the columns that are not dropped, in their order."""
-    found = []
-    for name, steps in vectoriser.all_processing_steps_.items():
+    found = {}
+    for name, steps in () if vectoriser is None else vectoriser.all_processing_steps_.items():
         if name in vectoriser.transformers_:
             *cleaning, encoder = (step for step in steps if hasattr(step, "fit_transform"))  # the last casts outputs
-            found.append(Column(name, {type(step).__name__: step for step in cleaning}, encoder, keeps_none))
-    return found
+            found[name] = Column(name, {type(step).__name__: step for step in cleaning}, encoder, keeps_none)
+    if numbers is not None:
+        for name in numbers.names_:
+            found[name] = Column(name, {}, make_pipeline(*numbers.of_column(name)), keeps_none)
+    return [found[name] for name in names if name in found]
 
 
 def _add_column(graph: Graph, column: Column) -> str:
