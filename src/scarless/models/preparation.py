@@ -217,6 +217,11 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             parts.append(self.vectoriser_.transform(X.iloc[:, self._places(numbers=False)]))
         return self._in_order(parts)
 
+    @property
+    def transformers_(self) -> dict[str, Any]:
+        """What the vectoriser makes of each of its columns."""
+        return {} if self.vectoriser_ is None else dict(self.vectoriser_.transformers_)
+
     def _fit_parts(self, X: Any, numbers: list[int]) -> list[Any]:
         """Fit both parts, and return what they make of the table."""
         names = [str(name) for name in getattr(X, "columns", range(np.shape(X)[1]))]
