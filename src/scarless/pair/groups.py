@@ -55,13 +55,17 @@ def as_shares(sample_weight: Any, groups: Any) -> Any:
     return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
 
 
-def warn_of_heavy_rows(n_rows: float, weight: float, name: str) -> None:
+BY_GROUPS = "pass groups='rows': standard errors (robust, by the sandwich formula) then count the rows."
+BY_MEAN = "divide the weights by their mean: standard errors then count about as many rows as there are."
+
+
+def warn_of_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
     """Warn where weights make intervals as narrow as those of many more rows than there are."""
     if weight > HEAVY * n_rows:
         warn_user(
             f"{name}: sample_weight counts rows. The {n_rows:,.0f} rows count as {weight:,.0f}, and standard errors "
             "and intervals are as short as with so many. If a weight says for how many others a row stands, as in a "
-            "survey, pass groups='rows': standard errors (robust, by the sandwich formula) then count the rows.",
+            f"survey, {remedy}",
             UserWarning,
         )
 
