@@ -3,7 +3,16 @@
 from scipy.stats import norm
 
 from scarless.numerics.interval import Interval
-from scarless.pair.look_doubts import AuditGap, BoundGap, EnteredFindings, LookGap, OffsetGap, OtherChoice, PairGap, UnsaidRate
+from scarless.pair.look_doubts import (
+    AuditGap,
+    BoundGap,
+    EnteredFindings,
+    LookGap,
+    OffsetGap,
+    OtherChoice,
+    PairGap,
+    UnsaidRate,
+)
 from scarless.pair.looks import Rival
 
 _APART = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
