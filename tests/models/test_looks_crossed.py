@@ -217,7 +217,7 @@ def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_p
     assert again.class_prior_interval() == model.class_prior_interval()
     assert str(again.summary()) == str(model.summary())
     again._crossed.others[0] = np.nan
-    with pytest.raises(ValueError, match="LooksCrossed.others holds NaN"):
+    with pytest.raises(ValueError, match=r"LooksCrossed\.others holds NaN"):
         check_values(again)
 
 

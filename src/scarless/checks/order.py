@@ -2,8 +2,8 @@
 
 Rows are ordered by a hash of their values, rounded to single precision. Each column has a salt made of its own values,
 not of its place, so that the order of columns does not matter. Columns of equal values in another order, as binary ones
-with as many ones, are told apart by the rows that these values are in: by the hashes of these rows, as in the refinement of
-Weisfeiler and Lehman. A row of weight 2 is as two rows.
+with as many ones, are told apart by the rows that these values are in: by the hashes of these rows, as in the
+refinement of Weisfeiler and Lehman. A row of weight 2 is as two rows.
 """
 
 from collections.abc import Callable

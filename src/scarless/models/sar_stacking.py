@@ -301,7 +301,8 @@ class SARStackingClassifier(PairClassifier):
         """Have intervals of shares and of rows account for groups, which raise variances so many times."""
         self._n_groups, self._levels = n_groups, widened(self._levels, times)
         self.relaxation_ = widened_relaxation(self.relaxation_, times)
-        self.members_ = [replace(each, relaxation=widened_relaxation(each.relaxation, times)) for each in self.members_]
+        for place, each in enumerate(self.members_):
+            self.members_[place] = replace(each, relaxation=widened_relaxation(each.relaxation, times))
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
         """Return the members for this kind of table and so many labels; raise where one of the user's cannot read X."""

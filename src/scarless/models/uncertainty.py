@@ -12,7 +12,7 @@ from scarless.checks.vectors import check_vector
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
 from scarless.numerics.arrays import Array, ArrayLike, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
 from scarless.pair.inference import PairInference

@@ -11,11 +11,11 @@ pulled the fit towards itself, so that the scores are too small. For up to `MOST
 
 .. math:: \frac{G - 1}{G} \sum_{j=1}^G \tilde S_j \tilde S_j', \qquad \tilde S_j = A (A - H_j)^{-1} S_j
 
-with :math:`H_j` the information of a group: :math:`A^{-1} \tilde S_j` is by how much the parameters change where group `j`
-is left out (jackknife, CR3). Intervals have the quantiles of Student's distribution with :math:`G - 1` degrees of freedom. In
-40 simulated fits to 30 groups of 15 rows that nearly share class and label, nominal 95% intervals covered 90% without
-both and 100% with them; in 60 fits to 40 groups of 5 rows 83% with smaller adjusted scores (CR2) and 92% with these, as
-often as fits to 40 independent rows.
+with :math:`H_j` the information of a group: :math:`A^{-1} \tilde S_j` is by how much the parameters change where group
+`j` is left out (jackknife, CR3). Intervals have the quantiles of Student's distribution with :math:`G - 1` degrees of
+freedom. In 40 simulated fits to 30 groups of 15 rows that nearly share class and label, nominal 95% intervals covered
+90% without both and 100% with them; in 60 fits to 40 groups of 5 rows 83% with smaller adjusted scores (CR2) and 92%
+with these, as often as fits to 40 independent rows.
 
 References
 ----------
