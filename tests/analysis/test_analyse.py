@@ -248,7 +248,9 @@ def test_long_tails_are_told_of(patients):
 
 
 def test_numbers_must_be_numbers(patients):
-    with pytest.raises(ValueError, match=r"Column 'smoker' \(--weights\) must hold numbers; 1,200 of 1,200 rows do not"):
+    with pytest.raises(
+        ValueError, match=r"Column 'smoker' \(--weights\) must hold numbers; 1,200 of 1,200 rows do not"
+    ):
         analyse(patients, "diagnosed", scar=True, weights="smoker")
     with pytest.raises(ValueError, match=r"Column 'age' \(--weights\) has 110 missing values, the first in row 1"):
         analyse(patients, "diagnosed", scar=True, weights="age")

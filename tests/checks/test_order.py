@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from scarless.checks.order import canonical_order, column_salts, equal_rows
+from scarless.checks.order import canonical_order, column_salts, equal_rows, salts_by_rows, table_salts
 from scarless.checks.tables import take_rows
 from scarless.engines.joins import Wrapped
 
@@ -134,6 +134,33 @@ def test_folds_do_not_depend_on_the_order_or_precision_of_columns(kind):
     np.testing.assert_array_equal(equal_rows(kind(X.astype(np.float32))), number)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
+@pytest.mark.parametrize("seed", range(4))
+def test_folds_do_not_depend_on_the_order_of_columns_with_equal_counts(kind, seed):
+    """Binary columns with as many ones each, of which one is there twice and one is empty."""
+    rng = np.random.default_rng(seed)
+    X = np.array([rng.permutation(np.arange(60) < 30) for _ in range(6)]).T.astype(float)
+    X = np.column_stack([X, X[:, 0], np.zeros(60)])
+    assert np.unique(column_salts(X)).size == 2
+    assert np.unique(table_salts(X)).size == 7
+    number = equal_rows(kind(X))
+    for _ in range(3):
+        np.testing.assert_array_equal(equal_rows(kind(X[:, rng.permutation(8)])), number)
+
+
+def test_labels_tell_columns_of_a_balanced_design_apart():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
+    s = (X[:, 0] == 1) * (np.arange(40) % 3 == 0) * 1.0
+    assert np.unique(table_salts(X)).size == 1
+    np.testing.assert_array_equal(equal_rows(X[:, ::-1], s=s), equal_rows(X, s=s))
+    np.testing.assert_array_equal(canonical_order(X[:, ::-1], s), canonical_order(X, s))
+
+
+def test_columns_that_differ_keep_their_salts():
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    np.testing.assert_array_equal(table_salts(X), column_salts(X))
+
+
 def test_rows_that_differ_in_double_precision_only_are_not_equal():
     X = 1e9 + np.arange(6.0)[:, None]
     assert np.unique(equal_rows(X)).size == 6
@@ -150,3 +177,5 @@ def test_salts_of_parts_add_up():
     X = np.random.default_rng(2).normal(size=(50, 3))
     whole, parts = column_salts(X), Wrapped(column_salts(X[:20])) + Wrapped(column_salts(X[20:]))
     np.testing.assert_array_equal(whole, parts.values)
+    refined = [Wrapped(salts_by_rows(X[part], whole)) for part in (slice(20), slice(20, None))]
+    np.testing.assert_array_equal(salts_by_rows(X, whole), (refined[0] + refined[1]).values)

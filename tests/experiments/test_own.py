@@ -540,6 +540,8 @@ def test_unknown_datasets_and_names_of_ours_are_refused(read):
         ([True, False], None, [1, 0]),
         (["Yes", "no"], None, [1, 0]),
         ([-1, 1], None, [0, 1]),
+        (["1.0", "0.0"], None, [1, 0]),
+        (["nein", "Ja"], None, [0, 1]),
         (["a", "b"], "b", [0, 1]),
         (["a", "b", "c"], "B", [0, 1, 0]),
         ([3, 4], 3, [1, 0]),

@@ -138,6 +138,70 @@ def test_findings_that_were_entered_as_labels(attributes):
     assert right >= 5
 
 
+@pytest.mark.parametrize("attributes", [(3,), "all"])
+def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(attributes):
+    """Rows audited whether or not they had a label, and rows without a label only; by chance, and by an attribute."""
+    wrong = []
+    for seed in range(3):
+        for by_risk in (False, True):
+            seen = Seen(seed)
+            risk = expit(2 * seen.X[:, 0]) if by_risk else np.ones(seen.s.size)
+            for right, other, share in (("drop", "undo", risk), ("undo", "drop", risk * (seen.s == 0))):
+                rows = seen.rng.choice(seen.s.size, 300, replace=False, p=share / share.sum())
+                audit = seen.audited(rows)
+                found = np.where(audit == 1, 1.0, seen.s)
+                model, told = fitted(seen.X, found, audit, attributes, audit_labels=right)
+                assert told == []
+                instead, told = fitted(seen.X, found, audit, attributes, audit_labels=other)
+                wrong.append(any(f"audit_labels={other!r} says that" in each for each in told))
+                assert all("rows contradict it" in each and f"use audit_labels={right!r}" in each for each in told)
+                text = summary_of(instead)
+                assert f"audit_labels={other!r} takes for granted that" in text
+                assert f"Otherwise {right!r} is right, with a class prior of {model.class_prior_:.2f}" in text
+    assert sum(wrong) >= 8
+
+
+def test_survey_weights_do_not_make_the_choice_of_audits_surer():
+    """Labels and audits of all rows count as 333 each: the rows say as much as with weights of 1."""
+    seen = Seen(0, n=1500)
+    audit = seen.audited(seen.rng.choice(1500, 100, replace=False))
+    found, remarks = np.where(audit == 1, 1.0, seen.s), []
+    for weight in (1.0, 333.0):
+        model = SAREMClassifier(propensity_attributes=[3], C=np.inf, propensity_C=np.inf, audit_labels="drop")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(seen.X, found, sample_weight=np.full(1500, weight), audit=audit)
+        remarks.append(model._choice_remark)
+    assert remarks[0] == remarks[1]
+
+
+@pytest.mark.parametrize("weights", ["alike", "varied", "counts"])
+def test_survey_weights_do_not_make_doubts(weights):
+    """Right looks, audits, offsets and rates: weights are told of, and nothing else; a copy is found as before."""
+    seen = Seen(0, n=2000)
+    by = {"alike": np.full(2000, 333.0), "varied": seen.rng.uniform(1, 600, 2000), "counts": np.full(2000, 2.0)}
+    w, effort, copied = by[weights], seen.rng.uniform(0.5, 10, 2000), seen.S.copy()
+    half = seen.rng.random(2000) < 0.6
+    copied[half, 1] = copied[half, 0]
+    by_effort = simulate_looks(seen.y, [expit(seen.logit - 2 + np.log(effort))], random_state=0)[:, 0]
+    fits = [
+        (seen.X, seen.S[:, :2], {}, None),
+        (seen.X, seen.S, {}, None),
+        (seen.X, seen.s, {}, seen.audit),
+        (np.column_stack([seen.X, np.log(effort)]), by_effort, {"propensity_offset": 4}, None),
+        (seen.X, copied, {}, None),
+    ]
+    for number, (X, labels, params, audit) in enumerate(fits):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            SAREMClassifier(propensity_attributes=[3], **params).fit(X, labels, sample_weight=w, audit=audit)
+        said = [str(each.message) for each in told]
+        heavy = [each for each in said if "rows count as" in each and "divide the weights by their mean" in each]
+        assert len(heavy) == (weights != "counts")
+        other = [each for each in said if each not in heavy]
+        assert any("look 0 and look 1 agree more often" in each for each in other) if number == 4 else not other
+
+
 def test_dropped_and_undone_labels_are_as_if_they_had_not_been_there():
     seen = Seen(0)
     audited = ~np.isnan(seen.audit)

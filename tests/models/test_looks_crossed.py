@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import ClassPrior, SAREMClassifier
+from scarless import ClassPrior, SAREMClassifier, load, save
+from scarless.models._model_values import check_values
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
 EXACT = LogisticRegression(C=1e4, tol=1e-12, max_iter=1000, solver="newton-cholesky")
@@ -204,6 +205,20 @@ def test_the_summary_has_shares_slope_and_the_traps(seen):
     assert wide.low < low < high < wide.high
     low, high = model.label_frequency_interval()
     assert low < model.label_frequency_ < high
+
+
+@quietly
+def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_path):
+    model = crossed(LOGISTIC).fit(seen.X, seen.S, audit=seen.audit)
+    save(model, tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(seen.X), model.predict_proba(seen.X))
+    np.testing.assert_array_equal(again.predict_posterior(seen.X, seen.S), model.predict_posterior(seen.X, seen.S))
+    assert again.class_prior_interval() == model.class_prior_interval()
+    assert str(again.summary()) == str(model.summary())
+    again._crossed.others[0] = np.nan
+    with pytest.raises(ValueError, match=r"LooksCrossed\.others holds NaN"):
+        check_values(again)
 
 
 @quietly

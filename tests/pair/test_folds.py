@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
+from scarless import SAREMClassifierCV
+from scarless.pair.folded import fold_rows
 from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, folds_of, refuse_one_sided
 from scarless.pair.rows import Training
 
@@ -170,3 +172,19 @@ def test_an_empty_list_and_a_single_fold_are_refused():
         counted_folds([], training, "cv")
     with pytest.raises(ValueError, match="cross_fit must be a whole number of at least 2"):
         check_folds(1, training, training, 0, name="cross_fit")
+
+
+@pytest.mark.parametrize("n", [600, 120_000])
+def test_folds_of_an_engine_do_not_depend_on_the_order_of_binary_columns_with_equal_counts(n):
+    rng = np.random.default_rng(0)
+    X = np.array([rng.permutation(np.arange(n) < n // 2) for _ in range(12)]).T.astype(float)
+    s = (X[:, 0] * (rng.random(n) < 0.5)).astype(int)
+    folds = [
+        fold_rows(5, SAREMClassifierCV()._check_rows(table, s, None), 0, name="cv").engine.collect(_fold)
+        for table in (X, X[:, ::-1].copy())
+    ]
+    np.testing.assert_array_equal(*folds)
+
+
+def _fold(X, rows):
+    return rows["fold"]

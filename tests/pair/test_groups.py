@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -62,6 +63,37 @@ def test_intervals_by_groups_agree_with_a_bootstrap_of_groups_and_rows_of_their_
     assert "groups" not in str(alone.summary())
 
 
+def test_with_few_groups_errors_are_those_of_leaving_out_one_group_at_a_time():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(720, 2)), np.repeat(np.arange(40), 18)
+    y = rng.random(720) < expit(2 * X[:, 0] + rng.normal(size=40)[group])
+    s = (y & (rng.random(720) < expit(2 * X[:, 1] + 0.5))).astype(int)
+    model = logistic().fit(X, s, groups=group)
+    refits = [logistic().fit(X[group != j], s[group != j]) for j in range(40)]
+    drawn = np.array([[each.coef_[0][0], each.propensity_coef_[0][1]] for each in refits])
+    jackknife = np.sqrt(39 / 40 * np.square(drawn - drawn.mean(axis=0)).sum(axis=0))
+    errors = model.standard_errors()
+    np.testing.assert_allclose([errors.coef[0][0], errors.propensity_coef[0][1]], jackknife, rtol=0.15)
+    low, high = model.class_prior_interval()
+    p = model.class_prior_
+    half = errors.class_prior / (p * (1 - p)) * student.ppf(0.975, 39)
+    assert logit(high) - logit(low) == pytest.approx(2 * half)
+    assert logit(p) - logit(low) == pytest.approx(half)
+
+
+def test_rows_intervals_of_searches_and_stacks_account_for_groups():
+    X, s, group = make_groups(200, 5)
+    stack = SARStackingClassifier([("l", None)], propensity_attributes=[1])
+    search = SAREMClassifierCV(Cs=[1.0], propensity_attributes=[1], random_state=0)
+    for model in (stack, search):
+        same = {"cv": list(GroupKFold(3).split(X, s, group))}
+        blind = model.set_params(**same).fit(X, s)
+        before = np.diff(blind.predict_proba_interval(X), axis=1).mean()
+        after = np.diff(model.fit(X, s, groups=group).predict_proba_interval(X), axis=1).mean()
+        assert after > 1.2 * before
+        assert "Rows belong to 200 groups" in " ".join(str(model.summary()).split())
+
+
 @pytest.mark.parametrize("model", [SAREMClassifierCV(Cs=[1.0], random_state=0), SARStackingClassifier([("l", None)])])
 def test_searches_and_stacks_have_wider_intervals_where_rows_belong_together(model):
     model = model.set_params(propensity_attributes=[1])
@@ -106,14 +138,26 @@ def test_what_groups_must_be():
             model.fit(X, s, audit=np.full(80, -1), groups=group)
 
 
+@pytest.mark.parametrize("make", [list, tuple, pd.Series, lambda values: np.array(values, dtype=object)])
+def test_a_number_is_not_the_same_group_as_its_text(make):
+    mixed = make([1, "1", *range(2, 60)])
+    with pytest.raises(ValueError, match=r"groups must be of one kind; found a number in row 1 \(1\) and str in row 2"):
+        check_groups(mixed, np.eye(60))
+    numbers = make([1, 1.0, *range(2, 60)])
+    assert check_groups(numbers, np.eye(60)).tolist() == [0, 0, *range(1, 59)]
+    words = make(["1", "01", *map(str, range(2, 60))])
+    assert np.unique(check_groups(words, np.eye(60))).size == 60
+
+
 def test_the_design_effect_of_copies_is_their_number():
     rng = np.random.default_rng(0)
     f, e = rng.uniform(0.2, 0.8, (2, 500))
     s = (rng.random(500) < f * e).astype(float)
     four = np.repeat(np.arange(500), 4)
     found = design_effect(f[four], e[four], s[four], np.ones(2000), four)
-    assert found == pytest.approx(4 * 500 / 499)
-    assert design_effect(f, e, s, np.ones(500), np.arange(500)) == pytest.approx(500 / 499)
+    longer = (student.ppf(0.975, 499) / student.ppf(0.975, np.inf)) ** 2
+    assert found == pytest.approx(4 * 500 / 499 * longer)
+    assert design_effect(f, e, s, np.ones(500), np.arange(500)) == pytest.approx(500 / 499 * longer)
     np.testing.assert_array_equal(sums_by_group(np.eye(3), np.array([1, 0, 1])), [[0, 1, 0], [1, 0, 1]])
 
 

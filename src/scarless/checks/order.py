@@ -1,9 +1,12 @@
 """One order for the rows of a table, whatever order its rows and columns came in, in single or double precision.
 
 Rows are ordered by a hash of their values, rounded to single precision. Each column has a salt made of its own values,
-not of its place, so that the order of columns does not matter. A row of weight 2 is as two rows.
+not of its place, so that the order of columns does not matter. Columns of equal values in another order, as binary ones
+with as many ones, are told apart by the rows that these values are in: by the hashes of these rows, as in the
+refinement of Weisfeiler and Lehman. A row of weight 2 is as two rows.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from scarless.numerics.arrays import Vector
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _BLOCK_ROWS = 256
+_MOST_ROUNDS = 3  # of refinement, each of which reads the table twice
 
 
 def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.intp]:
@@ -30,21 +34,23 @@ def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.in
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    key = row_keys(X, column_salts(X, w)) + _scatter(_bits(s), -1)
+    key = row_keys(X, table_salts(X, s, w)) + _scatter(_bits(s), -1)
     if w is not None:
         key += _keys(_bits(w - 1.0)[:, None], -2)
     return np.lexsort((exact_keys(X), key))
 
 
-def equal_rows(X: Any, w: Vector | None = None) -> NDArray[np.intp]:
+def equal_rows(X: Any, w: Vector | None = None, s: Vector | None = None) -> NDArray[np.intp]:
     """Return a number for each row, the same for rows of equal attributes, whatever order rows and columns came in.
+
+    Labels, where they are given, help to tell columns of equal values apart.
 
     Examples
     --------
     >>> equal_rows(np.array([[1.0], [3.0], [1.0], [1.0]])).tolist() in ([0, 1, 0, 0], [1, 0, 1, 1])
     True
     """
-    return numbered(row_keys(X, column_salts(X, w)), exact_keys(X))
+    return numbered(row_keys(X, table_salts(X, s, w)), exact_keys(X))
 
 
 def numbered(key: NDArray[np.uint64], exact: NDArray[np.uint64]) -> NDArray[np.intp]:
@@ -74,18 +80,64 @@ def column_salts(X: Any, w: Vector | None = None) -> NDArray[np.uint64]:
 
     Sums of integers that wrap around: those of parts of a table add up to that of the whole.
     """
+    return _column_sums(X, np.zeros(X.shape[0], dtype=np.uint64), w)
+
+
+def _column_sums(X: Any, key: NDArray[np.uint64], w: Vector | None) -> NDArray[np.uint64]:
+    """Return the sum over rows of numbers that depend on a value and the key of its row; zeros count for nothing."""
     times = np.ones(X.shape[0]) if w is None else np.ceil(w)
     times = np.minimum(times, 2.0**53).astype(np.uint64)
     if sparse.issparse(X):
         entries, salts = X.tocoo(), np.zeros(X.shape[1], dtype=np.uint64)
         stored = entries.data != 0
-        scattered = _scatter(_single_bits(entries.data[stored]), 0) * times[entries.row[stored]]
-        np.add.at(salts, entries.col[stored], scattered)
+        row = entries.row[stored]
+        np.add.at(salts, entries.col[stored], _scatter(_single_bits(entries.data[stored]), key[row]) * times[row])
         return salts
     found = [np.zeros(0, dtype=np.uint64)]
     for bits in _columns(X, _single_bits):
-        found.append(((_scatter(bits, 0) * (bits != 0)) * times[:, None]).sum(axis=0, dtype=np.uint64))
+        scattered = _scatter(bits, key[:, None]) * (bits != 0)
+        found.append((scattered * times[:, None]).sum(axis=0, dtype=np.uint64))
     return np.concatenate(found)
+
+
+def table_salts(X: Any, s: Vector | None = None, w: Vector | None = None) -> NDArray[np.uint64]:
+    """Return the salts of columns, refined where some have equal ones.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 6.0], [0.0, 0.0, 7.0]])
+    >>> [np.unique(each).size for each in (column_salts(X), table_salts(X))]
+    [2, 3]
+    """
+    return refined_salts(column_salts(X, w), lambda salts: salts_by_rows(X, salts, s, w))
+
+
+def refined_salts(
+    salts: NDArray[np.uint64], by_rows: Callable[[NDArray[np.uint64]], NDArray[np.uint64]]
+) -> NDArray[np.uint64]:
+    """Return salts that differ wherever the rows tell columns apart; those that differ already stay as they are."""
+    for _ in range(_MOST_ROUNDS):
+        known, place, times = np.unique(salts, return_inverse=True, return_counts=True)
+        if known.size == salts.size:
+            break
+        refined = np.where(times[place] > 1, salts + by_rows(salts), salts)
+        if np.unique(refined).size == known.size:
+            break
+        salts = refined
+    return salts
+
+
+def salts_by_rows(
+    X: Any, salts: NDArray[np.uint64], s: Vector | None = None, w: Vector | None = None
+) -> NDArray[np.uint64]:
+    """Return a number for each column that depends on which rows its values are in, by the hashes of these rows.
+
+    `salts` are those of the whole table. Sums of parts add up, as those of `column_salts`.
+    """
+    key = row_keys(X, salts)
+    if s is not None:
+        key += _scatter(_bits(s), -1)
+    return _column_sums(X, key, w)
 
 
 def row_keys(X: Any, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.checks.label_words import yes_or_no
 from scarless.checks.origins import trace_origins
 from scarless.checks.raw_names import nearest_name
 from scarless.datasets import dataset_names
@@ -18,8 +19,6 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.table_files import read_table
 
-YES = {"1", "1.0", "true", "yes"}  # of two values, with one of NO: the positive one
-NO = {"0", "0.0", "-1", "-1.0", "false", "no"}
 SHOWN = 6  # values in a message
 
 
@@ -134,7 +133,8 @@ def read_class(values: Any, name: str, positive: Any = None) -> Vector:
     name : str
         What the column is called, for messages.
     positive : object, optional
-        The value of the positive class. Not needed for 1 and 0, true and false, yes and no.
+        The value of the positive class. Not needed for 1 and 0, true and false, yes and no, in the languages that
+        `scarless fit` knows.
 
     Examples
     --------
@@ -175,9 +175,8 @@ def _as_text(value: Any) -> str:
 
 def _clear(known: Sequence[str]) -> str | None:
     """Return which of two values is the positive one, where nobody can doubt it."""
-    yes = [value for value in known if value.lower() in YES]
-    no = [value for value in known if value.lower() in NO]
-    return yes[0] if len(yes) == len(no) == 1 else None
+    said = yes_or_no([value.removesuffix(".0") for value in known])
+    return known[said.index(True)] if said is not None and len(known) == 2 and sum(said) == 1 else None
 
 
 def _check_size(y: Vector, n: int, test_share: float) -> None:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.checks.vectors import check_propensity, check_weight
@@ -194,15 +193,11 @@ def _freedom(squares: Vector) -> float:
     return 2.0 * total**2 / uncertainty if uncertainty > 1e-12 * total**2 else math.inf
 
 
-def _quantile(freedom: float, level: float) -> float:
-    return quantile(float(level)) if math.isinf(freedom) else -float(stdtrit(freedom, (1 - float(level)) / 2))
-
-
 def student_interval(value: float, error: float, freedom: float, level: float, *, logarithmic: bool = False) -> Answer:
     """Return the value, or its logarithm, plus and minus a quantile of Student's t times the error."""
     if math.isnan(error):
         return no_interval("the rows at hand do not vary")
-    half = error * _quantile(freedom, level)
+    half = error * quantile(float(level), freedom)
     if not logarithmic:
         return Answer(Interval(value - half, value + half))
     factor = float(np.exp(half / value))
@@ -233,7 +228,7 @@ def _proportion_interval(measure: Measure, value: float, rows: Rows, options: We
     if prior is not None and 0.0 in (sides.positive.weight, sides.negative.weight):
         return no_interval("all rows are decided alike, so that the class prior fixes the score")
     targets = (rows.weight * np.minimum(1.0 / rows.e, options.cap))[rows.s == 1]
-    z = _quantile(_freedom((targets / targets.max()) ** 2), options.level)  # under SCAR a normal one
+    z = quantile(float(options.level), _freedom((targets / targets.max()) ** 2))  # under SCAR a normal one
     found = proportion_interval(measure.equation, value, sides, z, prior)
     if math.isnan(found.low):
         return no_interval("the weights s/e are too large to be squared")

@@ -36,8 +36,10 @@ from scarless.models._looks_design import (
     names_several,
 )
 from scarless.models._looks_doubts import (
+    choice_remark,
     told_of_audits,
     told_of_bounds,
+    told_of_choice,
     told_of_findings,
     told_of_looks,
     told_of_offset,
@@ -51,6 +53,7 @@ from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import Fact, LabelFrequency, check_known, in_group
 from scarless.pair.fit import FitOptions
+from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
 from scarless.pair.look_doubts import (
     audit_gap,
     bound_gap,
@@ -58,6 +61,7 @@ from scarless.pair.look_doubts import (
     labels_alone,
     look_gaps,
     offset_gap,
+    other_choice,
     pair_gaps,
     unsaid_rate,
 )
@@ -84,6 +88,7 @@ class LooksMixin(LooksReading):
     n_starts: int
     _looks: Looks | None = None
     _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
+    _choice_remark: str = ""  # what audit_labels takes for granted
     _misfits: tuple[str, ...] = ()  # of the fit, where all that is claimed of it agrees
     _inference: Any
 
@@ -207,6 +212,7 @@ class LooksMixin(LooksReading):
         if looks.n_looks == 1 and not looks.n_audited:
             warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
+        warn_of_heavy_rows(float(problem.totals.n_rows), problem.weight, type(self).__name__, BY_MEAN)
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
@@ -254,6 +260,11 @@ class LooksMixin(LooksReading):
         """Return what audits and labels say of each other."""
         alone = labels_alone(problem, fit, max_iter=self.max_iter)
         gap = audit_gap(problem, fit, alone)
+        other = other_choice(problem, fit, self.audit_labels, max_iter=self.max_iter)
+        if self.audit_labels != "keep":
+            self._choice_remark = choice_remark(other, self.audit_labels)
+        if otherwise := told_of_choice(other, self.audit_labels):
+            return otherwise
         return told_of_findings(entered_findings(problem, alone), gap) or told_of_audits(gap)
 
     def _look_probability(self, X: Any, look: int | None) -> Vector:

@@ -42,6 +42,8 @@ class LooksAnswers(LooksUncertainty):
         r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
 
         Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
+        Audits are not taken: a model that was fitted with them is scored by labels alone. Labels that came from audits
+        (see `audit_labels`) count as labels here, so leave such rows out, or give them a weight of 0.
 
         Parameters
         ----------

@@ -3,7 +3,16 @@
 from scipy.stats import norm
 
 from scarless.numerics.interval import Interval
-from scarless.pair.look_doubts import AuditGap, BoundGap, EnteredFindings, LookGap, OffsetGap, PairGap, UnsaidRate
+from scarless.pair.look_doubts import (
+    AuditGap,
+    BoundGap,
+    EnteredFindings,
+    LookGap,
+    OffsetGap,
+    OtherChoice,
+    PairGap,
+    UnsaidRate,
+)
 from scarless.pair.looks import Rival
 
 _APART = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
@@ -14,6 +23,7 @@ _LOG_GAIN = 3.5  # log-likelihood: the logarithm of the right offset gains as mu
 _FEWEST_FINDINGS = 5  # audited positives with a label, and labels of rows that were not audited
 _MISSING = 2.0  # standard errors: positives without a label that audits should have found
 _UNLABELLED_SHARE = 0.1  # of audited positives: at most, where findings seem to be entered as labels
+_CHOICE_GAIN = 3.0  # log-likelihood, odds of 20: the wrong choice of rows is ahead by it in fewer than 1 of 100 cases
 _ON_BOUND = 0.5  # share of positives from which on a bound decides, and not the rows
 _OUTSIDE = 0.1  # share of positives: bounds that rows contradict
 _NEAR = 0.02  # class priors that are the same for whoever uses them
@@ -44,6 +54,41 @@ def told_of_findings(found: EnteredFindings | None, gap: AuditGap | None) -> lis
         "were entered as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' "
         "where only rows without a label were audited."
     ]
+
+
+_CHOSEN = {
+    "drop": "rows were audited whether or not they had a label",
+    "undo": "only rows without a label were audited",
+}
+
+
+def told_of_choice(other: OtherChoice | None, audit_labels: str) -> list[str]:
+    """Return that rows seem to be chosen for audits in another way than `audit_labels` says."""
+    if other is None or other.gained < _CHOICE_GAIN:
+        return []
+    instead = _other_of(audit_labels)
+    return [
+        f"audit_labels={audit_labels!r} says that {_CHOSEN[audit_labels]}, and the rows contradict it: that "
+        f"{_CHOSEN[instead]} fits better (log-likelihood higher by {other.gained:.1f}). If it was so, use "
+        f"audit_labels={instead!r} (--audit-labels {instead}); the class prior is then {other.class_prior:.2f}."
+    ]
+
+
+def choice_remark(other: OtherChoice | None, audit_labels: str) -> str:
+    """Return what `audit_labels` takes for granted of audits, and what the answer would be if it were otherwise."""
+    told = f"audit_labels={audit_labels!r} takes for granted that {_CHOSEN[audit_labels]}."
+    if other is None:
+        return f"{told} If not, the class prior is wrong."
+    instead = _other_of(audit_labels)
+    if other.gained >= _CHOICE_GAIN:
+        shown = "the rows contradict it"
+    else:
+        shown = "the rows bear it out" if other.gained <= -_CHOICE_GAIN else "the rows do not show whether it was so"
+    return f"{told} Otherwise {instead!r} is right, with a class prior of {other.class_prior:.2f}; {shown}."
+
+
+def _other_of(audit_labels: str) -> str:
+    return "drop" if audit_labels == "undo" else "undo"
 
 
 def told_of_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:

@@ -4,6 +4,7 @@ from scipy.special import expit
 
 from scarless.models._looks import LooksMixin
 from scarless.models._looks_design import Looks
+from scarless.models._looks_doubts import choice_remark
 from scarless.models.summary import Block, Summary, few_labels_remarks
 from scarless.models.uncertainty import NOT_CONVERGED
 from scarless.numerics.arrays import Vector
@@ -118,14 +119,8 @@ class LooksSummary(LooksMixin):
                     "class prior is too low: use audit_labels='drop' or 'undo'."
                 )
             else:
-                remarks.append(
-                    "Labels of audited rows count as findings of the audits, not as labelling. "
-                    + (
-                        "That is right where rows were audited whether or not they had a label."
-                        if self.audit_labels == "drop"
-                        else "That is right where only rows without a label were audited."
-                    )
-                )
+                told = self._choice_remark or choice_remark(None, self.audit_labels)
+                remarks.append(f"Labels of audited rows count as findings of the audits, not as labelling. {told}")
         return remarks
 
 

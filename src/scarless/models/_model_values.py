@@ -13,6 +13,7 @@ import numpy as np
 from scarless.models._tree_bounds import check_trees, objects_in
 from scarless.pair.crossed import Crossed
 from scarless.pair.inference import PairInference
+from scarless.pair.looks_crossed import LooksCrossed
 from scarless.pair.members import Linear
 
 # Attributes that predictions are computed from: NaN or infinity in one of them is never what a fit found.
@@ -25,6 +26,10 @@ _FINITE = (
     "beta_f",
     "beta_e",
     "plain_e",
+    "others",
+    "plain_others",
+    "slope",
+    "shift",
     "_frequencies",
     "_baseline_prediction",
 )
@@ -81,6 +86,11 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield "information", np.shape(value.information), (size, size)
     if isinstance(value, Linear):
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
+    if isinstance(value, LooksCrossed):
+        size = value.objective.n_parameters - value.objective.f.n_parameters
+        yield "others", np.shape(value.others), (size,)
+        yield "plain_others", np.shape(value.plain_others), (size,)
+        yield "added", np.shape(value.added), (np.size(value.shared),)
     if isinstance(value, Crossed) and value.learned is None:
         yield "plain_e", np.shape(value.plain_e), (np.size(value.e_columns) + 1,)
 

@@ -58,7 +58,7 @@ class TableAnswers:
         return np.asarray(self.estimator_fitted.predict(self.prepare(X), **given))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of observed labels."""
+        """Return the mean log-likelihood of observed labels; audits are not taken."""
         return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
 
     @_has("predict_propensity")

@@ -68,6 +68,7 @@ _OURS = {
         "scarless.pair.learners.CopiesLearner",
         "scarless.pair.learners.LogisticLearner",
         "scarless.pair.learners.TreeLearner",
+        "scarless.pair.looks_crossed.LooksCrossed",
         "scarless.pair.looks_inference.LooksInference",
         "scarless.pair.members.Linear",
         "scarless.pair.members.Member",

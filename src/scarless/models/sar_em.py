@@ -89,7 +89,9 @@ class SAREMClassifier(EMClassifier):
         findings of the audit were entered as labels, these say nothing of the labelling, and the class prior comes out
         too low.
         "drop" is then right where rows were audited whether or not they had a label: of an audited row only the class
-        counts. "undo" is right where only rows without a label were audited: they count as rows without a label.
+        counts. "undo" is right where only rows without a label were audited: they count as rows without a label. Either
+        is wrong where the other is right, "undo" too high and "drop" too low. There is a warning where the rows
+        contradict the one that is given; where they cannot, `summary` gives the class prior of the other.
     known : list, optional
         What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There is a warning
         where it and the rows disagree.

@@ -1,5 +1,6 @@
 """Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -42,6 +43,7 @@ from scarless.pair.groups import (
     means_rows,
     warn_of_heavy_rows,
     widened,
+    widened_relaxation,
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.members import (
@@ -289,10 +291,18 @@ class SARStackingClassifier(PairClassifier):
             f, e, of_rows = self._class_probability(X), self.predict_propensity(X), group[everything.weight > 0]
             counts = everything.weight > 0
             grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
-            self._levels = widened(self._levels, grown)
+            self._widen(grown, int(np.unique(of_rows).size))
         else:
+            self._n_groups = 0
             warn_of_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
         return self
+
+    def _widen(self, times: float, n_groups: int) -> None:
+        """Have intervals of shares and of rows account for groups, which raise variances so many times."""
+        self._n_groups, self._levels = n_groups, widened(self._levels, times)
+        self.relaxation_ = widened_relaxation(self.relaxation_, times)
+        for place, each in enumerate(self.members_):
+            self.members_[place] = replace(each, relaxation=widened_relaxation(each.relaxation, times))
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
         """Return the members for this kind of table and so many labels; raise where one of the user's cannot read X."""
@@ -606,6 +616,11 @@ class SARStackingClassifier(PairClassifier):
 
     def _remarks(self) -> list[str]:
         remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
+        if self._n_groups:
+            remarks.append(
+                f"Rows belong to {self._n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
+                "by which groups raise a variance."
+            )
         if self._left_out is not None:
             remarks.append(self._left_out)
         worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]

@@ -13,9 +13,9 @@ from scarless.engines import attach
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
-from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened
+from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
 from scarless.pair.inference import PairInference
 from scarless.pair.relaxed import Levels, draw_class_priors, levels_interval
 from scarless.pair.rows import all_labelled
@@ -57,6 +57,7 @@ class InferenceMixin:
     """
 
     _inference: PairInference | None
+    relaxation_: Any
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
     _n_groups = 0  # of rows that belong together, where the fit was told
     _known_where = "estimator=None, propensity_estimator=None, solver='newton', refit=False"
@@ -92,7 +93,8 @@ class InferenceMixin:
                    intercept -0.23     0.11  -2.01     0.04 -0.45 -0.01
         propensity intercept  0.03     0.06   0.46     0.65 -0.09  0.15
         """
-        inference, z = self._known_inference(), quantile(check_share(level, "level"))
+        inference = self._known_inference()
+        z = inference.quantile(check_share(level, "level"))
         errors = inference.parameter_errors()
         n_f = inference.f.n_parameters
         return Summary(
@@ -323,7 +325,9 @@ class InferenceMixin:
         plain, self._n_groups = self._inference, int(groups.max()) + 1
         self._inference = clustered(plain, engine, groups)
         if self._levels:
-            self._levels = widened(self._levels, variance_ratio(plain, self._inference))
+            grown = variance_ratio(plain, self._inference)
+            self._levels = widened(self._levels, grown)
+            self.relaxation_ = widened_relaxation(self.relaxation_, grown)  # of which rows' intervals are made
 
     def _remarks(self) -> list[str]:
         """Return what standard errors leave out."""

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from scarless.checks.options import check_whole
-from scarless.checks.order import column_salts, exact_keys, fold_of_keys, numbered, row_keys
+from scarless.checks.order import (
+    column_salts,
+    exact_keys,
+    fold_of_keys,
+    numbered,
+    refined_salts,
+    row_keys,
+    salts_by_rows,
+)
 from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
@@ -122,7 +130,7 @@ def _dealt(
     Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
     """
     many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS and groups is None
-    salts = engine.total(_block_salts)[0].values
+    salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
     if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, salts, keep=True), n_folds)
     if many:
@@ -241,6 +249,10 @@ def _audits(X: Any, rows: Rows) -> NDArray[np.int8]:
 
 def _block_salts(X: Any, rows: Rows) -> tuple[Wrapped]:
     return (Wrapped(column_salts(in_numpy(X), in_numpy(rows["w"]))),)
+
+
+def _block_refined(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> tuple[Wrapped]:
+    return (Wrapped(salts_by_rows(in_numpy(X), salts, in_numpy(rows["s"]), in_numpy(rows["w"]))),)
 
 
 def _keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:

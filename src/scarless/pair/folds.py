@@ -37,7 +37,7 @@ def fold_of_rows(
     different rows than folds need, there are fewer folds.
     """
     X, s, w = training
-    return deal_groups(equal_rows(X, w) if groups is None else groups, s, w, n_folds, rng, audit)
+    return deal_groups(equal_rows(X, w, s) if groups is None else groups, s, w, n_folds, rng, audit)
 
 
 def deal_groups(

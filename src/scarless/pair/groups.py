@@ -6,15 +6,26 @@ covariance of the parameters becomes
 
 .. math:: A^{-1} \Bigl(R + \frac{G}{G - 1} \sum_{j=1}^G S_j S_j'\Bigr) A^{-1}, \qquad S_j = \sum_{i \in j} w_i g_i
 
-in place of :math:`A^{-1}`; it is right for many groups `G`, whatever the dependence within them.
+in place of :math:`A^{-1}`; it is right for many groups `G`, whatever the dependence within them. Of few groups each has
+pulled the fit towards itself, so that the scores are too small. For up to `MOST_ADJUSTED` groups the sum is therefore
+
+.. math:: \frac{G - 1}{G} \sum_{j=1}^G \tilde S_j \tilde S_j', \qquad \tilde S_j = A (A - H_j)^{-1} S_j
+
+with :math:`H_j` the information of a group: :math:`A^{-1} \tilde S_j` is by how much the parameters change where group
+`j` is left out (jackknife, CR3). Intervals have the quantiles of Student's distribution with :math:`G - 1` degrees of
+freedom. In 40 simulated fits to 30 groups of 15 rows that nearly share class and label, nominal 95% intervals covered
+90% without both and 100% with them; in 60 fits to 40 groups of 5 rows 83% with smaller adjusted scores (CR2) and 92%
+with these, as often as fits to 40 independent rows.
 
 References
 ----------
 Liang and Zeger (1986), "Longitudinal data analysis using generalized linear models", Biometrika 73. Cameron and Miller
-(2015), "A practitioner's guide to cluster-robust inference", Journal of Human Resources 50.
+(2015), "A practitioner's guide to cluster-robust inference", Journal of Human Resources 50. MacKinnon, Nielsen and Webb
+(2023), "Cluster-robust inference: a guide to empirical practice", Journal of Econometrics 232.
 """
 
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -25,11 +36,12 @@ from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector
+from scarless.numerics.interval import quantile
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference, with_ones
-from scarless.pair.relaxed import Levels
+from scarless.pair.relaxed import Levels, Relaxation
 
 GROUPS_NEED = (
     "groups go with one label of each row, and with two logistic models or a stack: SAREMClassifierCV, "
@@ -37,6 +49,10 @@ GROUPS_NEED = (
     "other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole groups."
 )
 HEAVY = 10.0  # mean weight of a row, from which on weights are probably not counts of rows
+_LEVEL = 0.95  # of intervals, at which quantiles are compared
+MOST_ADJUSTED = 500  # groups: of more, each has pulled the fit too little to matter
+_MOST_WORK = 3e8  # groups times the cube of the number of parameters: a few seconds
+_MOST_PULL = 0.9  # of what a group tells of a parameter: a share of 1 would leave nothing of its score
 FEW_GROUPS = 30  # below, the covariance by groups is too small: Cameron and Miller, section VI
 
 
@@ -55,13 +71,17 @@ def as_shares(sample_weight: Any, groups: Any) -> Any:
     return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
 
 
-def warn_of_heavy_rows(n_rows: float, weight: float, name: str) -> None:
+BY_GROUPS = "pass groups='rows': standard errors (robust, by the sandwich formula) then count the rows."
+BY_MEAN = "divide the weights by their mean: standard errors then count about as many rows as there are."
+
+
+def warn_of_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
     """Warn where weights make intervals as narrow as those of many more rows than there are."""
     if weight > HEAVY * n_rows:
         warn_user(
             f"{name}: sample_weight counts rows. The {n_rows:,.0f} rows count as {weight:,.0f}, and standard errors "
             "and intervals are as short as with so many. If a weight says for how many others a row stands, as in a "
-            "survey, pass groups='rows': standard errors (robust, by the sandwich formula) then count the rows.",
+            f"survey, {remedy}",
             UserWarning,
         )
 
@@ -82,7 +102,8 @@ def check_groups(groups: Any, X: Any) -> Integers:
     if means_rows(groups):
         return np.arange(int(np.shape(X)[0]))
     refuse_odd_vector(groups, "groups")
-    values = np.asarray(groups)
+    # NumPy would make text of the numbers in a list that has both.
+    values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     n_rows = int(np.shape(X)[0])
     if values.ndim != 1 or values.size != n_rows:
         raise ValueError(f"groups must hold one value for each of {n_rows} rows; got an array of shape {values.shape}.")
@@ -93,7 +114,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
             "rows a group of their own, or drop them."
         )
     if values.dtype == object:
-        values = np.array([str(value) for value in values.tolist()])
+        values = _of_one_kind(values.tolist())
     found = np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.intp)
     number = int(found.max()) + 1
     if number < 2:
@@ -105,6 +126,26 @@ def check_groups(groups: Any, X: Any) -> Integers:
             UserWarning,
         )
     return found
+
+
+def _of_one_kind(values: list[Any]) -> Any:
+    """Return names of groups that can be compared; raise where some are numbers and others text: 1 is not "1"."""
+    kinds: dict[type, int] = {}
+    for row, value in enumerate(values):
+        kinds.setdefault(Number if isinstance(value, Number) else type(value), row)
+    if len(kinds) > 1:
+        (first, one), (second, other) = list(kinds.items())[:2]
+        said = [
+            f"{'a number' if kind is Number else kind.__name__} in row {row + 1} ({values[row]!r})"
+            for kind, row in ((first, one), (second, other))
+        ]
+        raise ValueError(
+            f"groups must be of one kind; found {said[0]} and {said[1]}, counted from 1. Is 1 the same group as '1'? "
+            "Say so: groups.astype(str) of a pandas Series makes text of all, pd.to_numeric(groups) numbers."
+        )
+    if Number in kinds:
+        return np.unique(np.array(values, dtype=object), return_inverse=True)[1]  # 1 and 1.0 are one group
+    return np.array([str(value) for value in values])
 
 
 def sums_by_group(values: Matrix, group: Integers) -> Matrix:
@@ -128,13 +169,54 @@ def clustered(inference: PairInference, engine: Engine, group: Integers) -> Pair
     place = (inference.f, inference.e, inference.beta_f, inference.beta_e)
     scores = np.asarray(engine.collect(_block_scores, *place))
     scores, w, f, fe = scores[:, :-3], scores[:, -3], scores[:, -2], scores[:, -1]
-    many = _more(group[w > 0])
+    n_groups = int(np.unique(group[w > 0]).size)
+    many = n_groups / max(n_groups - 1, 1)
     scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of relaxed fits it is not 0
     by_group = sums_by_group(scores, group)
+    if n_groups <= MOST_ADJUSTED and n_groups * by_group.shape[1] ** 3 <= _MOST_WORK:
+        rows = np.asarray(engine.collect(_block_information, *place))
+        by_group = _adjusted(by_group, inference, rows, group) / np.sqrt(many)
+    else:
+        by_group *= np.sqrt(many)
     prior, c = inference.class_prior.value, inference.label_frequency.value
     drawn = sums_by_group(np.column_stack([w * (f - prior), w * (fe - c * f)]), group)
     variances = many * np.square(drawn).sum(axis=0) / np.array([w.sum(), w @ f]) ** 2
-    return replace(inference, meat=many * by_group.T @ by_group, row_variances=tuple(map(float, variances)))
+    row_variances = tuple(map(float, variances))
+    return replace(inference, meat=by_group.T @ by_group, row_variances=row_variances, n_groups=n_groups)
+
+
+def _adjusted(by_group: Matrix, inference: PairInference, rows: Matrix, group: Integers) -> Matrix:
+    """Return the groups' scores without the pull of each group on the fit; as they are where there is no information.
+
+    Rows have what both models see, then the second derivatives by the two logits, minus and weighted, and expected.
+    """
+    penalised = inference.needed_information() + np.diag(inference.ridge)
+    try:
+        half = np.linalg.cholesky(penalised)
+    except np.linalg.LinAlgError:
+        return by_group
+    n_f, out = inference.f.n_parameters, by_group.copy()
+    uu, uv, vv = (rows[:, -3:] if inference.expected else rows[:, -6:-3]).T[:, :, None]
+    order = np.argsort(group, kind="stable")
+    for number, part in enumerate(np.split(order, np.cumsum(np.bincount(group))[:-1])):
+        X_f, X_e = rows[part, :n_f], rows[part, n_f:-6]
+        mixed = X_f.T @ (uv[part] * X_e)
+        information = np.block([[X_f.T @ (uu[part] * X_f), mixed], [mixed.T, X_e.T @ (vv[part] * X_e)]])
+        pull = np.linalg.solve(half, np.linalg.solve(half, information).T)
+        shares, directions = np.linalg.eigh(0.5 * (pull + pull.T))
+        left = (directions / (1.0 - np.clip(shares, 0.0, _MOST_PULL))) @ directions.T
+        out[number] = half @ (left @ np.linalg.solve(half, by_group[number]))
+    return out
+
+
+def _block_information(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Matrix:
+    """Return of each row what both models see, and its observed and expected information by the two logits."""
+    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
+    X_f, X_e = (with_ones(design.take(X)).astype(np.float64) for design in (f, e))
+    terms = likelihood.pair_terms(X_f @ beta_f, X_e @ beta_e)
+    a, b = likelihood.fisher_roots(terms)
+    seconds = (*likelihood.observed_information(s, terms), a**2, a * b, b**2)
+    return np.column_stack([X_f, X_e, *(w * each for each in seconds)])
 
 
 def _more(group: Integers) -> float:
@@ -153,7 +235,7 @@ def _block_scores(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta
 
 def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
     """Return how many times the variance of the class prior grows where groups are counted; at least 1."""
-    before, after = (each.error_of(each.class_prior) for each in (plain, by_groups))
+    before, after = (each.error_of(each.class_prior) * each.quantile(_LEVEL) for each in (plain, by_groups))
     return max(float((after / before) ** 2), 1.0) if np.isfinite(before) and before > 0 else 1.0
 
 
@@ -170,7 +252,14 @@ def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -
     parts -= np.outer(w, parts.sum(axis=0) / w.sum())
     squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were a row of its own
     grown = np.square(sums_by_group(parts, group)).sum(axis=0) * _more(group[w > 0])
+    # Levels know of normal distributions only: what Student's has longer tails by is in the factor.
+    grown *= (quantile(_LEVEL, np.unique(group[w > 0]).size - 1) / quantile(_LEVEL)) ** 2
     return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
+
+
+def widened_relaxation(relaxation: Relaxation, times: float) -> Relaxation:
+    """Return a relaxation whose levels count less, by how many times variances grow."""
+    return replace(relaxation, levels=widened((relaxation.levels,), times)[0])
 
 
 def widened(levels: tuple[Levels, ...], times: float) -> tuple[Levels, ...]:

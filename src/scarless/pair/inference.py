@@ -52,6 +52,7 @@ class PairInference:
     audits: Audits | None = None  # imaginary ones, part of the penalty
     meat: Matrix | None = None  # where rows belong to groups: cross product of the groups' scores
     row_variances: tuple[float, ...] = ()  # of class prior and label frequency, from drawing the groups
+    n_groups: int = 0  # that rows belong to
 
     @property
     def log_likelihood(self) -> float:
@@ -145,6 +146,10 @@ class PairInference:
         """Return the standard error of each parameter."""
         return self.precision.errors(np.eye(self.parameters.size))
 
+    def quantile(self, level: float) -> float:
+        """Return how many standard errors an interval reaches to each side; with groups, by Student's distribution."""
+        return quantile(level, max(self.n_groups - 1, 1) if self.n_groups else np.inf)
+
     def error_of(self, functional: Functional) -> float:
         """Return the standard error of a functional, for a population that the rows are a sample of."""
         (error,) = self.precision.errors(functional.gradient[None])
@@ -164,7 +169,7 @@ class PairInference:
         slope = value * (1.0 - value)
         error = error / slope if slope > 0 else np.inf  # at 0 and at 1 the logit tells nothing
         centre = np.asarray(logit(value))
-        return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), quantile(level))))
+        return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), self.quantile(level))))
 
     def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Relaxation | None = None) -> Matrix:
         r"""Return the ends of each row's interval for the "class", the "propensity" or the "posterior" of no label.
@@ -174,12 +179,16 @@ class PairInference:
         is added.
         """
         place = (self.f, self.e, self.beta_f, self.beta_e, self.precision)
-        return np.asarray(engine.collect(_block_intervals, *place, quantile(level), of, relaxation))
+        return np.asarray(engine.collect(_block_intervals, *place, self.quantile(level), of, relaxation))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Draw how far the parameters may be off, one line for each draw; what nothing tells is left out."""
         root = self.precision.root
-        return np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
+        draws = np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
+        if self.n_groups:  # Student's distribution
+            freedom = max(self.n_groups - 1, 1)
+            draws *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_draws, 1)))
+        return draws
 
     def left_out_logits(self, engine: Engine) -> Matrix:
         r"""Return both logits of each row as the fit without that row has them, to first order.
