@@ -59,7 +59,7 @@ REFUSED = {
     "boosted": ({"label": "s", "audit": "a", "propensity": ["x"], "model": "boosted"}, "take --model search or"),
     "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
     "own": ({"label": "s", "scar": True, "own_propensities": True}, "--own-propensities is for several looks"),
-    "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 columns, and there are 2 looks"),
+    "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 column, and there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are 0 looks"),
     "visits of words": ({**GIVEN, "visits": "h"}, "visits must be a table of lists of columns, got 'h'"),
     "visit of words": ({**GIVEN, "visits": {"h": "h1"}}, "visits: h must be a list of column names, got 'h1'"),

@@ -42,10 +42,10 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
-    assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
     one = (Driver("age", 1.0, 0.001),)
     both = _verdict(one, (Driver("visits", 1.0, 0.0), *one), ["age", "visits"])
-    assert "Labels depend on: age visits. Which of these" in both
+    assert "Labels depend on: 'age', 'visits'. Which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
 
@@ -111,7 +111,7 @@ def test_nothing_is_named_that_is_not_there(seed):
     assert found.verdict.startswith("Nothing stands out")
     assert found.parts == ((), ())
     found = inspect_table(table.assign(marked=np.where(by_age, "yes", None)), "marked")
-    assert found.verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    assert found.verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
     kinds = {facts.name: facts.kind for facts in found.columns}
     assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
 
@@ -122,7 +122,7 @@ def test_a_category_is_tested_with_all_its_levels_and_named_once():
     effect = table["ward"].map({f"w{i}": value for i, value in enumerate(rng.normal(size=12))})
     table["seen"] = np.where(rng.random(2500) < 0.4 / (1 + np.exp(-effect)), "yes", None)
     found = inspect_table(table, "seen")
-    assert "depends on: ward" in found.verdict
+    assert "depends on: 'ward'" in found.verdict
     assert " x" not in found.verdict
 
 

@@ -50,7 +50,7 @@ class VisitColumns(NamedTuple):
         for name, those in columns.items():
             if len(those) != seen.shape[1]:
                 raise ValueError(
-                    f"visit_attributes[{name!r}] has {len(those)} columns, and labels have {seen.shape[1]} looks: give "
+                    f"visit_attributes[{name!r}] has {len(those)} column{'' if len(those) == 1 else 's'}, and labels have {seen.shape[1]} looks: give "
                     "one column for each look, in their order."
                 )
         empty.refuse_gaps(X, seen)

@@ -111,7 +111,7 @@ def test_a_column_without_a_unit_has_no_ratio_per_unit(small):
 def test_models_without_standard_errors_say_why_there_are_no_intervals(reported):
     part = reported("SCARClassifier, known").effects[0]
     assert all(each.per_unit.low is None for each in part.effects)
-    assert "This SCARClassifier has no standard errors" in part.notes[-1]
+    assert "This model has no standard errors" in part.notes[-1]
     assert "NaiveClassifier has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
 
 
