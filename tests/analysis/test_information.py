@@ -60,7 +60,7 @@ REFUSED = {
     "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
     "own": ({"label": "s", "scar": True, "own_propensities": True}, "--own-propensities is for several looks"),
     "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 column, and there are 2 looks"),
-    "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are 0 looks"),
+    "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are no looks"),
     "visits of words": ({**GIVEN, "visits": "h"}, "visits must be a table of lists of columns, got 'h'"),
     "visit of words": ({**GIVEN, "visits": {"h": "h1"}}, "visits: h must be a list of column names, got 'h1'"),
     "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be the label and the audit"),
