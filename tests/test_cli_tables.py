@@ -271,7 +271,7 @@ def test_leaks_are_named_and_never_suggested(folder, capsys):
 
 @pytest.fixture
 def leaking(folder):
-    """A table with a column that ranks labels with an AUC of .99, and so is kept: with it the fit repeats the labels."""
+    """A table with a column that ranks labels with an AUC of .99: it is kept, and the fit repeats the labels."""
     table = make_patients(800)[["age", "visits", "smoker", "diagnosed"]]
     rng = np.random.default_rng(0)
     table["dose"] = np.where(table["diagnosed"] == "yes", 3.5, 0.0) + rng.normal(size=800)
@@ -344,10 +344,8 @@ def test_terminal_and_page_count_weights_alike(folder, capsys):
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
-    assert (
-        f"{labelled} of 800 rows are labelled; with the weights of 'weight' they count as {3 * labelled:,} of {total:,}, "
-        "and positives are counted so."
-    ) in told
+    sums = f"{3 * labelled:,} of {total:,}"
+    assert f"{labelled} of 800 rows are labelled; with the weights of 'weight' they count as {sums}, and" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()

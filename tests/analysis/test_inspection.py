@@ -1,5 +1,7 @@
 """A first look: facts of columns, and a guess at the labelling that says what it hangs on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,3 +156,8 @@ def test_infinite_cells_are_named_by_column_and_row():
     table = make_patients(300).assign(age=lambda table: table["age"].astype(float))
     table.loc[4, "age"] = np.inf
     assert "Column 'age' holds inf in row 5" in str(inspect_table(table, "diagnosed"))
+
+
+def test_advice_on_files_comes_after_what_matters(patients):
+    found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("The files: 4 row groups.",))
+    assert str(found).endswith(f"{found.verdict}\n\nThe files: 4 row groups.")

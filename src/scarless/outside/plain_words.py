@@ -7,13 +7,13 @@ _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive)Cla
 # Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
 # first that fits counts. A name in quotes may be a column's, and stays.
 _GONE = re.compile(
-    r" \((?:exclude=\[.*?\]|[a-z_]+=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
+    rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
+    r"| \((?:exclude=\[.*?\]|[a-z_]+=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
     r"|\bscarless\.[a-z]+\.(?=[a-z])"
 )
 _WORDS = tuple(
     (re.compile(rf"(?<![\w'\"]){python}(?![\w'\"])"), words)
     for python, words in (
-        (rf"^(?:{_MODEL}|scar_test|sensitivity|label_calibration)(?: \(EM\))?: (?=\S)", ""),
         (rf"^{_MODEL} finds", "The model finds"),
         (rf"(?<=[Tt]his ){_MODEL}", "model"),
         (r"SAREMClassifier(?:CV)?\(propensity_attributes=\S*?\)", "--propensity COLUMN"),
