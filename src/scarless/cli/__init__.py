@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error), REFUSED)
 
 
-def _tell(message: Warning | str, category: type[Warning], *where: Any) -> None:
+def _tell(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as a note: what it says, without the line of Python that it points at."""
     print(f"Note: {plain(message)}", file=sys.stderr, flush=True)
 

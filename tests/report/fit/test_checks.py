@@ -122,7 +122,7 @@ def test_what_else_would_have_done(reported, fitted, small):
         ("NaiveClassifier", "sensitivity", "The naive model has no predict_propensity"),
         ("PropensityWeightedClassifier", "sensitivity", "does not keep propensities"),
         ("PropensityWeightedClassifier", "calibration", "The propensity of each row is not known"),
-        ("exchangeable", "scar", "every column is a propensity attribute"),
+        ("exchangeable", "scar", "Every column is a propensity attribute"),
         ("SCARClassifier, known", "profile", "This model has no standard errors"),
     ],
 )

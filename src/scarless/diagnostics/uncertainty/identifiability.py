@@ -278,11 +278,8 @@ def _correlation_words(report: IdentifiabilityReport) -> list[str]:
 
 def _condition_words(condition: float) -> str:
     """Return a condition number; where it is infinite, what that means."""
-    return (
-        f"{condition:.3g}"
-        if np.isfinite(condition)
-        else "infinite, as a combination of coefficients is not told at all"
-    )
+    told = "infinite, as the data say nothing of some combination of coefficients"
+    return f"{condition:.3g}" if np.isfinite(condition) else told
 
 
 def _verdict_sentence(report: IdentifiabilityReport) -> str:

@@ -77,7 +77,7 @@ def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generat
         found = _effects(subject, slopes)
         others = [] if is_silent(subject) else subject.labelling_columns
         joint = None if inference is None else _joint(subject, slopes.columns, others, rng)
-        told = _verdict(found, what, slopes, joint)
+        told = _verdict(found, what, slopes, joint, rival=bool(others))
         if is_silent(subject):
             told += " In this fit the class is the same as having a label."
         elif either_way(subject):
@@ -108,7 +108,7 @@ def _of_labelling(subject: Subject, inference: Any, why: str, rng: np.random.Gen
         found = _effects(subject, slopes)
         others = np.flatnonzero(np.ravel(inner.coef_)).tolist() if has_coefficients(inner) else []
         joint = _joint(subject, slopes.columns, others, rng) if inference is not None else None
-        verdict = _verdict(found, "Whether a positive gets its label", slopes, joint)
+        verdict = _verdict(found, "Whether a positive gets its label", slopes, joint, rival=bool(others))
         if is_silent(subject):
             verdict = "Not to be said: this fit takes every positive to have a label, whatever its columns hold."
         elif either_way(subject):
@@ -194,10 +194,11 @@ def _log_likelihood(subject: Subject, chance: Vector) -> float:
     return float(subject.weight @ np.where(subject.s == 1, np.log(p), np.log1p(-p)))
 
 
-def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None) -> str:
+def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None, *, rival: bool = False) -> str:
     """Say what a model depends on: whether on anything, by a test of all columns together, and then on which.
 
-    Without such a test (`joint` is None) by the clearest single column, adjusted for their number.
+    Without such a test (`joint` is None) by the clearest single column, adjusted for their number. A `rival` is another
+    model with columns, which may explain the labels instead.
     """
     if not found:
         return f"{what} depends on no column."
@@ -213,7 +214,7 @@ def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None
     if not sure:
         return f"{what} depends on no column beyond what chance could make{how}."
     chance = f"{'among so many columns ' if len(strongest) > 1 else ''}chance could make that"
-    but = "labels are explained about as well without" if alone < SIGNIFICANT else chance
+    but = "labels are explained about as well without" if rival and alone < SIGNIFICANT else chance
     return f"{what} may depend on {listed(sure[:NAMED])}, but {but}{how}."
 
 
