@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from tests.analysis.conftest import make_patients
 
 from scarless import NaiveClassifier, save
 from scarless.cli import main, tables
-from scarless.cli.tables import _between
 from scarless.outside.table_files import read_table
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -270,11 +270,129 @@ def test_leaks_are_named_and_never_suggested(folder, capsys):
     assert "Column score nearly gives the label away" in Path("run/report.html").read_text()
 
 
-def test_the_terminal_shows_no_interval_without_width():
-    facts = {"class_prior_interval": [0.0300, 0.0301], "label_frequency": 1.0}
-    assert _between(facts) == " (how many more there may be, this fit does not tell)"
-    assert _between(facts | {"class_prior_interval": [0.029, 0.034], "label_frequency": 0.6}) == " (2.9 to 3.4%)"
-    assert _between(facts | {"class_prior_interval": None}) == ""
+@pytest.fixture
+def leaking(folder):
+    """A table with a column that ranks labels with an AUC of .99: it is kept, and the fit repeats the labels."""
+    table = make_patients(800)[["age", "visits", "smoker", "diagnosed"]]
+    rng = np.random.default_rng(0)
+    table["dose"] = np.where(table["diagnosed"] == "yes", 3.5, 0.0) + rng.normal(size=800)
+    table.to_csv("patients.csv", index=False)
+    return ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "--quiet"]
+
+
+@pytest.mark.parametrize("model", ["search", "logistic"])
+def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
+    assert main([*leaking, "--model", model, "--out", "run"]) == 0
+    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
+    assert facts["label_frequency"] > 0.99
+    assert (
+        "How many more are positive, this fit does not tell: it takes every positive to have a label already." in told
+    )
+    assert "Estimated positives" not in told
+    assert "have no label" not in told
+    assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
+    assert facts["doubt"].startswith("how many more are positive, this fit does not tell")
+    page = Path("run/report.html").read_text()
+    assert "have a label; how many more are positive, this fit does not tell" in page
+    for gone in (
+        "no label is missing",
+        "we estimate",
+        ">fine<",
+        "wrong by a factor of 2",
+        "if the odds of getting a label",
+    ):
+        assert gone not in page
+    assert "Whether a positive gets its label depends" not in page
+    assert not re.search(
+        r"profile_class_prior|classification_attributes|SAREMClassifier(CV)? finds|within\(", page + told
+    )
+
+
+def test_a_leak_that_is_kept_makes_the_number_conditional(folder, capsys):
+    table = make_patients(1200)[["age", "visits", "smoker", "diagnosed"]]
+    rng = np.random.default_rng(1)
+    table["dose"] = np.where(table["diagnosed"] == "yes", 2.6, 0.0) + rng.normal(size=1200)
+    table.to_csv("patients.csv", index=False)
+    arguments = ["--label", "diagnosed", "--propensity", "visits", "--quiet", "--out", "run"]
+    assert main(["fit", "patients.csv", *arguments]) == 0
+    told, page = capsys.readouterr().out, Path("run/report.html").read_text()
+    assert json.loads(Path("run/summary.json").read_text())["label_frequency"] < 0.99
+    for said in (told, page):
+        assert ", not to be relied on if dose is recorded because of the label; " in said
+    assert ">fine<" not in page
+    assert "Whether dose is recorded because of the label, it cannot see." in page
+
+
+def test_a_clean_fit_has_no_reservation(folder, capsys):
+    arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--quiet", "--out", "run"]
+    assert main(["fit", "patients.csv", *arguments]) == 0
+    told, page = capsys.readouterr().out, Path("run/report.html").read_text()
+    assert re.search(r"Estimated positives: \d+, \d+% of the rows \(\d+ to \d+%\); \d+ of them have no label\.", told)
+    for said in (told, page):
+        assert "not to be relied on" not in said
+        assert "does not tell" not in said
+        assert "as an id is. It is kept" not in said
+    assert page.count(">model<") == 1
+    assert "named columns, such intervals covered in 83%" in page
+
+
+def test_terminal_and_page_count_weights_alike(folder, capsys):
+    table = make_patients(800)
+    table["weight"] = np.where(table["diagnosed"] == "yes", 3, 1)  # a share of rows times their number would be wrong
+    table.to_csv("patients.csv", index=False)
+    arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--weights", "weight", "--quiet"]
+    assert main(["fit", "patients.csv", *arguments, "--model", "logistic", "--exclude", "known", "--out", "run"]) == 0
+    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
+    labelled = int((table["diagnosed"] == "yes").sum())
+    total = 800 + 2 * labelled
+    sums = f"{3 * labelled:,} of {total:,}"
+    assert f"{labelled} of 800 rows are labelled; with the weights of 'weight' they count as {sums}, and" in told
+    assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
+    assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
+    page = Path("run/report.html").read_text()
+    assert f"{3 * labelled:,} of {total:,} (rows counted by their weights) have a label; we estimate" in page
+    shown = int(re.search(r"Estimated positives: ([\d,]+)", told)[1].replace(",", ""))
+    assert abs(shown - int(re.search(r"we estimate ([\d,]+) positives", page)[1].replace(",", ""))) <= 0.01 * shown
+
+
+def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
+    table = make_patients(400)
+    table["patient_nr"] = np.random.default_rng(0).permutation(400) + 1000
+    table.to_csv("patients.csv", index=False)
+    arguments = ["--label", "diagnosed", "--model", "logistic", "--id", "patient", "--quiet", "--out", "run"]
+    assert main(["fit", "patients.csv", *arguments, "--propensity", "visits", "patient_nr"]) == 0
+    said = "Column 'patient_nr' is another one in every row, as an id is. It is kept, as --propensity names it."
+    assert f"Note: {said}" in capsys.readouterr().out
+    assert "as an id is. It is kept, as --propensity names it." in Path("run/report.html").read_text()
+
+
+def test_what_reading_a_file_has_to_say_is_a_note(folder, capsys):
+    make_patients(400).to_csv("patients.csv")  # with an index that has no name
+    said = "patients.csv: column 1 left out: without a name, and with row numbers or nothing in it."
+    assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].startswith(said)
+    arguments = ["--label", "diagnosed", "--model", "logistic", "--propensity", "visits", "--quiet", "--out", "run"]
+    assert main(["fit", "patients.csv", *arguments]) == 0
+    told = capsys.readouterr()
+    assert f"Note: {said}" in told.out
+    assert said in Path("run/report.html").read_text()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    again = capsys.readouterr()
+    assert f"Note: {said}" in again.out
+    assert "UserWarning" not in shown.err + told.err + again.err
+
+
+def test_other_warnings_are_notes_without_lines_of_python(folder, capsys, monkeypatch):
+    def command(options):
+        warnings.warn("SAREMClassifierCV: rows are few.", UserWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr("scarless.cli.tables.inspect", command)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
+    assert capsys.readouterr().err == "Note: Rows are few.\n"
 
 
 def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
@@ -283,6 +401,12 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
     told = capsys.readouterr().out
     assert re.search(r"Estimated positives: .*, not to be relied on; ", told)
+    page = Path("run/report.html").read_text()
+    assert re.search(r"we estimate .* of rows\), not to be relied on; ", page)
+    assert "named columns" not in page
+    assert "covered in" not in page
+    assert page.count("but whether by the class or by the labelling they cannot say.") == 2
+    assert "chance could make that" not in page
     assert "Note: Rows are ranked by their chance of a label, as the naive model has it" in told
     assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_chance"]
     assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()

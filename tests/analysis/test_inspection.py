@@ -1,5 +1,7 @@
 """A first look: facts of columns, and a guess at the labelling that says what it hangs on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,10 +44,10 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
-    assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
     one = (Driver("age", 1.0, 0.001),)
     both = _verdict(one, (Driver("visits", 1.0, 0.0), *one), ["age", "visits"])
-    assert "Labels depend on: age visits. Which of these" in both
+    assert "Labels depend on: 'age', 'visits'. Which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
 
@@ -118,7 +120,7 @@ def test_nothing_is_named_that_is_not_there(seed):
     assert found.verdict.startswith("Nothing stands out")
     assert found.parts == ((), ())
     found = inspect_table(table.assign(marked=np.where(by_age, "yes", None)), "marked")
-    assert found.verdict.startswith("Only one thing is to be seen, which depends on: age.")
+    assert found.verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
     kinds = {facts.name: facts.kind for facts in found.columns}
     assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
 
@@ -129,7 +131,7 @@ def test_a_category_is_tested_with_all_its_levels_and_named_once():
     effect = table["ward"].map({f"w{i}": value for i, value in enumerate(rng.normal(size=12))})
     table["seen"] = np.where(rng.random(2500) < 0.4 / (1 + np.exp(-effect)), "yes", None)
     found = inspect_table(table, "seen")
-    assert "depends on: ward" in found.verdict
+    assert "depends on: 'ward'" in found.verdict
     assert " x" not in found.verdict
 
 
@@ -161,3 +163,8 @@ def test_infinite_cells_are_named_by_column_and_row():
     table = make_patients(300).assign(age=lambda table: table["age"].astype(float))
     table.loc[4, "age"] = np.inf
     assert "Column 'age' holds inf in row 5" in str(inspect_table(table, "diagnosed"))
+
+
+def test_advice_on_files_comes_after_what_matters(patients):
+    found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("The files: 4 row groups.",))
+    assert str(found).endswith(f"{found.verdict}\n\nThe files: 4 row groups.")

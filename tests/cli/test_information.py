@@ -113,10 +113,10 @@ def test_inspect_says_which_model_is_the_class(patients, capsys):
     )
     told = capsys.readouterr().out
     last = told.splitlines()[-1]
-    assert last.startswith("Looks or audits tell which model is the class. The class (the first) depends on: age ")
+    assert last.startswith("Looks or audits tell which model is the class. The class (the first) depends on: 'age', ")
     assert "--propensity" in last
-    labelling = last.split("the labelling on: ")[1].split(".")[0].split()
-    assert {"visits", "insurance"} <= set(labelling)
+    labelling = last.split("the labelling on: ")[1].split(".")[0].split(", ")
+    assert {"'visits'", "'insurance'"} <= set(labelling)
     assert any(line.split()[:2] == ["checked", "audit"] for line in told.splitlines())
     assert main(["inspect", "patients.csv"]) == 1
     assert "Which column is the label?" in capsys.readouterr().err

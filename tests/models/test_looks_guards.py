@@ -184,7 +184,7 @@ ROWS = {
     ],
     "visit_attributes": [
         ("effort", "visit_attributes must be a dict of names and columns, one column for each look"),
-        ({"effort": [3]}, r"visit_attributes\['effort'\] has 1 columns, and labels have 2 looks"),
+        ({"effort": [3]}, r"visit_attributes\['effort'\] has 1 column, and labels have 2 looks"),
         ({"effort": 3}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 3"),
         ({"effort": "ab"}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 'ab'"),
         (

@@ -1,6 +1,7 @@
 """A table in, an answer out: preparation, both models, ranked rows, report, files."""
 
 import json
+import shlex
 import shutil
 import tempfile
 import warnings
@@ -28,15 +29,17 @@ from scarless.checks.origins import LOG
 from scarless.checks.pipelines import opened
 from scarless.checks.vectors import check_counts
 from scarless.diagnostics import yield_curve
-from scarless.diagnostics.leaks import find_leaks, settle_leaks
+from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
 from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
 from scarless.models.preparation import MOST_LEVELS
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
+from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
 
 SCHEMA = 1  # of summary.json
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
+_COUNTED = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")  # of a summary
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
 Tell = Callable[[str], None]
 
@@ -62,6 +65,7 @@ class Analysis:
     label: Observed = field(repr=False)
     source: dict[str, Any] = field(default_factory=dict, repr=False)
     fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw columns, and prepared ones
+    leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # columns that the models see all the same
 
     @property
     def s(self) -> Any:
@@ -86,30 +90,66 @@ class Analysis:
         everything = self.settings.propensity == (ALL,) or seen <= set(self.settings.propensity)
         return everything and not self.settings.tells_apart(int(self.label.audited.sum()))
 
+    @property
+    def silent(self) -> bool:
+        """Whether the fit says nothing of positives without a label: it takes every positive to have one.
+
+        Not where audits, several looks or numbers from elsewhere say how many are missing.
+        """
+        from scarless.report.fit.answer import says_nothing  # noqa: PLC0415 (as the report)
+
+        chosen, found = self.settings, self._fitted()
+        told = chosen.tells_apart(int(self.label.audited.sum())) or chosen.known_propensity
+        if told or chosen.prevalence is not None or chosen.label_frequency or bool(np.all(self.s)):
+            return False
+        return says_nothing(found["label_frequency"], *(found["class_prior_interval"] or (None, None)))
+
     def summary(self) -> dict[str, Any]:
-        """Return the answer in plain values, for machines."""
-        n, labelled = len(self.table), int(self.s.sum())
-        inner, _ = opened(self.model)
-        prior = float(getattr(inner, "class_prior_", np.nan))
+        """Return the answer in plain values, for machines.
+
+        Positives are counted by the weights of rows where there are any. Where the fit says nothing of positives
+        without a label, there is no number of them, and no interval.
+        """
+        from scarless.report.fit.answer import SILENT, reservation  # noqa: PLC0415 (as the report)
+
+        n, labelled, fitted = len(self.table), int(self.s.sum()), self._fitted()
+        weight, weight_labelled = self._weights()
+        positives = None if fitted["class_prior"] is None else fitted["class_prior"] * weight
         found = {
             "schema": SCHEMA,
             "rows": n,
             "labelled": labelled,
-            "class_prior": _plain(prior),
-            "class_prior_interval": self._at_least_labelled(self._interval("class_prior_interval")),
-            "label_frequency": _plain(getattr(inner, "label_frequency_", np.nan)),
-            "label_frequency_interval": self._interval("label_frequency_interval"),
-            "positives": _plain(prior * n),
-            "missing_positives": _plain(max(prior * n - labelled, 0.0)),
+            **fitted,
+            "positives": positives,
+            "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
+            "doubt": SILENT if self.silent else reservation(self.either_way, self.leaks).removeprefix(", "),
             "level": self.settings.level,
-            "model": type(inner).__name__,
-            "converged": bool(getattr(inner, "converged_", True)),
+            "model": type(opened(self.model)[0]).__name__,
+            "converged": bool(getattr(opened(self.model)[0], "converged_", True)),
             "notes": self.notes,
             "settings": self.settings.to_dict(),
             "source": self.source,
             "versions": versions(),
         }
-        return found | self._first_rows() | (self._informed() if self.settings.informed else {})
+        if self.settings.weights:
+            found |= {"weight": weight, "weight_labelled": weight_labelled}
+        found |= self._informed() if self.settings.informed else {}
+        return found | (dict.fromkeys(_COUNTED) if self.silent else self._first_rows())
+
+    def _fitted(self) -> dict[str, Any]:
+        """Return the model's own numbers."""
+        inner, _ = opened(self.model)
+        return {
+            "class_prior": _plain(getattr(inner, "class_prior_", np.nan)),
+            "class_prior_interval": self._at_least_labelled(self._interval("class_prior_interval")),
+            "label_frequency": _plain(getattr(inner, "label_frequency_", np.nan)),
+            "label_frequency_interval": self._interval("label_frequency_interval"),
+        }
+
+    def _weights(self) -> tuple[float, float]:
+        """Return the weight of all rows, and of labelled ones: their numbers, where rows have no weights."""
+        weight, s = self._column("weights"), np.asarray(self.s, dtype=np.float64)
+        return (float(len(s)), float(s.sum())) if weight is None else (float(weight.sum()), float(weight @ s))
 
     def _first_rows(self) -> dict[str, Any]:
         """Return how many of the rows that rank first are positive; nothing where the model cannot say."""
@@ -184,7 +224,7 @@ class Analysis:
 
     def _informed(self) -> dict[str, Any]:
         model, features = self._asked
-        return informed_summary(model, self.label, features, self.settings)
+        return informed_summary(model, self.label, features, self.settings, self._column("weights"))
 
     @cached_property
     def _asked(self) -> tuple[TableClassifier, Any]:
@@ -366,7 +406,7 @@ def analyse(
     given = _fit_params(table, settings, found.s) | ({} if found.audit is None else {"audit": found.audit})
     table, read = with_numbers(table, settings.features(list(table.columns)), settings)
     tell("preparing the columns")
-    features, told = choose_features(table, settings, found.s)
+    features, told, leaks = choose_features(table, settings, found.s)
     notes = [*found.notes, *read, *told_of_twins(table, settings.id, settings.group), *told_of(settings), *told]
     if settings.propensity == (ALL,) and not settings.tells_apart(int(found.audited.sum())):
         notes += [EITHER_WAY, BY_LABELS]
@@ -387,29 +427,39 @@ def analyse(
             )
         classifier, columns = TableClassifier(estimator), table[features]
         prepared = classifier._fit_prepared(columns, found.labels, **given)
-    notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}
     classifier.levels_ = seen_levels(table[features])
-    made = Analysis(classifier, settings, notes, table, found, dict(source or {}), fitted_to=(columns, prepared))
+    kept = {"fitted_to": (columns, prepared), "leaks": leaks}
+    made = Analysis(classifier, settings, notes, table, found, dict(source or {}), **kept)
     if made.either_way:  # for new rows too
         classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
     return made
 
 
-def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str]]:
-    """Return the columns that models see, and what to say of ids and of columns that give the label away."""
+def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str], tuple[Leak, ...]]:
+    """Return the columns that models see, what to say of ids and leaks, and those leaks that stay."""
     features, notes = settings.features(list(table.columns)), []
     named = {*settings.propensity, *settings.class_attributes, *settings.visit_columns}
-    for name in row_names(table[[name for name in features if name not in named]]):
-        features.remove(name)
-        notes.append(f"Column {name!r} is another one in every row, as an id is: left out (--id {name} shows it).")
+    for name in row_names(table[features]):
+        like = f"Column {name!r} is another one in every row, as an id is"
+        if name not in named:
+            features.remove(name)
+            notes.append(f"{like}: left out (--id {shlex.quote(name)} shows it).")
+        elif name not in settings.visit_columns:
+            option = "--propensity" if name in settings.propensity else "--class-attributes"
+            notes.append(
+                f"{like}. It is kept, as {option} names it. If it only names the rows, it drives neither class nor "
+                f"labelling: take it out of {option}."
+            )
     seen = [name for name in features if name not in settings.visit_columns]
-    left_out, told = settle_leaks(find_leaks(table[seen], s), named)
+    leaks = find_leaks(table[seen], s)
+    left_out, told = settle_leaks(leaks, named)
     features = [name for name in features if name not in left_out]
     if not features:
         raise ValueError(f"No column is left for the models to see. {' '.join(told)}")
-    return features, [*notes, *told]
+    return features, [*notes, *told], tuple(leak for leak in leaks if leak.column in features)
 
 
 def as_pandas(table: Any) -> Any:

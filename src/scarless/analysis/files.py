@@ -23,6 +23,7 @@ from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import SAREMClassifierCV, TableClassifier
 from scarless.outside.extras import need
+from scarless.outside.plain_words import plain
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
@@ -47,12 +48,15 @@ class FileAnalysis(Analysis):
     def summary(self) -> dict[str, Any]:
         """Return the answer in plain values, for machines: of all rows."""
         found = super().summary()
-        positives = None if found["class_prior"] is None else found["class_prior"] * self.n_rows
-        missing = None if positives is None else max(positives - self.n_labelled, 0.0)
-        if self.settings.informed:  # labels may be wrong
-            missing = found["missing_positives"] * self.n_rows / len(self.table)
-        counted = {"rows": self.n_rows, "labelled": self.n_labelled, "positives": positives}
-        return found | counted | {"missing_positives": missing, "rows_of_the_report": len(self.table)}
+        if self.settings.informed and found["missing_positives"] is not None:  # labels may be wrong
+            found["missing_positives"] *= self.n_rows / len(self.table)
+        return found | {"rows": self.n_rows, "labelled": self.n_labelled, "rows_of_the_report": len(self.table)}
+
+    def _weights(self) -> tuple[float, float]:
+        """Return the weight of all rows, and of labelled ones; by the mean weights of the report's rows."""
+        weight, labelled = super()._weights()
+        n, n_labelled = len(self.table), float(self.s.sum())
+        return weight * self.n_rows / n, labelled * self.n_labelled / n_labelled if n_labelled else 0.0
 
     def _first_rows(self) -> dict[str, Any]:
         return {}  # the first rows of a sample are not those of all rows
@@ -64,7 +68,7 @@ class FileAnalysis(Analysis):
     def _informed(self) -> dict[str, Any]:
         observed = self.label._replace(labels=self._observed())
         model, features = self._asked
-        found = informed_summary(model, observed, features, self.settings)
+        found = informed_summary(model, observed, features, self.settings, self._column("weights"))
         counted = {} if self.whole is None else self.whole.summary(self.settings)
         looks = [each | of_all for each, of_all in zip(found.get("looks", ()), counted.get("looks", ()), strict=True)]
         return found | counted | ({"looks": looks} if looks else {})
@@ -128,7 +132,7 @@ def inspect_files(
 def with_advice(found: Inspection, files: list[str], filesystem: Any = None) -> Inspection:
     """Return what an inspection found, and what makes the Parquet files slow to walk."""
     said = file_advice(files, filesystem=filesystem)
-    return replace(found, notes=(*found.notes, *(f"The files: {sentence}" for sentence in said)))
+    return replace(found, advice=tuple(f"The files: {sentence}" for sentence in said))
 
 
 def analyse_files(
@@ -169,7 +173,7 @@ def analyse_files(
     sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
     whole = Whole.of(drawn.kinds, settings)
     observed, pos_label = whole.of_sample(sample, settings), _pos_label(whole, drawn.labels, settings)
-    features, told = choose_features(sample, settings, observed.s)
+    features, told, leaks = choose_features(sample, settings, observed.s)
     notes = [*(whole.observed.notes if settings.informed else ()), *told_of(settings), *told]
     if settings.propensity == (ALL,) and not settings.tells_apart(whole.n_audited):
         notes.append(EITHER_WAY)
@@ -196,13 +200,13 @@ def analyse_files(
         classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
         given |= {"audit": settings.audit} if settings.audit else {}
         classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
-    notes += list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UserWarning)))
+    notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(observed.positive)}
     classifier.levels_ = seen_levels(sample[features])
     facts = dict(source or {})
     counted = (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
-    return FileAnalysis(classifier, settings, notes, sample, observed, facts, rows, *counted)
+    return FileAnalysis(classifier, settings, notes, sample, observed, facts, rows, *counted, leaks=leaks)
 
 
 def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:

@@ -166,9 +166,10 @@ def _refuse_odd_labels(settings: Any) -> None:
         raise ValueError("--audit-labels says what labels of audited rows mean; name the column of audits (--audit).")
     for name, columns in settings.visits.items():
         if len(columns) != len(settings.labels) or not settings.looks:
+            have = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+            looks = "is 1 look" if len(settings.looks) == 1 else f"are {len(settings.looks) or 'no'} looks"
             raise ValueError(
-                f"--visit {name} has {len(columns)} columns, and there are {len(settings.looks)} looks (--look): name "
-                "one for each look, in their order."
+                f"--visit {name} has {have}, and there {looks} (--look): name one for each look, in their order."
             )
     if settings.own_propensities and len(settings.looks) < 2:
         raise ValueError("--own-propensities is for several looks: name two columns or more by --look.")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import Settings
 from scarless.checks.looks import check_looks
@@ -9,17 +11,20 @@ from scarless.checks.pipelines import innermost
 from scarless.models.looks_facts import looks_facts
 
 
-def informed_summary(model: Any, observed: Observed, features: Any, settings: Settings) -> dict[str, Any]:
+def informed_summary(
+    model: Any, observed: Observed, features: Any, settings: Settings, weight: Any = None
+) -> dict[str, Any]:
     """Return the keys of a summary that only such fits have, in plain values.
 
-    Where labels may be wrong, those that are right are counted by their posteriors.
+    Where labels may be wrong, those that are right are counted by their posteriors. Rows count by their weights.
     """
     facts = looks_facts(model, settings.level)
     assert facts is not None
     given = {} if observed.audit is None else {"audit": observed.audit}
     posterior = model.predict_posterior(features, observed.labels, **given)
-    right = float(posterior[observed.s == 1].sum())
-    found: dict[str, Any] = {"missing_positives": max(float(model.class_prior_) * len(posterior) - right, 0.0)}
+    counts = np.ones(len(posterior)) if weight is None else np.asarray(weight, dtype=np.float64)
+    right = float((counts * posterior)[observed.s == 1].sum())
+    found: dict[str, Any] = {"missing_positives": max(float(model.class_prior_) * float(counts.sum()) - right, 0.0)}
     if observed.audit is not None:
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}

@@ -2,6 +2,7 @@
 
 import shlex
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,8 @@ class Inspection:
     verdict : str
         That in words.
     notes : tuple of str
+    advice : tuple of str
+        What makes the files slow to read; comes last.
     """
 
     n_rows: int
@@ -83,9 +86,11 @@ class Inspection:
     parts: tuple[tuple[Driver, ...], tuple[Driver, ...]]
     verdict: str
     notes: tuple[str, ...]
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([*self._head(), "", *self._table(), "", *self._labelling()])
+        files = ["", *self.advice] if self.advice else []
+        return "\n".join([*self._head(), "", *self._table(), "", *self._labelling(), *files])
 
     def _head(self) -> list[str]:
         share = f"{self.n_labelled / self.n_rows:.1%}"
@@ -281,7 +286,7 @@ def _leans_on(
 def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
     """Say what either depends on, where several looks, or audits, tell which is the class."""
     parts = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
-    shown = [" ".join(part) if part else "nothing that stands out" for part in parts]
+    shown = [_named(part) if part else "nothing that stands out" for part in parts]
     named = f" To learn with these: --propensity {shlex.join(parts[1])}." if parts[1] else ""
     return (
         f"Looks or audits tell which model is the class. The class (the first) depends on: {shown[0]}; the labelling "
@@ -291,7 +296,7 @@ def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
 
 def _one_thing(columns: list[Any]) -> str:
     return (
-        f"Only one thing is to be seen, which depends on: {' '.join(map(str, columns))}. Whether that is the class or "
+        f"Only one thing is to be seen, which depends on: {_named(columns)}. Whether that is the class or "
         "the labelling, and what the other depends on, labels do not show; you may know."
     )
 
@@ -302,18 +307,23 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
     if not all(columns):
         return _one_thing(found)
     if set(columns[0]) & set(columns[1]):
-        both = " ".join(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
+        both = _named(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
         return (
             f"Labels depend on: {both}. Which of these act on the class, and which on the labelling, cannot be told "
             "from these labels; you may know."
         )
     rest = [str(name) for name in found if str(name) not in columns[0] + columns[1]]
-    also = f" Labels also depend on: {' '.join(rest)}; by which of the two is not clear." if rest else ""
+    also = f" Labels also depend on: {_named(rest)}; by which of the two is not clear." if rest else ""
     return (
-        f"A label takes a positive class and a labelling. One of them depends on: {' '.join(columns[0])}; the other "
-        f"on: {' '.join(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
+        f"A label takes a positive class and a labelling. One of them depends on: {_named(columns[0])}; the other "
+        f"on: {_named(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
         f"come about: --propensity {shlex.join(columns[1])}; if the first: --propensity {shlex.join(columns[0])}."
     )
+
+
+def _named(names: Iterable[Any]) -> str:
+    """Return names of columns for a sentence: in quotes, with commas."""
+    return ", ".join(repr(str(name)) for name in names)
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:

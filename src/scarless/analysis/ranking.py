@@ -13,6 +13,7 @@ from scarless.checks.looked import looks_of
 from scarless.checks.pipelines import opened
 from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
+from scarless.outside.plain_words import plain
 
 EITHER_WAY = (
     "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
@@ -202,7 +203,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         else:
             ranked = rank_by_labels(naive, table.reindex(columns=naive.feature_names_in_), table, settings, observed)
             notes.append(BY_LABELS)
-    told = [str(each.message) for each in caught if "unknown categories" not in str(each.message)]
+    told = [plain(each.message) for each in caught if "unknown categories" not in str(each.message)]
     return ranked, notes + list(dict.fromkeys(told))
 
 

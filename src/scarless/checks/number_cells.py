@@ -357,7 +357,8 @@ def refuse_huge(X: Any) -> None:
 
 def huge_cells(name: str, row: int, value: float, n_cells: int) -> str:
     """Return a sentence about a cell that no model can use; rows come counted from 0."""
-    others = f" ({n_cells - 1:,} more such cells follow)" if n_cells > 1 else ""
+    follow = "1 more such cell follows" if n_cells == 2 else f"{n_cells - 1:,} more such cells follow"
+    others = f" ({follow})" if n_cells > 1 else ""
     what = "infinity" if np.isinf(value) else f"beyond {LARGEST_CELL:.1g}, the largest number that can be used"
     return (
         f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1){others}: {what}. Correct the cell, leave "

@@ -1,13 +1,17 @@
 """The command line: from a file to a report (`inspect`, `fit`, `predict`, `export`), and experiments (`compare`)."""
 
 import argparse
+import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
 from scarless.cli import experiments, tables
 from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, fail, stopped
 from scarless.outside.extras import install
+from scarless.outside.plain_words import plain
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         return fail(f"this needs {', '.join(missing)}: {install(options.extra)}.", INCOMPLETE_INSTALLATION)
     try:
-        return int(options.command(options))
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            return int(options.command(options))
     except KeyboardInterrupt:
         return stopped("Stopped.")
     except ImportError as error:
@@ -27,6 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f"{error.filename}: {error.strerror}" if told else str(error), REFUSED)
     except (ValueError, TypeError, RuntimeError) as error:
         return fail(str(error), REFUSED)
+
+
+def _tell(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as a note: what it says, without the line of Python that it points at."""
+    print(f"Note: {plain(message)}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,8 +4,10 @@ import argparse
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +19,7 @@ from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder, 
 from scarless.analysis.settings import MODELS, read_run
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
+from scarless.outside.plain_words import plain
 from scarless.outside.progress import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -95,9 +98,10 @@ def inspect(options: argparse.Namespace) -> int:
         chosen |= {"looks": options.look or (), "audit": options.audit or ""}
         print(inspect_files(ParquetRows(options.file), options.label, **chosen))
     else:
-        table, looks = _read(options), options.look or ()
+        (table, told), looks = _read(options), options.look or ()
         chosen |= {"number": options.number or (), "text": options.text or ()}
         found = analysis.inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
+        found = replace(found, notes=(*told, *found.notes))
         print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
     return DONE
 
@@ -121,13 +125,14 @@ def fit(options: argparse.Namespace) -> int:
         return _fit_files(options, values, folder, screen)
     try:
         with screen.stage(f"reading {options.file.name}"):
-            table = _read(options)
+            table, told = _read(options)
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
             facts |= {"sheet": options.sheet} if options.sheet else {}
         propensity = values.pop("propensity", ())
         found = analysis.analyse(
             table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
         )
+        found.notes[:0] = told
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
     except KeyboardInterrupt:
         return stopped("Stopped. Nothing was written.")
@@ -182,10 +187,11 @@ def predict(options: argparse.Namespace) -> int:
         return DONE
     _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
-    ranked, notes = analysis.predict_table(load(_model_file(options.model)), _read(options))
+    table, told = _read(options)
+    ranked, notes = analysis.predict_table(load(_model_file(options.model)), table)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
-    for note in notes:
+    for note in (*told, *notes):
         print(f"Note: {note}")
     print(f"{len(ranked):,} rows, ranked: {options.out}")
     return DONE
@@ -245,10 +251,14 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
     return values
 
 
-def _read(options: argparse.Namespace) -> Any:
+def _read(options: argparse.Namespace) -> tuple[Any, list[str]]:
+    """Return the table of a file, and what reading it has to say."""
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
-    return read_table(options.file, separator=options.separator, encoding=options.encoding, sheet=options.sheet)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        table = read_table(options.file, separator=options.separator, encoding=options.encoding, sheet=options.sheet)
+    return table, list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
 
 
 def _hash(path: Path) -> str:
@@ -271,17 +281,17 @@ def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     from scarless.report.fit.words import share  # noqa: PLC0415 (models; --help does not need them)
 
     facts = found.summary()
-    prior = facts["class_prior"]
-    print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled.")
-    if prior is not None:
-        between = _between(facts)
-        missing = facts["missing_positives"]
-        if "looks" in facts:
-            took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
-            print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
-        doubt = ", not to be relied on" if found.either_way else ""
-        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(prior)} of the rows{between}{doubt}"
-        print(f"{answer}; {missing:,.0f} of them have no label.")
+    print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled{_weighted(facts)}.")
+    if "looks" in facts:
+        took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
+        print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
+    if found.silent:
+        print(f"{facts['doubt'][:1].upper()}{facts['doubt'][1:]}. The chances of ranked rows do not tell it either.")
+    elif facts["class_prior"] is not None:
+        missing, doubt = facts["missing_positives"], f", {facts['doubt']}" if facts["doubt"] else ""
+        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(facts['class_prior'])} of the rows"
+        rest = f"{missing:,.0f} of them {'has' if round(missing) == 1 else 'have'} no label"
+        print(f"{answer}{_between(facts)}{doubt}; {rest}.")
     if "first_rows" in facts:
         print(facts["first_rows"]["sentence"])
     for note in found.notes:
@@ -291,17 +301,20 @@ def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     print(f"The report: {folder / REPORT}")
 
 
+def _weighted(facts: dict[str, Any]) -> str:
+    """Return what labelled rows and all rows weigh, and that positives are counted so; nothing without weights."""
+    if "weight" not in facts:
+        return ""
+    sums = f"{facts['weight_labelled']:,.0f} of {facts['weight']:,.0f}"
+    return f"; with the weights of {facts['settings']['weights']!r} they count as {sums}, and positives are counted so"
+
+
 def _between(facts: dict[str, Any]) -> str:
-    """Return the interval of the share of positives, or that it tells nothing; nothing where there is none."""
-    from scarless.report.fit.answer import says_nothing  # noqa: PLC0415 (models; --help does not need them)
-    from scarless.report.fit.words import share_range  # noqa: PLC0415
+    """Return the interval of the share of positives; nothing where there is none."""
+    from scarless.report.fit.words import share_range  # noqa: PLC0415 (models; --help does not need them)
 
     ends = facts["class_prior_interval"]
-    if not ends or None in ends:
-        return ""
-    if says_nothing(facts["label_frequency"], *ends):
-        return " (how many more there may be, this fit does not tell)"
-    return f" ({share_range(*ends)})"
+    return "" if not ends or None in ends else f" ({share_range(*ends)})"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:

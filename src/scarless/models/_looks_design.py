@@ -132,8 +132,8 @@ class LooksDesign(PairClassifier):
             places = [self._columns(X, [column], "visit_attributes") for column in columns]
             if len(places) != n_looks or any(place.size != 1 for place in places):
                 raise ValueError(
-                    f"visit_attributes[{name!r}] has {len(places)} columns, and labels have {n_looks} looks: give one "
-                    "column for each look, in their order."
+                    f"visit_attributes[{name!r}] has {_columns(len(places))}, and labels have {n_looks} looks: give "
+                    "one column for each look, in their order."
                 )
             found[str(name)] = np.concatenate(places).astype(np.intp)
             if n_looks > 1 and np.unique(found[str(name)]).size == 1:
@@ -153,7 +153,7 @@ class LooksDesign(PairClassifier):
         columns = [self._columns(X, [column], "propensity_offset") for column in (given if several else [given])]
         if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
             raise ValueError(
-                f"propensity_offset has {len(columns)} columns, and labels have {n_looks} looks: give one column, or "
+                f"propensity_offset has {_columns(len(columns))}, and labels have {n_looks} looks: give one column, or "
                 "one for each look."
             )
         return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
@@ -280,3 +280,7 @@ def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
     if hasattr(y, "__dask_graph__"):
         y = names if y.ndim == 2 else names[0]
     return X.and_columns(added), y, audit
+
+
+def _columns(n: int) -> str:
+    return "1 column" if n == 1 else f"{n} columns"

@@ -49,9 +49,10 @@ class VisitColumns(NamedTuple):
         seen = check_looks(y, pos_label=pos_label).labels >= 0
         for name, those in columns.items():
             if len(those) != seen.shape[1]:
+                have = "1 column" if len(those) == 1 else f"{len(those)} columns"
                 raise ValueError(
-                    f"visit_attributes[{name!r}] has {len(those)} columns, and labels have {seen.shape[1]} looks: give "
-                    "one column for each look, in their order."
+                    f"visit_attributes[{name!r}] has {have}, and labels have {seen.shape[1]} looks: give one column "
+                    "for each look, in their order."
                 )
         empty.refuse_gaps(X, seen)
         for name, values in empty._values(X).items():

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
-from scarless.report.fit.answer import says_nothing
+from scarless.report.fit.answer import SILENT, says_nothing
 from scarless.report.fit.words import share_range
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -76,7 +76,7 @@ def test_a_model_without_an_interval_says_that_it_is_not_sure(reported):
     answer = reported("SCARClassifier, known").answer
     assert answer.share.low is None
     assert "how sure that is, is not known" in answer.sentence
-    assert "No interval: This SCARClassifier has no standard errors" in answer.notes[0]
+    assert "No interval: This model has no standard errors" in answer.notes[0]
 
 
 def test_the_naive_model_says_nothing_of_what_is_missing(reported):
@@ -214,7 +214,8 @@ def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(s
     ends = Interval(float(s.mean()) - 1e-4, float(s.mean()) + 1e-4)
     monkeypatch.setattr(SCARClassifier, "class_prior_interval", lambda self, level: ends)
     report = model_report(model, X, s, n_ranked=0)
-    assert "of rows; how many more there may be, this fit does not tell)" in report.answer.sentence
+    assert report.answer.sentence == f"{s.sum()} of 700 rows have a label; {SILENT}."
+    assert report.answer.share.value is report.answer.missing.value is report.answer.label_frequency.value is None
     settled = next(check for check in report.checks if check.key == "identifiability")
     assert "a good deal of room" not in settled.verdict
 
@@ -225,6 +226,8 @@ def test_intervals_that_leave_room_are_shown():
     assert not says_nothing(1.0, 0.03, 0.19)
     assert not says_nothing(0.6, 0.03, 0.0301)
     assert not says_nothing(None, 0.03, 0.0301)
+    assert says_nothing(1.0, None, None)
+    assert says_nothing(1.0, 0.19, 1.0)
 
 
 def test_the_page_says_how_often_such_intervals_covered(small):

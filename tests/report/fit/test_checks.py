@@ -15,6 +15,7 @@ from scarless.diagnostics import (
     profile_class_prior,
     scar_test,
 )
+from scarless.outside.plain_words import plain
 from scarless.report import model_report
 from scarless.report.fit import checks as module
 from scarless.report.fit.data import find
@@ -34,7 +35,7 @@ def test_all_are_asked_in_order(report):
 
 def test_identifiability(report, small):
     found, check = identifiability_report(small[0]), find(report.checks, "identifiability")
-    assert check.details == tuple(found.sentences())
+    assert check.details == tuple(map(plain, found.sentences()))
     expected = {"identified": "good", "weakly identified": "open", "not identified": "bad"}
     assert check.status == expected[found.verdict]
 
@@ -127,13 +128,13 @@ def test_what_else_would_have_done(reported, fitted, small):
 @pytest.mark.parametrize(
     ("kind", "key", "sentence"),
     [
-        ("NaiveClassifier", "identifiability", "This NaiveClassifier has no standard errors"),
-        ("NaiveClassifier", "profile", "This NaiveClassifier has no standard errors"),
-        ("NaiveClassifier", "sensitivity", "NaiveClassifier has no predict_propensity"),
+        ("NaiveClassifier", "identifiability", "This model has no standard errors"),
+        ("NaiveClassifier", "profile", "This model has no standard errors"),
+        ("NaiveClassifier", "sensitivity", "The naive model has no predict_propensity"),
         ("PropensityWeightedClassifier", "sensitivity", "does not keep propensities"),
         ("PropensityWeightedClassifier", "calibration", "The propensity of each row is not known"),
-        ("exchangeable", "scar", "every column is a propensity attribute"),
-        ("SCARClassifier, known", "profile", "This SCARClassifier has no standard errors"),
+        ("exchangeable", "scar", "Every column is a propensity attribute"),
+        ("SCARClassifier, known", "profile", "This model has no standard errors"),
     ],
 )
 def test_a_refusal_is_shown_in_its_place(kind, key, sentence, reported):

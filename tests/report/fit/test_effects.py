@@ -10,6 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransform
 
 from scarless import SAREMClassifier, SCARClassifier
 from scarless.report import model_report
+from scarless.report.fit.effects import _unclear
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -111,7 +112,7 @@ def test_a_column_without_a_unit_has_no_ratio_per_unit(small):
 def test_models_without_standard_errors_say_why_there_are_no_intervals(reported):
     part = reported("SCARClassifier, known").effects[0]
     assert all(each.per_unit.low is None for each in part.effects)
-    assert "This SCARClassifier has no standard errors" in part.notes[-1]
+    assert "This model has no standard errors" in part.notes[-1]
     assert "NaiveClassifier has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
 
 
@@ -180,3 +181,43 @@ def test_one_column_among_many_is_found():
     s = (rng.random(1500) < 0.6 / (1 + np.exp(-0.45 * X["x3"]))).astype(int).to_numpy()
     of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
     assert of_class.verdict.startswith("The class depends most on x3")
+
+
+def one_driver(seed, slope):
+    """Return a table whose class depends on a, and labels whose chance depends on z by a slope; the class may see z."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(1500, 3)), columns=["a", "b", "z"])
+    f, e = 1 / (1 + np.exp(0.5 - 1.5 * X["a"])), 1 / (1 + np.exp(-slope * X["z"]))
+    return X, ((rng.random(1500) < f) & (rng.random(1500) < e)).astype(int).to_numpy()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_labelling_of_one_column_is_tested_beyond_the_class(seed):
+    """Labels that depend on a through the class alone are no sign of a labelling that depends on a."""
+    X, s = one_driver(seed, 0.0)
+    pair = SAREMClassifier(propensity_attributes=["a"])
+    labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects[1]
+    (only,) = labelling.effects
+    assert only.per_sd.low < 1 < only.per_sd.high
+    assert labelling.verdict.startswith("Whether a positive gets its label depends on no column beyond what chance")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_labelling_that_both_models_may_explain_is_found(seed):
+    X, s = one_driver(seed, 1.2)
+    labelling = model_report(SAREMClassifier(propensity_attributes=["z"]).fit(X, s), X, s, n_ranked=0).effects[1]
+    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+
+
+def test_one_column_that_matters_by_an_unknown_amount():
+    assert (
+        _unclear(["z"], " (all columns together: p < 0.001)")
+        == "depends on z (p < 0.001), but how strongly is not clear."
+    )
+
+
+def test_models_that_could_be_exchanged_have_one_verdict(small):
+    _, X, s = small
+    report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
+    told = "Labels depend on the columns (p < 0.001), but whether by the class or by the labelling they cannot say."
+    assert all(part.verdict.startswith(told) for part in report.effects)

@@ -123,7 +123,7 @@ class IdentifiabilityReport:
         if most.size:
             named = of_all([self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]])
             lines.append(f"More from the penalty than from the data: {named}.")
-        numbers = f"{self.condition:.3g}; with the penalty {self.penalised_condition:.3g}"
+        numbers = f"{_condition_words(self.condition)}; with the penalty {_condition_words(self.penalised_condition)}"
         return [*lines, f"Condition number of the information: {numbers}.", *self.notes]
 
     def __str__(self) -> str:
@@ -274,6 +274,12 @@ def _correlation_words(report: IdentifiabilityReport) -> list[str]:
         f"{entering(names)}; the data can hardly tell {two_effects(names)} apart (correlation of the two coefficients: "
         f"{numbers})."
     ]
+
+
+def _condition_words(condition: float) -> str:
+    """Return a condition number; where it is infinite, what that means."""
+    told = "infinite, as the data say nothing of some combination of coefficients"
+    return f"{condition:.3g}" if np.isfinite(condition) else told
 
 
 def _verdict_sentence(report: IdentifiabilityReport) -> str:

@@ -1,11 +1,12 @@
 """The answer in words, and what stands in its way: said first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
-from scarless.diagnostics.leaks import advice, find_leaks
+from scarless.diagnostics.leaks import Leak, advice, find_leaks
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import (
     Interval,
@@ -16,16 +17,18 @@ from scarless.models import (
     SCARClassifier,
 )
 from scarless.models.summary import FEW_LABELS
+from scarless.outside.plain_words import plain
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
 from scarless.report.fit.ranked import some_rows
 from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import about, count, number, share, share_range, text
+from scarless.report.fit.words import about, count, listed, number, share, share_range, text
 
 WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
 MOST_OF_POSSIBLE = 0.75
-# How often nominal 95% intervals of the class prior covered (benchmarks/README.md, "elsewhere").
+# How often nominal 95% intervals of the class prior covered (benchmarks/README.md, "elsewhere"), columns named.
 COVERED: dict[type, str] = {SARStackingClassifier: "96%", SAREMClassifierCV: "83%", SAREMClassifier: "83%"}
+COVERED_NAMELESS: dict[type, str] = {SARStackingClassifier: "96%"}  # of other models it was not measured
 ALL = 0.99  # label frequency from which next to nothing is missing
 NEARLY_ALL = 0.95  # class prior
 FLAT = 0.2  # distance of most rows' logits below which they are as good as one
@@ -33,11 +36,17 @@ CERTAIN, TOO_MANY = 0.999, 0.05  # a chance, and the share of rows that may have
 _NEAREST = 1e-12  # to 0 and 1
 SHORT = 1.25  # ratio of an interval's ends below which it leaves no room to speak of
 MOST_ROWS = 50_000  # that leaks are looked for in
+SILENT = "how many more are positive, this fit does not tell: it takes every positive to have a label already"
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
 
 
-def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> Answer:
-    """Return how many positives there are, with what to know first; `identifiability` is None where none is known."""
+def make_answer(
+    subject: Subject, identifiability: Any, checks: tuple[Check, ...], leaks: tuple[Leak, ...] = ()
+) -> Answer:
+    """Return how many positives there are, with what to know first; `identifiability` is None where none is known.
+
+    Where the fit says nothing of positives without a label, there is no number.
+    """
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
     right = _right_labels(subject, labelled)
     known = labelled / n if subject.rates_are_none else 0.0
@@ -47,9 +56,13 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
     found = Estimate(None if prior is None else max(prior, known))
     if interval is not None:
         found = Estimate(found.value, *subject.prior_interval())
-    missing = _scaled(found, n, right)
+    told = (*_cautions(subject, found, frequency, identifiability, leaks), *_of_the_labels(checks))
     frequencies, _ = _interval(subject, "label_frequency_interval")
-    low, high = (None, None) if frequencies is None else frequencies
+    labelled_share = Estimate(frequency, *((None, None) if frequencies is None else map(number, frequencies)))
+    nothing = is_silent(subject)
+    if nothing:
+        found, labelled_share = Estimate(None), Estimate(None)
+    missing = _scaled(found, n, right)
     return Answer(
         n_rows=subject.n_rows,
         weight=n,
@@ -57,10 +70,10 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         share=found,
         positives=_scaled(found, n, 0.0),
         missing=missing,
-        label_frequency=Estimate(frequency, number(low), number(high)),
-        cautions=(*cautions(subject), *_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks)),
-        sentence=_sentence(subject, n, labelled, found, missing, frequency),
-        notes=tuple(_notes(subject, why_none)),
+        label_frequency=labelled_share,
+        cautions=(*cautions(subject), *told),
+        sentence=_sentence(subject, n, labelled, found, missing, reservation(either_way(subject), leaks)),
+        notes=tuple(_notes(subject, why_none, nothing=nothing)),
         wrong=labelled - right,
     )
 
@@ -80,7 +93,7 @@ def _interval(subject: Subject, method: str) -> tuple[Interval | None, str]:
     try:
         return getattr(subject.inner, method)(level=subject.level), ""
     except (ValueError, TypeError) as error:
-        return None, str(error)
+        return None, plain(error)
 
 
 def _scaled(found: Estimate, n: float, less: float) -> Estimate:
@@ -89,34 +102,72 @@ def _scaled(found: Estimate, n: float, less: float) -> Estimate:
     )
 
 
-def _sentence(
-    subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate, frequency: float | None
-) -> str:
+def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, missing: Estimate, reserved: str) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
     if not subject.rates_are_none:
         start += f", about {about(max(labelled - _right_labels(subject, labelled), 0.0))} of them a wrong one"
     if isinstance(subject.inner, NaiveClassifier):
         return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
+    if is_silent(subject):
+        return f"{start}; {SILENT}."
     if found.value is None:
         return f"{start}; how many are positive, this model does not say."
     if found.low is None or found.high is None:
         range_ = f"{share(found.value)} of rows; how sure that is, is not known"
-    elif says_nothing(frequency, found.low, found.high):
-        range_ = f"{share(found.value)} of rows; how many more there may be, this fit does not tell"
     else:
         range_ = f"{share_range(found.low, found.high)} of rows"
+    return f"{start}; we estimate {about(found.value * n)} positives ({range_}){reserved}; {_rest(missing)}."
+
+
+def _rest(missing: Estimate) -> str:
+    """Say how many positives have no label; where the estimate is none at all, how many there may be."""
     left = about(missing.value or 0.0)
-    rest = "no label is missing" if left == "0" else f"about {left} {'is' if left == '1' else 'are'} missing"
-    return f"{start}; we estimate {about(found.value * n)} positives ({range_}); {rest}."
+    if left != "0":
+        return f"about {left} {'is' if left == '1' else 'are'} missing"
+    most = about(missing.high or 0.0)
+    return f"up to {most} may be missing" if most != "0" else "no label is missing"
 
 
-def says_nothing(frequency: float | None, low: float, high: float) -> bool:
-    """Whether an interval has no width to speak of since the fit takes every positive to be labelled.
+def reservation(either_way: bool, leaks: Sequence[Leak]) -> str:
+    """Return what follows a number that stands only if something is so that no label shows; mostly nothing."""
+    if either_way:
+        return ", not to be relied on"
+    if not leaks:
+        return ""
+    return f", not to be relied on if {recorded(leaks)} recorded because of the label"
 
-    Standard errors then say how sure the share of labels is, and not how many positives have none.
+
+def recorded(leaks: Sequence[Leak]) -> str:
+    """Return the names of leaks with a verb."""
+    return f"{listed([text(leak.column) for leak in leaks])} {'is' if len(leaks) == 1 else 'are'}"
+
+
+def is_silent(subject: Subject) -> bool:
+    """Whether the fit says nothing of positives without a label: see `says_nothing`.
+
+    Not where the user says how often positives are labelled, or how many there are, nor where several looks or audits
+    show it, nor where no row is left.
     """
-    return frequency is not None and frequency > ALL and is_short(low, high)
+    if isinstance(subject.inner, NaiveClassifier) or _told_apart(subject) or bool(subject.s.all()):
+        return False
+    given = isinstance(getattr(subject.inner, "label_frequency", None), int | float) or subject.propensity is not None
+    if given or (subject.looks is not None and subject.looks.claims):
+        return False
+    interval, _ = _interval(subject, "class_prior_interval")
+    low, high = (None, None) if interval is None else subject.prior_interval()
+    return says_nothing(number(subject.model.label_frequency_), low, high)
+
+
+def says_nothing(frequency: float | None, low: float | None, high: float | None) -> bool:
+    """Whether a fit takes every positive to be labelled, and its interval does not say how many more there may be.
+
+    One without width to speak of says how sure the share of labels is, and not how many positives have none. A very
+    wide one allows nearly any number.
+    """
+    if frequency is None or frequency <= ALL:
+        return False
+    return low is None or high is None or is_short(low, high) or high - low > WIDE
 
 
 def is_short(low: float, high: float) -> bool:
@@ -124,11 +175,11 @@ def is_short(low: float, high: float) -> bool:
     return high < SHORT * low or share(low) == share(high)
 
 
-def _notes(subject: Subject, why_none: str) -> list[str]:
+def _notes(subject: Subject, why_none: str, *, nothing: bool) -> list[str]:
     notes = []
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
-    elif not why_none:
+    elif not why_none and not nothing:
         notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.{_measured(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
@@ -146,6 +197,12 @@ def _measured(subject: Subject) -> str:
     kind = next((kind for kind in COVERED if type(inner) is kind), None)
     if kind is None:
         return ""
+    if either_way(subject):
+        return " It does not allow for models that have changed places."
+    if getattr(inner, "propensity_attributes", None) is None:
+        covered = COVERED_NAMELESS.get(kind, "")
+        told = f" In 260 tests on tables with known classes and no column named, such intervals covered in {covered}."
+        return told if covered else " How often such intervals cover where no column is named was not measured."
     plain = kind is SAREMClassifier and not hasattr(inner, "relaxation_")
     covered = "64 to 77%" if plain else COVERED[kind]
     told = f" In 260 tests on tables with known classes and named columns, such intervals covered in {covered}."
@@ -157,13 +214,15 @@ def _measured(subject: Subject) -> str:
     return told
 
 
-def _cautions(subject: Subject, found: Estimate, frequency: float | None, identifiability: Any) -> list[str]:
+def _cautions(
+    subject: Subject, found: Estimate, frequency: float | None, identifiability: Any, leaks: Sequence[Leak]
+) -> list[str]:
     """Return why the number may not be believed, in plain words; the gravest first."""
     inner = subject.inner
     told = [] if not isinstance(inner, NaiveClassifier) else [
         "This model takes every row without a label for negative. It tells who gets a label, not who is positive."
     ]  # fmt: skip
-    told += _of_leaks(subject)
+    told += [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in leaks]
     told += _of_the_fit(inner, frequency, found)
     told += _of_the_data(found, identifiability, subject)
     told += _of_the_ranking(subject)
@@ -191,15 +250,14 @@ def _cautions(subject: Subject, found: Estimate, frequency: float | None, identi
     return list(dict.fromkeys(told))
 
 
-def _of_leaks(subject: Subject) -> list[str]:
-    """Name the columns of a pandas table that give the label away, or nearly so."""
+def leaks_of(subject: Subject) -> tuple[Leak, ...]:
+    """Return the columns of a pandas table that give the label away, or nearly so."""
     if not hasattr(subject.X, "iloc"):
-        return []
+        return ()
     visits = {subject.origins[j].column for columns in subject.visit_columns.values() for j in columns}
     seen = [j for j, name in enumerate(subject.X.columns) if str(name) in subject.groups and str(name) not in visits]
     rows = slice(None) if subject.n_rows <= MOST_ROWS else some_rows(subject, MOST_ROWS, np.random.default_rng(0))
-    leaks = find_leaks(subject.X.iloc[rows, seen], subject.s[rows])
-    return [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in leaks]
+    return tuple(find_leaks(subject.X.iloc[rows, seen], subject.s[rows]))
 
 
 def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[str]:
@@ -210,7 +268,7 @@ def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[st
     if higher is not None:
         told.append(
             "The fit is stuck below the best one: another start leads higher, to "
-            f"{share(number(higher.class_prior))} positives. Fit again with n_starts=5."
+            f"{share(number(higher.class_prior))} positives. Fit again from several starts (n_starts=5 in Python)."
         )
     if frequency is not None and frequency > ALL and not isinstance(inner, NaiveClassifier):
         told.append(

@@ -3,6 +3,7 @@
 import platform
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.vectors import check_random_stream
 from scarless.numerics.arrays import ArrayLike
+from scarless.outside.plain_words import plain
 from scarless.report.fit.answer import either_way, make_answer
 from scarless.report.fit.checks import ask, make_checks
 from scarless.report.fit.columns import make_columns
@@ -22,6 +24,10 @@ from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
+OF_LABELS = (
+    "The fit takes every positive to have a label already. The chances below say nothing of how many of these rows are "
+    "positive; the order is that of rows with a label."
+)
 _SAID_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that are no facts to list
 _OF_LIBRARIES = (DeprecationWarning, PendingDeprecationWarning)  # nothing that a reader of the page could mend
 
@@ -108,9 +114,11 @@ def model_report(
         tell("reading the models")
         effects = make_effects(subject, rng)
         checks = make_checks(asked, tell)
-        answer = make_answer(subject, asked.identifiability, checks)
+        answer = make_answer(subject, asked.identifiability, checks, asked.leaks)
         columns = make_columns(subject)
-    told = [str(each.message) for each in raised if not issubclass(each.category, _OF_LIBRARIES)]
+    if asked.silent:
+        ranked = replace(ranked, notes=(OF_LABELS, *ranked.notes))
+    told = [plain(each.message) for each in raised if not issubclass(each.category, _OF_LIBRARIES)]
     return FitReport(
         title=text(facts.get("title", "Report of a fit")),
         kind=type(subject.inner).__name__,
@@ -151,7 +159,9 @@ def _check_names(row_names: Any, n_rows: int) -> Any:
 
 def _facts(subject: Subject, facts: Mapping[str, Any], random_state: Any) -> list[Fact]:
     given = [Fact(text(name), text(value, 2000)) for name, value in facts.items() if name not in _SAID_ELSEWHERE]
-    own = [Fact("model", text(" ".join(repr(subject.inner).split()), 2000))]
+    own = [
+        Fact("model" if "model" not in facts else "model in Python", text(" ".join(repr(subject.inner).split()), 2000))
+    ]
     if isinstance(random_state, int | np.integer):
         own.append(Fact("seed of the report", str(random_state)))
     own.append(Fact("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))

@@ -1,6 +1,6 @@
 """Can it be believed? Each diagnostic with its verdict in one sentence; what refuses says why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +11,13 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
 from scarless.diagnostics import Calibration, identifiability_report, label_calibration, profile_class_prior, scar_test
+from scarless.diagnostics.leaks import Leak
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.models.uncertainty import known_inference
+from scarless.outside.plain_words import plain
 from scarless.report.fit import looks
-from scarless.report.fit.answer import either_way, is_short
+from scarless.report.fit.answer import SILENT, either_way, is_short, is_silent, leaks_of, recorded
 from scarless.report.fit.candidates import Candidates, candidates
 from scarless.report.fit.data import Check, Mark, Picture
 from scarless.report.fit.doubt import sensitivity
@@ -45,6 +47,8 @@ class Asked:
     identifiability: Any  # None where it is refused
     refusal: str
     rng: np.random.Generator
+    silent: bool  # whether the fit says nothing of positives without a label
+    leaks: tuple[Leak, ...]
 
     def on_a_sample(self, sample: Subject) -> tuple[str, ...]:
         """Return what to say where not all rows were looked at."""
@@ -58,11 +62,12 @@ def ask(subject: Subject, rng: np.random.Generator) -> Asked:
     sample = subject if subject.n_rows <= MOST_ROWS else sample_of(subject, SAMPLE, rng)
     twin = copy(subject.inner)
     twin.feature_names_in_ = np.array(subject.labels_of_columns, dtype=object)  # raw names in its sentences
+    known = (is_silent(subject), leaks_of(subject))
     try:
         found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
-        return Asked(subject, sample, found, "", rng)
+        return Asked(subject, sample, found, "", rng, *known)
     except REFUSALS as error:
-        return Asked(subject, sample, None, str(error), rng)
+        return Asked(subject, sample, None, str(error), rng, *known)
 
 
 def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
@@ -82,17 +87,23 @@ def make_checks(asked: Asked, tell: Callable[[str], None]) -> tuple[Check, ...]:
         try:
             found.append(function(key, title, asked))
         except REFUSALS as error:
-            found.append(Check(key, title, "none", "Not to be had for this model.", (text(error, 2000),)))
-    return tuple(map(_doubted, found)) if either_way(asked.subject) else tuple(found)
+            found.append(Check(key, title, "none", "Not to be had for this model.", _in_words([str(error)])))
+    unseen = _unseen(asked)
+    return tuple(_doubted(check, unseen) for check in found) if unseen else tuple(found)
 
 
-def _doubted(check: Check) -> Check:
-    """Return a check that finds nothing wrong, where both models could have changed places, which it cannot see."""
-    if check.status != "good":
-        return check
-    return replace(
-        check, status="open", verdict=f"{check.verdict} Whether both models have changed places, it cannot see."
-    )
+def _unseen(asked: Asked) -> str:
+    """Return what may be wrong with a fit although every check is fine: no check of labels can see it."""
+    if asked.silent:
+        return "Of positives without a label it says nothing."
+    if either_way(asked.subject):
+        return "Whether both models have changed places, it cannot see."
+    return f"Whether {recorded(asked.leaks)} recorded because of the label, it cannot see." if asked.leaks else ""
+
+
+def _doubted(check: Check, unseen: str) -> Check:
+    """Return a check that finds nothing wrong as one that is open, with what it cannot see."""
+    return check if check.status != "good" else replace(check, status="open", verdict=f"{check.verdict} {unseen}")
 
 
 def _of_information(subject: Subject) -> list[tuple[str, str, Callable[[str, str, Asked], Check]]]:
@@ -142,9 +153,16 @@ def _identifiability(key: str, title: str, asked: Asked) -> Check:
     if report is None:
         raise ValueError(asked.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
+    if asked.silent:
+        told = "Its numbers say how sure the share of labelled rows is."
+        return Check(key, title, "bad", f"No: {SILENT}.", (told, *_in_words(report.sentences()[1:])))
     if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
         verdict = "Only roughly: the interval is short, but it holds less than the labels leave open."
-    return Check(key, title, status, verdict, tuple(text(line, 2000) for line in report.sentences()))
+    return Check(key, title, status, verdict, _in_words(report.sentences()))
+
+
+def _in_words(sentences: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text(plain(line), 2000) for line in sentences)
 
 
 def _settled(key: str, title: str, subject: Subject) -> Check:
@@ -167,13 +185,13 @@ def _selection(key: str, title: str, asked: Asked) -> Check:
     found = candidates(inner, asked.subject.level)
     if found is None:
         return Check(key, title, "none", "There was nothing to choose: one model was fitted.")
-    details = (text(found.reason, 2000),) if found.reason else ()
+    details = _in_words([found.reason]) if found.reason else ()
     tables = (found.table,) if found.table.rows else ()
-    status, verdict = _choice(inner, found)
+    status, verdict = _choice(inner, found, silent=asked.silent)
     return Check(key, title, status, verdict, details, None, tables)
 
 
-def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
+def _choice(inner: Any, found: Candidates, *, silent: bool) -> tuple[str, str]:
     """Return status and verdict of what was chosen."""
     if getattr(inner, "higher_basin_", None) is not None:
         return "bad", "Another start leads to a better fit, which was not taken."
@@ -182,6 +200,8 @@ def _choice(inner: Any, found: Candidates) -> tuple[str, str]:
             return "open", "One fit was made, from one start; a quick look from another found none that is better."
         return "good", "Nothing else that was tried does as well."
     status = _status_of(2.0 * (found.high - found.low))  # of what is only the spread of estimates
+    if silent and is_short(found.low, found.high):
+        return "open", f"{found.n} models do about equally well; they all take nearly every positive to have a label."
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
         return status, f"{found.n} models were averaged; on their own they find {range_} positives."
@@ -195,6 +215,8 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
             "The test is for one label of each row that is never wrong; here the number of looks, or false labels, "
             "would pass for an effect of columns. What drives the labelling is above, with intervals."
         )
+    if asked.silent:
+        return Check(key, title, "none", f"Not to be said: {SILENT}.")
     wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), FEWEST_TESTED, MOST_TESTED))
     sample = subject if subject.n_rows <= wanted else sample_of(subject, wanted, asked.rng)
     columns = sample.labelling_columns
@@ -206,8 +228,8 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
             "Not tested: no columns are named that the labelling may depend on.",
             (
                 "Labels alone cannot refute that they are given at random: some classifier explains them as well. It "
-                "takes columns that may drive the labelling and say nothing of the class; name them as "
-                "propensity_attributes.",
+                "takes columns that may drive the labelling and say nothing of the class; name them: --propensity "
+                "COLUMN.",
             ),
         )
     found = scar_test(
@@ -232,7 +254,7 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
         "The test assumes that the columns named for the labelling do not affect the class once all other columns are "
         "known. If one does, the test mistakes its effect on the class for an effect on the labelling."
     )
-    return Check(key, title, status, verdict, (text(found, 2000), caveat, *asked.on_a_sample(sample)))
+    return Check(key, title, status, verdict, (*_in_words([str(found)]), caveat, *asked.on_a_sample(sample)))
 
 
 def _scorer_of(sample: Subject) -> Any:
@@ -255,6 +277,8 @@ def _with_raw_names(sample: Subject) -> Any:
 
 def _profile(key: str, title: str, asked: Asked) -> Check:
     inner = asked.subject.inner
+    if asked.silent and is_short(*asked.subject.prior_interval()):
+        return Check(key, title, "bad", f"Not to be said: {SILENT}.")
     if hasattr(inner, "relaxation_"):
         return _walked(key, title, asked)
     _left_out(
@@ -283,7 +307,7 @@ def _profile(key: str, title: str, asked: Asked) -> Check:
     if told:
         told = (f"{told[0][:-1]}, to which the model was fitted anew: with all rows the range is shorter.",)
     status = "bad" if found.flat else _status_of(high - low)
-    return Check(key, title, status, verdict, (*found.sentences(), *told), picture)
+    return Check(key, title, status, verdict, (*_in_words(found.sentences()), *told), picture)
 
 
 def _status_of(width: float) -> str:
@@ -306,7 +330,7 @@ def _walked(key: str, title: str, asked: Asked) -> Check:
     details = (
         "The fit tried a grid of shares of positives. For each share it chose everything else so that held-out labels "
         "fit best. The estimate is the mean of these shares, weighted by their likelihood.",
-        *levels.remarks(),
+        *_in_words(levels.remarks()),
     )
     return Check(key, title, status, verdict, details, picture)
 
@@ -381,5 +405,11 @@ def _sensitivity(key: str, title: str, asked: Asked) -> Check:
         "The bounds are those of one label of each row; what audits, other looks and facts rule out would be in them. "
         "Whether the labelling is as the model says, audits show.",
     )
+    if asked.silent:
+        why = (
+            "Bounds come from factors on the odds of getting a label. Here every positive is taken to be labelled for "
+            "sure, and no factor changes that."
+        )
+        return Check(key, title, "none", f"Not to be said: {SILENT}.", (why,))
     status, verdict, details, picture, tables = sensitivity(asked.sample)
     return Check(key, title, status, verdict, (*details, *asked.on_a_sample(asked.sample)), picture, tables)

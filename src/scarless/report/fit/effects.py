@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.explaining import dense, has_coefficients
@@ -13,6 +13,8 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
+from scarless.outside.plain_words import plain
+from scarless.report.fit.answer import either_way, is_silent
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength
 from scarless.report.fit.ranked import contributions_of, is_too_much, sample_of
 from scarless.report.fit.slopes import Slopes
@@ -23,7 +25,12 @@ from scarless.report.numbers import p_sentence
 STRENGTH_ROWS = 200
 NAMED = 3  # in a verdict
 SIGNIFICANT = 0.05
+# Share of errors that the likelihood ratio may make, the score test the others. Five columns in both models without an
+# effect, 1,000 rows, 40 tables: the ratio's p-value was below .05 in 20%, below .01 in 5%; the score test's was below
+# .05 in 5%. One column with an effect: the ratio's below .01 in 80%, the score test's below .05 in 35%.
+RATIO_SHARE = 0.2
 JOINT_CELLS = 20_000_000  # of a table that the joint test looks at; of a larger one at some rows
+_SMALLEST = 1e-12  # chance of a label, and of none
 _LARGEST = 700.0  # logarithm of an odds ratio
 
 
@@ -59,7 +66,7 @@ def _inference(inner: Any) -> tuple[Any, str]:
     try:
         return known_inference(inner), ""
     except (ValueError, TypeError) as error:
-        return None, f"No intervals: {error}"
+        return None, f"No intervals: {plain(error)}"
 
 
 def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generator) -> Effects:
@@ -68,8 +75,14 @@ def _of_class(subject: Subject, inference: Any, why: str, rng: np.random.Generat
     if has_coefficients(subject.inner):
         slopes = Slopes.of_class(subject, inference)
         found = _effects(subject, slopes)
-        joint = None if inference is None else _joint(subject, slopes.columns, subject.labelling_columns, rng)
-        return Effects("class", title, _verdict(found, what, slopes, joint), tuple(found), (), _notes(found, why))
+        others = [] if is_silent(subject) else subject.labelling_columns
+        joint = None if inference is None else _joint(subject, slopes.columns, others, rng)
+        told = _verdict(found, what, slopes, joint, rival=bool(others))
+        if is_silent(subject):
+            told += " In this fit the class is the same as having a label."
+        elif either_way(subject):
+            told = _exchanged(told, found, joint)
+        return Effects("class", title, told, tuple(found), (), _notes(found, why))
     if is_too_much(subject, STRENGTH_ROWS):
         return Effects("class", title, "This model has no coefficients, and too many columns to try one by one.",
                        (), (), ())  # fmt: skip
@@ -93,9 +106,13 @@ def _of_labelling(subject: Subject, inference: Any, why: str, rng: np.random.Gen
     if subject.labelling_columns and coef is not None:
         slopes = Slopes.of_labelling(subject, inference)
         found = _effects(subject, slopes)
-        others = np.flatnonzero(np.ravel(inner.coef_)).tolist() if has_coefficients(subject) else []
+        others = np.flatnonzero(np.ravel(inner.coef_)).tolist() if has_coefficients(inner) else []
         joint = _joint(subject, slopes.columns, others, rng) if inference is not None else None
-        verdict = _verdict(found, "Whether a positive gets its label", slopes, joint)
+        verdict = _verdict(found, "Whether a positive gets its label", slopes, joint, rival=bool(others))
+        if is_silent(subject):
+            verdict = "Not to be said: this fit takes every positive to have a label, whatever its columns hold."
+        elif either_way(subject):
+            verdict = _exchanged(verdict, found, joint)
         return Effects("labelling", title, verdict, tuple(found), (), _notes(found, why))
     if isinstance(inner, NaiveClassifier):
         verdict = "This model has no labelling: it takes every row without a label for negative."
@@ -144,8 +161,12 @@ def _exp(value: float) -> float | None:
 def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Generator) -> float | None:
     """Return the p-value of no column of one model at all, the other model as it would be without them.
 
-    None where labels are too few for so many columns, or may be wrong, or come from several looks.
+    The smaller of two p-values, adjusted for their number. The score test needs no fit of two models and keeps its
+    level, but loses power where the other model sees the same columns; there the likelihood ratio of the fit is better.
+    None where labels are too few for so many columns, or may be wrong, or come from several looks. Where nothing says
+    which model is the class, it is the p-value of labels that depend on no column: of either model labels say no more.
     """
+    others = [] if either_way(subject) else others
     columns = len(tested) + len(others)
     fewest = min(float(subject.weight @ subject.s), float(subject.weight @ (1.0 - subject.s)))
     if subject.looks is not None or not len(tested) or columns * ROWS_PER_COLUMN > fewest:
@@ -160,29 +181,66 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
-    return second_factor_test(Z, table[:, tested], s, some.weight, f, c, [group for group in groups if group])
+    score = second_factor_test(Z, table[:, tested], s, some.weight, f, c, [group for group in groups if group])
+    if some.e is None or not others:  # the ratio is no chi-squared where labels depend on nothing at all
+        return score
+    gain = _log_likelihood(some, some.f * some.e) - _log_likelihood(some, f * c)
+    ratio = float(chi2.sf(2.0 * gain, len(tested)))
+    return float(min(score / (1.0 - RATIO_SHARE), ratio / RATIO_SHARE, 1.0))
 
 
-def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None) -> str:
-    """Say what a model depends on: whether on anything, by a test of all columns together, and then on which."""
-    strongest = list(dict.fromkeys(each.column for each in found))
+def _log_likelihood(subject: Subject, chance: Vector) -> float:
+    """Return the log-likelihood of labels that rows get with given chances."""
+    p = np.clip(chance, _SMALLEST, 1.0 - _SMALLEST)
+    return float(subject.weight @ np.where(subject.s == 1, np.log(p), np.log1p(-p)))
+
+
+def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None, *, rival: bool = False) -> str:
+    """Say what a model depends on: whether on anything, by a test of all columns together, and then on which.
+
+    Without such a test (`joint` is None) by the clearest single column, adjusted for their number. A `rival` is another
+    model with columns, which may explain the labels instead.
+    """
     if not found:
         return f"{what} depends on no column."
-    if found[0].per_sd.low is None:
-        return f"{what} depends most on {listed(strongest[:NAMED])}."
+    strongest = list(dict.fromkeys(each.column for each in found))
     sure = list(dict.fromkeys(each.column for each in found if _sure(each)))
-    clear = (_smallest(slopes.value, slopes.error) if joint is None else joint) < SIGNIFICANT
+    alone = _smallest(slopes.value, slopes.error)
+    clear = (alone if joint is None else joint) < SIGNIFICANT
+    if found[0].per_sd.low is None or (sure and clear):
+        return f"{what} depends most on {listed((sure or strongest)[:NAMED])}."
     how = "" if joint is None else f" (all columns together: {p_sentence(joint)})"
-    if sure and clear:
-        return f"{what} depends most on {listed(sure[:NAMED])}."
     if clear:
-        return (
-            f"{what} depends on the columns{how}, but it is not clear on which of them. The strongest are "
-            f"{listed(strongest[:NAMED])}."
-        )
-    if sure:
-        return f"{what} may depend on {listed(sure[:NAMED])}, but among so many columns chance could make that{how}."
-    return f"{what} depends on no column beyond what chance could make{how}."
+        return f"{what} {_unclear(strongest, how)}"
+    if not sure:
+        return f"{what} depends on no column beyond what chance could make{how}."
+    chance = f"{'among so many columns ' if len(strongest) > 1 else ''}chance could make that"
+    but = "labels are explained about as well without" if rival and alone < SIGNIFICANT else chance
+    return f"{what} may depend on {listed(sure[:NAMED])}, but {but}{how}."
+
+
+def _unclear(strongest: list[str], how: str) -> str:
+    """Say that a model depends on columns of which none is clear by itself."""
+    if len(strongest) == 1:
+        return f"depends on {strongest[0]}{how.replace('all columns together: ', '')}, but how strongly is not clear."
+    return (
+        f"depends on the columns{how}, but it is not clear on which of them. The strongest are "
+        f"{listed(strongest[:NAMED])}."
+    )
+
+
+def _exchanged(verdict: str, found: list[Effect], joint: float | None) -> str:
+    """Return a verdict on one of two models that see the same columns: labels do not say which of them it is."""
+    if joint is not None and joint >= SIGNIFICANT:
+        return f"Labels depend on no column beyond what chance could make (all columns together: {p_sentence(joint)})."
+    if not found:
+        return verdict
+    how = "" if joint is None else f" ({p_sentence(joint)})"
+    strongest = list(dict.fromkeys(each.column for each in found))
+    return (
+        f"Labels depend on the columns{how}, but whether by the class or by the labelling they cannot say. In this "
+        f"model the strongest are {listed(strongest[:NAMED])}."
+    )
 
 
 def _smallest(value: Vector, error: Vector) -> float:

@@ -79,7 +79,9 @@ def answer_bar(answer: Answer) -> Bar:
     interval = None if low is None or top is None else (at(low), at(top))
     ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
     label = "a label" if not answer.wrong else "a label that is right"
-    words = f"Of all rows {share(known)} have {label}; estimated to be positive are {share(answer.share.value)}"
+    words = f"Of all rows {share(known)} have {label}"
+    if answer.share.value is not None:
+        words += f"; estimated to be positive are {share(answer.share.value)}"
     if low is not None and top is not None:
         words += f", from {share(low)} to {share(top)}"
     return Bar(f"{words}.", parts, interval, ticks, end)

@@ -1,0 +1,64 @@
+"""Sentences of models and diagnostics for people who do not write Python."""
+
+import re
+from typing import Any
+
+_MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive)Classifier(?:CV)?"
+# Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
+# first that fits counts. A name in quotes may be a column's, and stays.
+_GONE = re.compile(
+    rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
+    r"| \((?:exclude=\[.*?\]|[a-z_]+=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
+    r"|\bscarless\.[a-z]+\.(?=[a-z])"
+)
+_WORDS = tuple(
+    (re.compile(rf"(?<![\w'\"]){python}(?![\w'\"])"), words)
+    for python, words in (
+        (rf"^{_MODEL} finds", "The model finds"),
+        (rf"(?<=[Tt]his ){_MODEL}", "model"),
+        (r"SAREMClassifier(?:CV)?\(propensity_attributes=\S*?\)", "--propensity COLUMN"),
+        (r"profile_class_prior follows the likelihood(?= farther)", "a profile of the likelihood looks"),
+        (r"profile_class_prior follows the likelihood", "a profile of the likelihood does"),
+        (r"profile_class_prior", "a profile of the likelihood"),
+        (r"class_prior_interval\(\)", "the interval of the share of positives"),
+        (r"bootstrap_intervals", "a bootstrap (in Python)"),
+        (r"fewer classification_attributes", "fewer columns for the class (--class-attributes)"),
+        (r"fewer propensity_attributes", "fewer columns for the labelling (--propensity)"),
+        (r"classification_attributes", "columns of the class (--class-attributes)"),
+        (r"propensity_attributes", "columns of the labelling (--propensity)"),
+        (r"visit_attributes", "--visit"),
+        (r"audit_labels='?(\w+)'?", r"--audit-labels \1"),
+        (r"false_positive_rate='estimate'", "--false-positives estimate"),
+        (r"false_positive_rate", "the rate of false positives"),
+        (r"propensity_bounds", "--propensity-bounds"),
+        (r"shared_propensity=False", "--own-propensities"),
+        (r"sample_weight", "the weights"),
+        (r"max_iter=(?=\d)", ""),
+        (r"max_iter", "the number of iterations"),
+        (r"(?:use|with) n_starts=5", "from several starts"),
+        (r"n_starts=5 looks", "several starts look"),
+        (r"n_starts=5", "several starts"),
+        (r"predict\(\)", "which rows are called positive"),
+        (r"SARStackingClassifier(?:\(\))?", "--model stack"),
+        (r"SAREMClassifierCV(?:\(\))?", "--model search"),
+        (r"SAREMClassifier(?:\(\))?", "--model logistic"),
+        (r"SCARClassifier(?:\(\))?", "--scar"),
+        (r"NaiveClassifier(?:\(\))?", "the naive model"),
+    )
+)
+
+
+def plain(sentence: Any) -> str:
+    """Return a sentence of a model or a diagnostic without Python's names, for people who do not write Python.
+
+    Examples
+    --------
+    >>> plain("SAREMClassifierCV: rows are few. Use SARStackingClassifier(), or fewer propensity_attributes.")
+    'Rows are few. Use --model stack, or fewer columns for the labelling (--propensity).'
+    >>> plain("Column 'sample_weight' is empty.")
+    "Column 'sample_weight' is empty."
+    """
+    found = _GONE.sub("", str(sentence))
+    for python, words in _WORDS:
+        found = python.sub(words, found)
+    return found[:1].upper() + found[1:] if found != str(sentence) else found

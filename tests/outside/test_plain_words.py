@@ -1,0 +1,42 @@
+"""Sentences of models reach pages and terminals without Python's names; names of columns stay."""
+
+import re
+
+import numpy as np
+import pytest
+
+from scarless.checks.number_cells import huge_cells
+from scarless.diagnostics.uncertainty.identifiability import _condition_words
+from scarless.outside.plain_words import plain
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("SAREMClassifier: rows are few.", "Rows are few."),
+        ("scar_test: name fewer propensity_attributes.", "Name fewer columns for the labelling (--propensity)."),
+        ("SCARClassifier finds that all is labelled.", "The model finds that all is labelled."),
+        ("Leave it out, --exclude dose (exclude=['dose']).", "Leave it out, --exclude dose."),
+        ("Use scarless.diagnostics.bootstrap_intervals.", "Use a bootstrap (in Python)."),
+        ("Known: a. To doubt them, use within(lower, upper).", "Known: a."),
+        ("This is a local picture; profile_class_prior follows the likelihood farther out.",
+         "This is a local picture; a profile of the likelihood looks farther out."),
+        ("Column 'sample_weight' is empty.", "Column 'sample_weight' is empty."),
+        ("age is a number.", "age is a number."),
+    ],
+)  # fmt: skip
+def test_names_of_python_become_words(sentence, words):
+    assert plain(sentence) == words
+
+
+def test_an_infinite_condition_number_is_said_in_words():
+    told = _condition_words(np.inf)
+    assert told == "infinite, as the data say nothing of some combination of coefficients"
+    assert not re.search(r"\binf\b", told)
+    assert _condition_words(29.81) == "29.8"
+
+
+def test_one_cell_follows_and_two_follow():
+    assert "(1 more such cell follows)" in huge_cells("a", 0, np.inf, 2)
+    assert "(2 more such cells follow)" in huge_cells("a", 0, np.inf, 3)
+    assert "follow" not in huge_cells("a", 0, np.inf, 1)
