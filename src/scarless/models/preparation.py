@@ -399,7 +399,7 @@ def _word_correlations(texts: list[str], columns: Matrix) -> tuple[Matrix, list[
         except ValueError:  # no word is in that many rows
             continue
         share = np.asarray(present.mean(axis=0)).ravel()
-        spread = np.outer(np.sqrt(share * (1.0 - share)), columns.std(axis=0))
+        spread = np.outer(np.sqrt(np.maximum(share * (1.0 - share), 0.0)), columns.std(axis=0))
         together = present.T @ (columns - columns.mean(axis=0)) / len(texts)
         found = np.divide(together, spread, out=np.zeros_like(together), where=spread > 0)
         return found.round(6), list(counter.get_feature_names_out())  # rounded: words of the same rows stay in order
