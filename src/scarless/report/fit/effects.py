@@ -25,9 +25,9 @@ from scarless.report.numbers import p_sentence
 STRENGTH_ROWS = 200
 NAMED = 3  # in a verdict
 SIGNIFICANT = 0.05
-# Share of errors that the likelihood ratio may make, the score test the others. Five of ten columns in both models, 1,000
-# rows, 150 tables without an effect on the labelling: the ratio's p-value is below .05 in 15%, the smaller of both below
-# .05 in 6% (in 9% with .2). Of 50 tables with an effect it is below .05 in 40%, the score test's in 8%.
+# Share of errors that the likelihood ratio may make, the score test the others. Five of ten columns in both models,
+# 1,000 rows, 150 tables without an effect on the labelling: the ratio's p-value is below .05 in 15%, the smaller of
+# both below .05 in 6% (in 9% with .2). Of 50 tables with an effect it is below .05 in 40%, the score test's in 8%.
 RATIO_SHARE = 0.05
 JOINT_CELLS = 20_000_000  # of a table that the joint test looks at; of a larger one at some rows
 _SMALLEST = 1e-12  # chance of a label, and of none
