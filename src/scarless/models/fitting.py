@@ -1,5 +1,6 @@
-"""A fitted classifier, fitted once more to the same rows."""
+"""Fits beside the one that the user asked for: the same rows once more, or a model to compare with."""
 
+import warnings
 from typing import Any
 
 from sklearn.base import clone
@@ -16,3 +17,11 @@ def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
             setattr(again, name, getattr(model, name))
     again._fit_on(rows, X)
     return again
+
+
+def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
+    """Fit a model of which nothing is shown: without warnings, and without a look from other starts."""
+    model._looks_elsewhere = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, s, **given)

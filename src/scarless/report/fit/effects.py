@@ -1,6 +1,5 @@
 """What drives the class, and what the labelling: odds ratios in the units of the raw table."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ from scipy.stats import chi2, norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.explaining import dense, has_coefficients
+from scarless.models.fitting import fit_quietly
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
@@ -175,9 +175,7 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     table = dense(some.prepared)
     Z, s, f, c = table[:, others], some.s, np.ones(some.n_rows), float(np.average(some.s, weights=some.weight))
     if others:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of this fit nothing is shown
-            alone = SCARClassifier().fit(Z, s.astype(np.int64), sample_weight=some.weight)
+        alone = fit_quietly(SCARClassifier(), Z, s.astype(np.int64), sample_weight=some.weight)
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
