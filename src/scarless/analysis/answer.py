@@ -159,7 +159,7 @@ class Analysis:
         given = {"audit": self.label.audit, "sample_weight": self._column("weights"), "level": self.settings.level}
         try:
             found = yield_curve(model, features, self._observed(), n=FIRST_ROWS, **given)
-        except (TypeError, ValueError):  # a model that knows nothing of its uncertainty
+        except (TypeError, ValueError):  # a kind of model that knows nothing of its uncertainty, or is too wide
             return {}
         ends = [_plain(found.low[0]), _plain(found.high[0])]
         positives = {"positives": _plain(found.expected[0]), "interval": ends} if found.told else {}

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from scarless.checks.tables import check_foreign_table
+from scarless.checks.vectors import check_vector
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import crossed_summary
-from scarless.models.uncertainty import held_out_of_fit
+from scarless.models.uncertainty import digest_of, held_out_of_fit
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -117,6 +119,7 @@ class CrossedClassifier(PairClassifier):
     def _store_crossed(self, crossed: Crossed, training: Training) -> None:
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
         self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
+        self._digest = digest_of(training.X, training.s)
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.estimators_ = [model_of(model) for model in fit.models]
         self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
@@ -160,16 +163,17 @@ class CrossedClassifier(PairClassifier):
             return super().summary(level=level)
         return crossed_summary(self, type(self.estimator).__name__, level)
 
-    def left_out_logits(self, X: Any, s: Any) -> tuple[Vector, Vector]:
+    def left_out_logits(self, X: Any, s: Any, *, sample_weight: Any = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
 
         See `InferenceMixin.left_out_logits`.
         """
         if not isinstance(getattr(self, "_crossed", None), Crossed):
-            return super().left_out_logits(X, s)
-        v = logit_of(self.predict_propensity(X))
+            return super().left_out_logits(X, s, sample_weight=sample_weight)
+        v, table = logit_of(self.predict_propensity(X)), check_foreign_table(self, X, inner=self._reader, reset=False)
+        labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
         u = self._crossed.relaxed_logits if self.relax else self._crossed.fit.u
-        return held_out_of_fit(u, v.size), v
+        return held_out_of_fit(u, self._digest, table, labels), v
 
     def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of the level; the noise of the classifier's direction is not in them."""

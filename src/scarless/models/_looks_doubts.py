@@ -69,8 +69,9 @@ def told_of_choice(other: OtherChoice | None, audit_labels: str) -> list[str]:
     instead = _other_of(audit_labels)
     return [
         f"audit_labels={audit_labels!r} says that {_CHOSEN[audit_labels]}, and the rows contradict it: that "
-        f"{_CHOSEN[instead]} fits better (log-likelihood higher by {other.gained:.1f}). If it was so, use "
-        f"audit_labels={instead!r} (--audit-labels {instead}); the class prior is then {other.class_prior:.2f}."
+        f"{_CHOSEN[instead]} fits better (log-likelihood higher by {other.gained:.1f}, if the chance to be audited is "
+        f"logistic in the attributes). If it was so, use audit_labels={instead!r}; the class prior is then "
+        f"{other.class_prior:.2f}."
     ]
 
 
@@ -81,10 +82,12 @@ def choice_remark(other: OtherChoice | None, audit_labels: str) -> str:
         return f"{told} If not, the class prior is wrong."
     instead = _other_of(audit_labels)
     if other.gained >= _CHOICE_GAIN:
-        shown = "the rows contradict it"
+        shown = "The rows contradict this"
     else:
-        shown = "the rows bear it out" if other.gained <= -_CHOICE_GAIN else "the rows do not show whether it was so"
-    return f"{told} Otherwise {instead!r} is right, with a class prior of {other.class_prior:.2f}; {shown}."
+        shown = (
+            "The rows agree with this" if other.gained <= -_CHOICE_GAIN else "The rows do not show whether it was so"
+        )
+    return f"{told} {shown}. If it was not so, {instead!r} is right, and the class prior is {other.class_prior:.2f}."
 
 
 def _other_of(audit_labels: str) -> str:

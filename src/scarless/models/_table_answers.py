@@ -122,9 +122,9 @@ class TableAnswers:
         return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
 
     @_has("left_out_logits")
-    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them."""
-        u, v = self.estimator_fitted.left_out_logits(self.prepare(X), s)
+        u, v = self.estimator_fitted.left_out_logits(self.prepare(X), s, sample_weight=sample_weight)
         return u, v
 
     @_has("detection_curve")

@@ -20,12 +20,13 @@ from scarless.checks.options import (
     shown,
 )
 from scarless.checks.tables import check_foreign_table, check_table
+from scarless.checks.vectors import check_vector
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import MemberSummary, StackSummary
 from scarless.models.summary import few_labels_remarks
-from scarless.models.uncertainty import attribute_names, held_out_of_fit
+from scarless.models.uncertainty import attribute_names, digest_of, held_out_of_fit
 from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
@@ -471,6 +472,7 @@ class SARStackingClassifier(PairClassifier):
     def _store(self, stack: "_Stack", training: Training, folds: list[Fold]) -> None:
         s, w = training.s, training.weight
         self.members_, self.relaxation_, self._e_columns = stack
+        self._digest = digest_of(training.X, s)
         found = self.relaxation_
         own = [member.relaxation.levels for member in self.members_ if member.weight]
         self._missing = 0.0
@@ -534,7 +536,7 @@ class SARStackingClassifier(PairClassifier):
         logits = [member.logits(table) for member in self.members_]
         return row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
 
-    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as members without each row have them.
 
         Parameters
@@ -543,13 +545,16 @@ class SARStackingClassifier(PairClassifier):
             The rows of the fit.
         s : array of shape (n_rows,)
             Their labels.
+        sample_weight : array of shape (n_rows,), optional
+            Not needed: folds leave out rows with all their weight.
 
         Returns
         -------
         array of shape (n_rows,), array of shape (n_rows,)
         """
-        v = logit_of(self.predict_propensity(X))
-        return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), v.size), v
+        v, table = logit_of(self.predict_propensity(X)), self._checked(X)
+        labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
+        return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), self._digest, table, labels), v
 
     def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of members in equal shares; the noise of each member's direction is not in them."""

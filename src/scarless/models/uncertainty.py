@@ -1,14 +1,16 @@
 """Standard errors, intervals and a summary, for classifiers made of two logistic models."""
 
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.order import exact_keys
 from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import check_rows, row_totals
-from scarless.checks.vectors import check_random_stream, check_vector
+from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import attach
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
@@ -279,7 +281,7 @@ class InferenceMixin:
         drawn[labelled] = 1.0
         return drawn.T
 
-    def left_out_logits(self, X: Any, s: ArrayLike) -> tuple[Vector, Vector]:
+    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
 
         For questions that a row must not answer for itself, such as whether the rows that rank highest are labelled as
@@ -292,6 +294,8 @@ class InferenceMixin:
             The rows of the fit.
         s : array of shape (n_rows,)
             Their labels.
+        sample_weight : array of shape (n_rows,), optional
+            Their weights: a row of weight 3 is left out with its copies.
 
         Returns
         -------
@@ -299,9 +303,10 @@ class InferenceMixin:
         """
         inference, engine = self._known_inference(), check_rows(self, X)
         if type(inference) is not PairInference:
-            raise ValueError("left_out_logits is for fits to one label of each row, without audits and facts.")
+            raise NoLeftOutLogits("left_out_logits is for fits to one label of each row, without audits and facts.")
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=engine.n_rows)  # type: ignore[attr-defined]
-        u, v = inference.left_out_logits(attach(engine, s=labels)).T
+        w = check_counts(sample_weight, n_rows=labels.size)
+        u, v = inference.left_out_logits(attach(engine, s=labels, w=w)).T
         return u, v
 
     def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
@@ -375,10 +380,23 @@ class InferenceMixin:
         return coef, errors[-1:]
 
 
-def held_out_of_fit(u: Vector, n_rows: int) -> Vector:
+class NoLeftOutLogits(ValueError):
+    """There are no logits of rows by models that have not seen their labels."""
+
+
+def digest_of(X: Any, s: Vector) -> int:
+    """Return a number that rows with their labels have in common with the same rows in the same order."""
+    labels = np.ascontiguousarray(s, dtype=np.float64)
+    return zlib.crc32(exact_keys(X).tobytes(), zlib.crc32(labels.tobytes()))
+
+
+def held_out_of_fit(u: Vector, digest: int, X: Any, s: Vector) -> Vector:
     """Return the logits of the rows of a fit by its folds, or say that these are other rows."""
-    if u.size != n_rows:
-        raise ValueError(f"X has {n_rows} rows, and the fit has held-out logits of {u.size}: give the rows of the fit.")
+    if u.size != s.size or digest != digest_of(X, s):
+        raise NoLeftOutLogits(
+            f"X has {s.size} rows, and the fit has held-out logits of {u.size} rows of its own: give the rows of the "
+            "fit with their labels, in their order."
+        )
     return u
 
 

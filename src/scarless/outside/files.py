@@ -39,9 +39,10 @@ def _try_to_write(path: Path, above: Path) -> None:
 
     They do not tell of file systems such as /proc, nor of one that is read-only, nor of names that are too long.
     """
-    first = path.absolute().relative_to(above).parts[0]
+    first = (path.absolute().relative_to(above).parts or ("scarless",))[0]
     try:
-        Path(tempfile.mkdtemp(prefix=f".{first}-", dir=above)).rmdir()
+        (above / first).exists()  # a name that is too long, or has a zero byte
+        Path(tempfile.mkdtemp(prefix=f".{first[:200]}-", dir=above)).rmdir()
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         why = getattr(error, "strerror", None) or str(error)
         raise OSError(f"{path} cannot be written: {why} in {above}. Choose another place (--out).") from error

@@ -4,13 +4,15 @@ import re
 from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive)Classifier(?:CV)?"
+_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|solver|start|tol|random_state|relax|cross_fit|propensity_attributes"
 # Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
 # first that fits counts. A name in quotes may be a column's, and stays.
 _GONE = re.compile(
     rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
-    r"| \((?:exclude=\[.*?\]|[a-z_]+=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
+    rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
     r"|\bscarless\.[a-z]+\.(?=[a-z])"
 )
+_NAMES = re.compile(r"(?<!\w)'[^']* [^']*'(?!\w)")  # of columns, with a space in them
 _WORDS = tuple(
     (re.compile(rf"(?<![\w'\"]){python}(?![\w'\"])"), words)
     for python, words in (
@@ -32,8 +34,11 @@ _WORDS = tuple(
         (r"false_positive_rate", "the rate of false positives"),
         (r"propensity_bounds", "--propensity-bounds"),
         (r"shared_propensity=False", "--own-propensities"),
+        (r"[Ss]ample_weight counts", "weights count"),
         (r"sample_weight", "the weights"),
-        (r"max_iter=(?=\d)", ""),
+        (rf"^{_MODEL}(?: \([^)]*\))? did not converge", "The model did not converge"),
+        (r"max_iter=(\d+)", r"\1"),
+        (r"pass groups='rows'", "say that weights are not counts of rows (in Python: groups='rows')"),
         (r"max_iter", "the number of iterations"),
         (r"(?:use|with) n_starts=5", "from several starts"),
         (r"n_starts=5 looks", "several starts look"),
@@ -58,7 +63,15 @@ def plain(sentence: Any) -> str:
     >>> plain("Column 'sample_weight' is empty.")
     "Column 'sample_weight' is empty."
     """
-    found = _GONE.sub("", str(sentence))
+    kept: list[str] = []
+
+    def keep(name: re.Match[str]) -> str:
+        kept.append(name[0])
+        return f"\0{len(kept) - 1}\0"
+
+    found = _NAMES.sub(keep, str(sentence))
+    found = _GONE.sub("", found)
     for python, words in _WORDS:
         found = python.sub(words, found)
+    found = re.sub("\0([0-9]+)\0", lambda place: kept[int(place[1])], found)
     return found[:1].upper() + found[1:] if found != str(sentence) else found

@@ -253,7 +253,7 @@ def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -
     squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were a row of its own
     grown = np.square(sums_by_group(parts, group)).sum(axis=0) * _more(group[w > 0])
     # Levels know of normal distributions only: what Student's has longer tails by is in the factor.
-    grown *= (quantile(_LEVEL, np.unique(group[w > 0]).size - 1) / quantile(_LEVEL)) ** 2
+    grown *= (quantile(_LEVEL, max(np.unique(group[w > 0]).size - 1, 1)) / quantile(_LEVEL)) ** 2
     return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
 
 
@@ -265,3 +265,17 @@ def widened_relaxation(relaxation: Relaxation, times: float) -> Relaxation:
 def widened(levels: tuple[Levels, ...], times: float) -> tuple[Levels, ...]:
     """Return levels whose likelihood counts less, by how many times variances grow."""
     return tuple(each._replace(inflation=each.inflation * times) for each in levels)
+
+
+def times_too_sure(weight: float, squares: float, n_rows: float, *, counts: bool) -> float:
+    r"""Return how many times too sure a likelihood is where weights are not counts of rows, as in a survey; else 1.
+
+    By Kish's effective number of rows, :math:`\sum w^2 / \sum w`. Whole numbers (`counts`) whose mean is small count
+    rows.
+
+    Examples
+    --------
+    >>> times_too_sure(100 * 50.0, 100 * 50.0**2, 100, counts=True), times_too_sure(200.0, 400.0, 100, counts=True)
+    (50.0, 1.0)
+    """
+    return 1.0 if counts and weight <= HEAVY * n_rows else max(squares / weight, 1.0)

@@ -194,7 +194,7 @@ class PairInference:
         r"""Return both logits of each row as the fit without that row has them, to first order.
 
         The fit without a row moves by :math:`-A^{-1} g`, with `g` the row's score and `A` the penalised information.
-        The rows have ``s``.
+        The rows have ``s`` and ``w``.
         """
         place = (self.f, self.e, self.beta_f, self.beta_e)
         return np.asarray(engine.collect(_block_left_out, *place, replace(self, meat=None).precision.root))
@@ -281,7 +281,7 @@ def _block_left_out(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, be
     X, s = X if sparse.issparse(X) else in_numpy(X), np.asarray(in_numpy(rows["s"]), dtype=np.float64)
     X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
     u, v = logits(X_f, beta_f), logits(X_e, beta_e)
-    by_u, by_v = likelihood.score(s, likelihood.pair_terms(u, v))
+    by_u, by_v = (in_numpy(rows["w"]) * each for each in likelihood.score(s, likelihood.pair_terms(u, v)))
     along_f = np.asarray(X_f @ root[: f.n_parameters - 1]) + root[f.n_parameters - 1]
     along_e = np.asarray(X_e @ root[f.n_parameters : -1]) + root[-1]
     moved = by_u[:, None] * along_f + by_v[:, None] * along_e

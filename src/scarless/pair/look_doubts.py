@@ -18,7 +18,7 @@ from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.pair.fit import FitOptions
-from scarless.pair.groups import HEAVY
+from scarless.pair.groups import times_too_sure
 from scarless.pair.logistic import fit_targets
 from scarless.pair.looks import LooksFit, LooksProblem, climb_looks, fit_looks, told_by
 from scarless.pair.looks_inference import looks_inference, penalised_loss
@@ -169,12 +169,13 @@ def other_choice(problem: LooksProblem, fit: LooksFit, audit_labels: str, *, max
 
     are the likelihoods of the same observations: labels of rows without an audit, classes of those with one. `p` and
     `r` are logistic in the attributes, or constant where this is better by AIC. Where one of them holds, the other is
-    ahead by 3 in fewer than 1 of 100 cases: the difference is about normal, with a variance of twice its mean.
+    ahead by 3 in fewer than 1 of 100 cases: the difference is about normal, with a variance of twice its mean. Where
+    rows were chosen by something else, as both ends of an attribute, it may be ahead and wrong.
     None where there is nothing to compare: labels are kept, models too wide, several looks whose labels were dropped.
     """
     undone = audit_labels == "undo"
     wide = problem.objective.n_parameters > WIDEST_MATRIX
-    if audit_labels == "keep" or wide or not fit.converged or not (undone or problem.objective.n_kinds == 1):
+    if audit_labels == "keep" or wide or not fit.converged or not (undone or problem.n_looks == 1):
         return None
     engine = problem.engine.derive(_as_dropped if undone else _as_undone, keep=True)
     n_audited, n_looks = told_by(engine, problem.objective)
@@ -231,8 +232,7 @@ def row_weight(problem: LooksProblem) -> float:
     By Kish's effective number of rows, :math:`\sum w^2 / \sum w`. Whole numbers whose mean is small are counts.
     """
     squares, broken = (float(each) for each in problem.engine.total(_block_weights))
-    counts = not broken and problem.weight <= HEAVY * float(problem.totals.n_rows)
-    return 1.0 if counts else max(squares / problem.weight, 1.0)
+    return times_too_sure(problem.weight, squares, float(problem.totals.n_rows), counts=not broken)
 
 
 def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:

@@ -29,18 +29,20 @@ def fitted(model, X, s, **given):
 
 
 def test_intervals_of_right_models_cover():
-    covered = []
+    covered, errors = [], []
     for seed in range(20):
         X, y, s = made(seed=seed)
         found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[20, 100, 300])
         truth = np.array([y[found.order[:n]].sum() for n in found.n])
         covered.append((found.low <= truth) & (truth <= found.high))
+        errors.append(found.expected - truth)
         assert (found.low <= found.expected).all()
         assert (found.expected <= found.high).all()
     assert np.mean(covered) >= 0.9
+    assert (np.abs(np.mean(errors, axis=0)) < [1.5, 4, 8]).all()
 
 
-def test_held_out_labels_move_what_is_expected_towards_the_truth():
+def test_held_out_labels_move_the_interval_to_the_truth():
     # The class falls again where its one attribute is high, which a logistic model cannot say; the labels there do.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 2))
@@ -51,7 +53,7 @@ def test_held_out_labels_move_what_is_expected_towards_the_truth():
     found = yield_curve(model, X, s, n=50)
     posterior, truth = model.predict_posterior(X, s)[found.order].sum(), y[found.order].sum()
     assert found.recalibrated
-    assert found.expected[0] < 0.4 * posterior
+    assert found.expected[0] == found.high[0] < 0.8 * posterior
     assert found.low[0] <= truth <= found.high[0]
     assert truth < 0.5 * posterior
 
@@ -125,7 +127,44 @@ def test_rows_of_weight_0_are_not_ranked():
     weight = np.ones(s.size)
     weight[X[:, 0] > 0] = 0
     model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
-    assert (X[yield_curve(model, X, s, sample_weight=weight).order, 0] <= 0).all()
+    found = yield_curve(model, X, s, sample_weight=weight)
+    assert (X[found.order, 0] <= 0).all()
+    there = weight > 0
+    alone = yield_curve(model, X[there], s[there])
+    assert (found.expected, found.low, found.high) == (alone.expected, alone.low, alone.high)
+
+
+@pytest.mark.parametrize("kind", ["stack", "cross-fitted"])
+def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
+    X, _, s = made(600)
+    model = {
+        "stack": SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0),
+        "cross-fitted": SAREMClassifier(TREE, propensity_attributes=[2], cross_fit=3, max_iter=3, random_state=0),
+    }[kind]
+    fitted(model, X, s)
+    assert yield_curve(model, X, s).recalibrated
+    order = np.random.default_rng(0).permutation(600)
+    assert not yield_curve(model, X[order], s[order]).recalibrated
+    rows, _, labels = made(600, seed=1)
+    assert not yield_curve(model, rows, labels).recalibrated
+    swapped = np.arange(600)
+    swapped[np.flatnonzero(s == 0)[:2]] = np.flatnonzero(s == 0)[[1, 0]]  # the labels stay in their order
+    assert not yield_curve(model, X[swapped], s).recalibrated
+    with pytest.raises(ValueError, match="give the rows of the fit with their labels, in their order"):
+        model.left_out_logits(X[order], s[order])
+
+
+def test_a_row_is_left_out_with_its_weight():
+    X, _, s = made(300)
+    weight = np.ones(300)
+    weight[7] = 4
+    copied = np.append(np.arange(300), [7, 7, 7])
+    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
+    own = logit(model.predict_proba(X)[:, 1])
+    moved = model.left_out_logits(X, s, sample_weight=weight)[0] - own
+    once = fitted(SAREMClassifier(propensity_attributes=[2]), X[copied], s[copied]).left_out_logits(X, s)[0] - own
+    np.testing.assert_allclose(moved[7], 4 * once[7], rtol=1e-3)
+    np.testing.assert_allclose(np.delete(moved, 7), np.delete(once, 7), rtol=1e-3, atol=1e-9)
 
 
 def test_a_fit_with_all_positives_labelled_does_not_tell():
@@ -142,6 +181,9 @@ def test_it_says_so_in_a_sentence_for_each_number():
     X, _, s = made()
     found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
     first, second = str(found).splitlines()
+    assert found.sentence(0, listed=True).startswith("Of these 10 rows, expect ")
+    one = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
+    assert str(one).startswith("Of the row that ranks highest, expect ")
     assert first.startswith("Of the 10 rows that rank highest, expect ")
     assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
 
@@ -155,10 +197,12 @@ def test_wrong_questions():
         yield_curve(model, X[s == 1], s[s == 1])
     with pytest.raises(ValueError, match="n must be"):
         yield_curve(model, X, s, n=0)
+    with pytest.raises(ValueError, match="n is empty; say how many rows are checked"):
+        yield_curve(model, X, s, n=[])
     audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)
     audited = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
     with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
         audited.left_out_logits(X, s)
     stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0)
-    with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500: give the rows"):
+    with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500 rows of its own"):
         fitted(stack, X, s).left_out_logits(X[:100], s[:100])

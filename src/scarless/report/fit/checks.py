@@ -236,7 +236,7 @@ def _scar(key: str, title: str, asked: Asked) -> Check:
         _with_raw_names(sample),
         sample.s.astype(np.int64),
         propensity_attributes=columns,
-        sample_weight=sample.weights,
+        sample_weight=None if sample.weights is None else sample.row_weight,
         estimator=_scorer_of(sample),
         n_folds=FOLDS,
         random_state=asked.rng,
@@ -362,7 +362,13 @@ def _calibration(key: str, title: str, asked: Asked) -> Check:
     f = subject.f
     if subject.looks is not None:  # any label at the looks that took place, true or false
         f, e = subject.label_chance, np.ones(subject.n_rows)
-    found = label_calibration(subject.s, f, propensity=e, sample_weight=subject.weights, level=subject.level)
+    found = label_calibration(
+        subject.s,
+        f,
+        propensity=e,
+        sample_weight=None if subject.weights is None else subject.row_weight,
+        level=subject.level,
+    )
     status, verdict = _calibrated(found, float(subject.weight @ subject.s) / float(subject.weight.sum()))
     picture = Picture(
         kind="calibration",

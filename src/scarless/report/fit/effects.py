@@ -163,23 +163,24 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
 
     The smaller of two p-values, adjusted for their number. The score test needs no fit of two models and keeps its
     level, but loses power where the other model sees the same columns; there the likelihood ratio of the fit is better.
-    None where labels are too few for so many columns, or may be wrong, or come from several looks. Where nothing says
-    which model is the class, it is the p-value of labels that depend on no column: of either model labels say no more.
+    None where labels are too few for so many columns, may be wrong, come from several looks, or belong to groups. Where
+    nothing says which model is the class, it is the p-value of labels that depend on no column: of either model labels
+    say no more.
     """
     others = [] if either_way(subject) else others
     columns = len(tested) + len(others)
-    fewest = min(float(subject.weight @ subject.s), float(subject.weight @ (1.0 - subject.s)))
-    if subject.looks is not None or not len(tested) or columns * ROWS_PER_COLUMN > fewest:
+    fewest = min(float(subject.row_weight @ subject.s), float(subject.row_weight @ (1.0 - subject.s)))
+    if subject.looks is not None or subject.grouped or not len(tested) or columns * ROWS_PER_COLUMN > fewest:
         return None
     some = sample_of(subject, max(JOINT_CELLS // subject.prepared.shape[1], 1), rng)
     table = dense(some.prepared)
     Z, s, f, c = table[:, others], some.s, np.ones(some.n_rows), float(np.average(some.s, weights=some.weight))
     if others:
-        alone = fit_quietly(SCARClassifier(), Z, s.astype(np.int64), sample_weight=some.weight)
+        alone = fit_quietly(SCARClassifier(), Z, s.astype(np.int64), sample_weight=some.row_weight)
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
-    score = second_factor_test(Z, table[:, tested], s, some.weight, f, c, [group for group in groups if group])
+    score = second_factor_test(Z, table[:, tested], s, some.row_weight, f, c, [group for group in groups if group])
     if some.e is None or not others:  # the ratio is no chi-squared where labels depend on nothing at all
         return score
     gain = _log_likelihood(some, some.f * some.e) - _log_likelihood(some, f * c)
@@ -190,7 +191,7 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
 def _log_likelihood(subject: Subject, chance: Vector) -> float:
     """Return the log-likelihood of labels that rows get with given chances."""
     p = np.clip(chance, _SMALLEST, 1.0 - _SMALLEST)
-    return float(subject.weight @ np.where(subject.s == 1, np.log(p), np.log1p(-p)))
+    return float(subject.row_weight @ np.where(subject.s == 1, np.log(p), np.log1p(-p)))
 
 
 def _verdict(found: list[Effect], what: str, slopes: Slopes, joint: float | None, *, rival: bool = False) -> str:

@@ -11,6 +11,7 @@ from scarless.diagnostics import yield_curve
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.outside.plain_words import plain
 from scarless.report.fit.data import Estimate, Ranked, RankedRow, Reason
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import cell, number, text
@@ -57,10 +58,11 @@ def _positives(subject: Subject, n_rows: int) -> tuple[Estimate | None, str]:
     try:
         found = yield_curve(subject.inner, subject.prepared, subject.labels, n=n_rows, **given)
     except ValueError as error:  # of a model that is too wide for standard errors, or has none
-        return None, f"How many of these rows are positive is not known: {error}"
+        return None, f"How many of these rows are positive is not known: {plain(error)}"
+    said = found.sentence(listed=True)
     if not found.told:
-        return None, found.sentence()
-    return Estimate(*(number(field[0]) for field in (found.expected, found.low, found.high))), found.sentence()
+        return None, said
+    return Estimate(*(number(field[0]) for field in (found.expected, found.low, found.high))), said
 
 
 def _shown(name: Any) -> str:
@@ -97,7 +99,7 @@ def _intervals(top: Subject) -> tuple[Matrix | None, str]:
     try:
         return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level, **given)), ""
     except (ValueError, TypeError) as error:
-        return None, f"No intervals of single rows: {error}"
+        return None, f"No intervals of single rows: {plain(error)}"
 
 
 def _reasons(subject: Subject, top: Subject) -> tuple[list[tuple[Reason, ...]], str]:

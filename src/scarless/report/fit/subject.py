@@ -32,6 +32,7 @@ from scarless.models.explaining import dense, grouped
 from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, looks_facts
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.interval import Interval
+from scarless.pair.groups import times_too_sure
 from scarless.report.fit.words import text
 
 _KINDS = (
@@ -190,6 +191,19 @@ class Subject:
     def audited(self) -> Mask:
         """Which rows were checked."""
         return np.zeros(self.n_rows, dtype=bool) if self.audit is None else np.isfinite(self.audit)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether rows belong to groups of several, which tests of rows do not know of."""
+        return 0 < getattr(self.inner, "_n_groups", 0) < self.n_rows
+
+    @cached_property
+    def row_weight(self) -> Vector:
+        """Weights for tests: as many as there are rows in effect, where they are not counts of rows."""
+        w = self.weight
+        whole = bool((w == np.floor(w)).all())
+        sure = times_too_sure(float(w.sum()), float(w @ w), float(np.count_nonzero(w)), counts=whole)
+        return w / sure
 
     @property
     def rates_are_none(self) -> bool:
