@@ -160,6 +160,8 @@ def test_a_place_that_permissions_do_not_tell_of_is_tried_before_the_work(patien
         assert f"{place} cannot be written: " in (told := capsys.readouterr().err)
         assert "Choose another place (--out)." in told
     assert sorted(Path().iterdir()) == before
+    assert main([*fit, "--out", "/"]) == 1  # a folder that is there, and not one that cannot be named
+    assert "IndexError" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])

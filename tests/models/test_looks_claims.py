@@ -157,8 +157,19 @@ def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(attribute
                 assert all("rows contradict it" in each and f"use audit_labels={right!r}" in each for each in told)
                 text = summary_of(instead)
                 assert f"audit_labels={other!r} takes for granted that" in text
-                assert f"Otherwise {right!r} is right, with a class prior of {model.class_prior_:.2f}" in text
+                assert f"If it was not so, {right!r} is right, and the class prior is {model.class_prior_:.2f}" in text
     assert sum(wrong) >= 8
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_dropped_labels_of_several_looks_are_not_doubted(seed):
+    """What a row that was audited would have been without, several looks do not tell: there is nothing to compare."""
+    seen = Seen(seed, n=1500)
+    audit = seen.audited(seen.rng.choice(1500, 150, replace=False))
+    entered = np.where((audit == 1)[:, None], 1.0, seen.S)
+    model, told = fitted(seen.X, entered, audit, audit_labels="drop")
+    assert not [each for each in told if "audit_labels" in each]
+    assert "If not, the class prior is wrong." in summary_of(model)
 
 
 def test_survey_weights_do_not_make_the_choice_of_audits_surer():

@@ -1,5 +1,7 @@
 """Odds ratios by hand: per unit of the raw column, per standard deviation, and of levels against each other."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -200,6 +202,22 @@ def test_a_labelling_of_one_column_is_tested_beyond_the_class(seed):
     (only,) = labelling.effects
     assert only.per_sd.low < 1 < only.per_sd.high
     assert labelling.verdict.startswith("Whether a positive gets its label depends on no column beyond what chance")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_survey_weights_make_no_test_of_the_report_surer(seed):
+    """Weights of 50 say as much as weights of 1; groups of rows are not tested as if rows were independent."""
+    X, s = one_driver(seed, 0.0)
+    pair, weight = SAREMClassifier(propensity_attributes=["a"]), np.full(len(s), 50.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pair.fit(X, s, sample_weight=weight, groups="rows")
+        report = model_report(pair, X, s, sample_weight=weight, n_ranked=0)
+        plain = model_report(SAREMClassifier(propensity_attributes=["a"]).fit(X, s), X, s, n_ranked=0)
+    assert report.effects[1].verdict.startswith("Whether a positive gets its label depends on no column")
+    checks = [{check.key: check.status for check in each.checks} for each in (report, plain)]
+    assert checks[0]["calibration"] == checks[1]["calibration"]
+    assert checks[0]["scar"] == checks[1]["scar"]
 
 
 @pytest.mark.parametrize("seed", range(3))
