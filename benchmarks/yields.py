@@ -1,6 +1,6 @@
 """``python -m benchmarks.yields run | table``: of the rows that rank highest, how many are positive?
 
-The fifteen tables of ``benchmarks.few``, at most 2,000 rows and 60 columns, labels hidden by mechanisms of
+The tables of ``benchmarks.few`` with at most 60 columns, at most 2,000 rows, labels hidden by mechanisms of
 ``benchmarks.elsewhere`` that depend on the tables' own attributes, these attributes named. `yield_curve` says how many
 of the first 50 rows (20 where fewer than 150 are unlabelled) are positive, before and after held-out labels moved it;
 the table then tells. Rows are added to ``results/yields.jsonl``; what is there already is skipped.
@@ -78,7 +78,7 @@ def table() -> None:
             lines.append(
                 [method, f"{len(found)}", f"{len(told)}", *errors, f"{covers.mean():.2f}", f"{(high - low).mean():.2f}"]
             )
-    print_table(["method", "runs", "told", "error of posteriors", "error", "coverage", "width"], lines)
+    print_table(["method", "runs", "told", "error of posteriors", "error, moved", "coverage", "width"], lines)
 
 
 if __name__ == "__main__":

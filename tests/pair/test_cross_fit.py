@@ -373,6 +373,8 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
         model.fit(X, s)
     crossed = model._crossed
     assert crossed.tilt[0] == pytest.approx(-0.6, abs=0.2)
+    assert 0 < crossed.beside.share < 1
+    assert model._levels == (model.relaxation_.levels, crossed.beside)
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     plain = crossed.fit.logits(X)

@@ -132,7 +132,8 @@ class CrossedClassifier(PairClassifier):
                 relaxation.e if self.relax else crossed.plain_e, Design.of(self._e_columns), "propensity_"
             )
         if self.relax:
-            self.relaxation_, self._levels = relaxation, (relaxation.levels,)
+            beside = () if crossed.beside is None else (crossed.beside,)
+            self.relaxation_, self._levels = relaxation, (relaxation.levels, *beside)
             prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
         else:
             f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))

@@ -60,17 +60,22 @@ from scarless.pair.members import (
 )
 from scarless.pair.mixture import draw_posteriors, row_intervals
 from scarless.pair.propensities import logit_of
-from scarless.pair.relaxed import DOUBT, Levels, Relaxation, draw_class_priors, levels_interval, relax
+from scarless.pair.relaxed import (
+    FOLLOW,
+    Levels,
+    Relaxation,
+    draw_class_priors,
+    levels_beside,
+    levels_interval,
+    relax,
+)
 from scarless.pair.rows import Training, engine_of
 
 MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
 # Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):
-FOLLOW = 0.5  # slope of the propensity's logit in the class logit
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
 LEAST_GAIN = 7.0  # of held-out log-likelihood, for each column that was found to drive the labelling
-MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
-_MOST_PREFERRED = 9.0  # nats that count for it
 _APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
 
 
@@ -410,16 +415,12 @@ class SARStackingClassifier(PairClassifier):
         return relax(engine, design, audits=options.audits, follow=follow, known=options.known, merge=True)
 
     def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
-        """Return the levels of a propensity that follows the class too, as where an attribute was not named.
-
-        Its share in intervals is one in ten, times its likelihood over that of the stack, each nat worth a third.
-        """
+        """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
         if not stack.e_columns.size:
             return ()
         other = self._relaxed_mean(stack.members, training, folds, stack.e_columns, FOLLOW)
         self._missing = other.log_likelihood - stack.relaxation.log_likelihood
-        share = MISSING * float(np.exp(min(self._missing, _MOST_PREFERRED) / DOUBT))
-        return (other.levels._replace(share=share * (1 + len(stack.members))),)
+        return (levels_beside(stack.relaxation, other, 1 + len(stack.members)),)
 
     def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> Columns:
         """Return the columns that the labels say drive the labelling."""

@@ -23,7 +23,7 @@ from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
-from scarless.pair.relaxed import Relaxation, levels_interval, relax
+from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval, relax
 from scarless.pair.rows import Training, engine_of
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
@@ -57,6 +57,7 @@ class Crossed:
     relaxation: Relaxation
     f_columns: Columns
     e_columns: Columns
+    beside: Levels | None = None  # of a propensity that follows the class too, for intervals
     tilt: Vector | None = None  # of the class's logit, by each propensity attribute, then a constant; see `_tilt`
 
     @property
@@ -114,7 +115,11 @@ def cross_fit(
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
     settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
     relaxation = relax(rows, propensity.design, hold=hold, merge=True, **settings)
-    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns, tilt)
+    beside = None
+    if e_columns.size and hold is None and not options.follow:
+        other = relax(rows, propensity.design, merge=True, **{**settings, "follow": FOLLOW})
+        beside = levels_beside(relaxation, other)
+    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns, beside, tilt)
 
 
 def _tilt(propensity: LogisticPropensity, fit: CrossFit, s: Vector, shared: Any) -> Vector:

@@ -33,6 +33,9 @@ SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
 HELD_RIDGE, HELD_LEVEL = 4.0, 4.0  # on changes of a propensity that could take the classifier's place, and on the level
 DOUBT = 3.0  # by which log-likelihoods are divided for intervals
+FOLLOW = 0.5  # slope of the propensity's logit in the class logit, where it is assumed to follow the class
+MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
+_MOST_PREFERRED = 9.0  # nats that count for it
 _TOL, _MAX_ITER = 1e-10, 100
 _LOWEST = 20.0  # nats below the top, where a walk ends
 _MOST_STEPS = 40
@@ -250,6 +253,16 @@ def relax_roughly(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vecto
     fits = _Fits.of(engine, e, audits, hold)
     top = fits.at_top()
     return fits.relaxation(top, _levels_of([top]))
+
+
+def levels_beside(found: Relaxation, other: Relaxation, n_models: int = 1) -> Levels:
+    """Return the levels of a propensity that follows the class too, as where an attribute was not named, for intervals.
+
+    Their share is one in ten beside `n_models` others, times their likelihood over that of what was found, each nat
+    worth a third.
+    """
+    gain = min(other.log_likelihood - found.log_likelihood, _MOST_PREFERRED)
+    return other.levels._replace(share=MISSING * float(np.exp(gain / DOUBT)) * n_models)
 
 
 def levels_interval(levels: Sequence[Levels], share: str, level: float) -> Interval:
