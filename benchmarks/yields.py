@@ -78,7 +78,7 @@ def table() -> None:
             lines.append(
                 [method, f"{len(found)}", f"{len(told)}", *errors, f"{covers.mean():.2f}", f"{(high - low).mean():.2f}"]
             )
-    print_table(["method", "runs", "told", "error of posteriors", "error, moved", "coverage", "width"], lines)
+    print_table(["method", "runs", "told", "error of posteriors", "error", "coverage", "width"], lines)
 
 
 if __name__ == "__main__":
