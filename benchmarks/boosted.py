@@ -42,7 +42,7 @@ def rivals(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier]:
     return {
         "cross-fitted, relaxed": SAREMClassifier(boosting(), **options),
         "cross-fitted": SAREMClassifier(boosting(), relax=False, **options),
-        "plain EM": SAREMClassifier(boosting(100), cross_fit=None, max_iter=50, **options),
+        "plain EM": SAREMClassifier(boosting(100), cv=None, max_iter=50, **options),
     }
 
 

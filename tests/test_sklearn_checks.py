@@ -32,8 +32,8 @@ ESTIMATORS = [
     SCARClassifier(label_frequency=0.9, method="likelihood"),
     NaiveClassifier(DecisionTreeClassifier(random_state=0)),
     PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
-    SAREMClassifier(DecisionTreeClassifier(random_state=0), cross_fit=2, max_iter=10, random_state=0),
-    SAREMClassifier(BOOSTING, cross_fit=2, random_state=0),
+    SAREMClassifier(DecisionTreeClassifier(random_state=0), cv=2, max_iter=10, random_state=0),
+    SAREMClassifier(BOOSTING, cv=2, random_state=0),
     SARStackingClassifier(
         [("logistic", None)], propensity_attributes=[0], attribute_sets=[slice(None)], cv=2, max_iter=20
     ),

@@ -31,7 +31,7 @@ boosting = HistGradientBoostingClassifier(random_state=0)
 fits = {}
 for name, cross_fit in {"plain EM": None, "cross-fitted": 5}.items():
     fits[name] = SAREMClassifier(
-        boosting, propensity_attributes=[2], classification_attributes=[0, 1], cross_fit=cross_fit, random_state=0
+        boosting, propensity_attributes=[2], classification_attributes=[0, 1], cv=cross_fit, random_state=0
     ).fit(X, s)
 
 # %%

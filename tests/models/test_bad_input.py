@@ -342,9 +342,7 @@ def test_more_columns_than_rows(kind, pu):
         (NaiveClassifier(max_iter=1), "NaiveClassifier did not converge in max_iter=1"),
         (PropensityWeightedClassifier(max_iter=1), "PropensityWeightedClassifier did not converge in max_iter=1"),
         (
-            PropensityWeightedClassifier(
-                LogisticRegression(), method="likelihood", cross_fit=None, max_iter=4, tol=1e-9
-            ),
+            PropensityWeightedClassifier(LogisticRegression(), method="likelihood", cv=None, max_iter=4, tol=1e-9),
             r"PropensityWeightedClassifier \(EM\) did not converge in max_iter=4",
         ),
     ],
@@ -452,8 +450,8 @@ def test_names_lost_in_a_pipeline(pu):
 def test_a_start_that_is_all_or_none(pu, start):
     message = r"start=.* is a class prior to begin at, and cannot be told from [01] in sums over rows; give one between"
     with pytest.raises(ValueError, match=message):
-        SAREMClassifier(propensity_attributes=[0], start=start).fit(pu.X, pu.s)
-    assert SAREMClassifier(propensity_attributes=[0], start=1e-12).fit(pu.X, pu.s).converged_
+        SAREMClassifier(propensity_attributes=[0], n_starts=[start]).fit(pu.X, pu.s)
+    assert SAREMClassifier(propensity_attributes=[0], n_starts=[1e-12]).fit(pu.X, pu.s).converged_
 
 
 def test_large_whole_numbers_are_numbers(pu):

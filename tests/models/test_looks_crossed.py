@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import ClassPrior, SAREMClassifier, load, save
+from scarless import ClassPrior, Labelling, SAREMClassifier, load, save
 from scarless.models._model_values import check_values
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -79,7 +79,7 @@ def test_at_the_optimum_there_is_nothing_to_relax(seen):
 def test_audits_of_all_rows_are_supervised_learning(seen):
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(seen.X, seen.y))
     labels = np.nan_to_num(seen.S[:, 0])
-    model = crossed(LOGISTIC, cross_fit=folds).fit(seen.X, labels, audit=seen.y)
+    model = crossed(LOGISTIC, cv=folds).fit(seen.X, labels, audit=seen.y)
     u = np.empty(len(seen.X))
     for train, test in folds:
         u[test] = logit(clone(LOGISTIC).fit(seen.X[train], seen.y[train]).predict_proba(seen.X[test])[:, 1])
@@ -93,7 +93,7 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
 @pytest.mark.parametrize("relax", [True, False])
 def test_answers_follow_from_the_parameters(seen, classifier, relax):
-    model = crossed(classifier, relax=relax, shared_propensity=False).fit(seen.X, seen.S, audit=seen.audit)
+    model = crossed(classifier, relax=relax, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
     found = model._crossed
     u = np.mean([each.logits(seen.X) for each in found.fit.models], axis=0)
     if relax:
@@ -158,7 +158,7 @@ def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
 @quietly
 def test_false_positives_are_found():
     seen = Seen(n=3000, seed=2, rate=0.05)
-    model = crossed(LOGISTIC, false_positive_rate="estimate").fit(seen.X, seen.S)
+    model = crossed(LOGISTIC, labelling=Labelling(false_positive_rate="estimate")).fit(seen.X, seen.S)
     assert model.false_positive_rate_ == pytest.approx(0.05, abs=0.02)
     assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=0.04)
     with pytest.warns(UserWarning, match="labels do not fit without false positives"):
@@ -170,7 +170,7 @@ def test_false_positives_are_found():
 def test_visit_attributes_belong_to_their_look(seen):
     effort = np.random.default_rng(1).normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
-    model = crossed(LOGISTIC, visit_attributes={"effort": [4, 5]}).fit(X, seen.S)
+    model = crossed(LOGISTIC, labelling=Labelling(visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
     assert 4 not in model._f_columns
     v = X[:, 2] * model.propensity_coef_[0, 2] + effort[:, 1] * model.visit_coef_[0, 0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(X, look=1), expit(v), atol=1e-12)
@@ -191,7 +191,7 @@ def test_tables_may_hold_text_that_the_classifier_reads(seen):
 
 @quietly
 def test_the_summary_has_shares_slope_and_the_traps(seen):
-    model = crossed(BOOSTING, shared_propensity=False).fit(seen.X, seen.S, audit=seen.audit)
+    model = crossed(BOOSTING, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
     text = " ".join(str(model.summary()).split())
     audited = np.count_nonzero(seen.audit >= 0)
     assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
@@ -240,7 +240,7 @@ def test_what_does_not_go_together_is_said(seen):
     with pytest.raises(ValueError, match="propensity_estimator is for one label of each row"):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
     with pytest.raises(ValueError, match="leave solver at 'auto', and cross_fit at a number of folds"):
-        crossed(LOGISTIC, cross_fit=None).fit(**given)
+        crossed(LOGISTIC, cv=None).fit(**given)
     with pytest.raises(ValueError, match="leave solver at 'auto', and cross_fit at a number of folds"):
         crossed(None, solver="em").fit(**given)
     with pytest.raises(ValueError, match="known needs relax=True where an estimator is cross-fitted"):

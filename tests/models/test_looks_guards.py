@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import scarless
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, TableClassifier
+from scarless import ClassPrior, LabelFrequency, Labelling, SAREMClassifier, TableClassifier
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -45,11 +45,11 @@ def models(data):
     X, S, s = data["X"], data["S"], data["s"]
     return {
         "looks": _model().fit(X, S),
-        "own looks": _model(shared_propensity=False).fit(X, S),
+        "own looks": _model(labelling=Labelling(shared=False)).fit(X, S),
         "audits": _model().fit(X, s, audit=data["audit"]),
-        "false positives": _model(false_positive_rate=0.02).fit(X, s),
+        "false positives": _model(labelling=Labelling(false_positive_rate=0.02)).fit(X, s),
         "facts": _model(known=[ClassPrior(0.5, se=0.1)]).fit(X, s),
-        "visits": _model(visit_attributes={"v": [3]}).fit(X, s),
+        "visits": _model(labelling=Labelling(visit_attributes={"v": [3]})).fit(X, s),
     }
 
 
@@ -219,7 +219,9 @@ def test_columns_of_looks_are_not_the_classifier_s(data):
     with pytest.raises(
         ValueError, match="classification_attributes names columns that are visit_attributes, or propen"
     ):
-        _model(classification_attributes=[0, 3], visit_attributes={"v": [1, 3]}).fit(data["X"], data["S"])
+        _model(classification_attributes=[0, 3], labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(
+            data["X"], data["S"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -242,12 +244,12 @@ def test_facts_that_cannot_be(make, match):
 def test_labels_that_tell_nothing_are_refused(data):
     X, s, S = data["X"], data["s"], data["S"]
     with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
-        _model(false_positive_rate="estimate").fit(X, s)
+        _model(labelling=Labelling(false_positive_rate="estimate")).fit(X, s)
     with pytest.raises(ValueError, match="Each of the 400 rows has a label at some look"):
-        _model(false_positive_rate="estimate").fit(X, np.column_stack([s, 1 - s]))
+        _model(labelling=Labelling(false_positive_rate="estimate")).fit(X, np.column_stack([s, 1 - s]))
     for rate in (0.0, [0.0, 0.0], np.zeros(2)):
         with pytest.raises(ValueError, match="rows have a label although their audit says negative"):
-            _model(false_positive_rate=rate).fit(X, S, audit=np.zeros(N))
+            _model(labelling=Labelling(false_positive_rate=rate)).fit(X, S, audit=np.zeros(N))
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[400, 399\]"):
         _model().fit(X, S[:-1])
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from tests.conftest import simulate
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.pair.cross_validation import Surplus, tied_with_best
 from scarless.pair.relaxed import relax
@@ -138,7 +138,7 @@ def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds,
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
     for member in relaxed.selection_.members:
         params = relaxed.cv_results_["params"][member]
-        model = plain_model(params, imaginary_audits=8.0, tol=1e-12)
+        model = plain_model(params, tol=1e-12, known=[ImaginaryAudits(8.0)])
         u = np.empty(pu.s.size)
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])

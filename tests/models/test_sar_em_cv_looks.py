@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
 from scarless.models import _looks_search as module
 
 ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
@@ -212,7 +212,11 @@ def test_visit_attributes_are_in_no_set(seen):
     effort = rng.normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
     model = SAREMClassifierCV(
-        propensity_attributes=[2], visit_attributes={"effort": [4, 5]}, Cs=[1.0], cv=3, random_state=0
+        propensity_attributes=[2],
+        Cs=[1.0],
+        cv=3,
+        random_state=0,
+        labelling=Labelling(visit_attributes={"effort": [4, 5]}),
     ).fit(X, seen.S)
     assert (model.coef_[0, 4:] == 0).all()
     assert model.visit_coef_.shape == (1, 1)
@@ -248,7 +252,7 @@ def test_what_is_wrong_is_said(seen):
     with pytest.raises(ValueError, match="known must be a list"):
         clone(model).set_params(known=ClassPrior(0.4)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="false_positive_rate must lie in"):
-        clone(model).set_params(false_positive_rate=0.7).fit(seen.X, seen.S)
+        clone(model).set_params(labelling=Labelling(false_positive_rate=0.7)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit has 3 values for 400 rows"):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
     with pytest.raises(ValueError, match="labels have 2 looks; the first is 0"):

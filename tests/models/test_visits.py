@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from scarless import ClassPrior, SAREMClassifier, TableClassifier, load, save
+from scarless import ClassPrior, Labelling, SAREMClassifier, TableClassifier, load, save
 from scarless.scale import ParquetRows
 
 EFFORT = ["effort_1", "effort_2", "effort_3"]
@@ -47,7 +47,9 @@ def test_it_is_the_fit_to_columns_that_were_standardised_together_by_hand(sites,
     for name in ("area", "road"):
         by_hand[name] = (by_hand[name] - by_hand[name].mean()) / by_hand[name].std(ddof=0)
     by_hand[EFFORT] = (effort - mean) / deviation
-    same = SAREMClassifier(propensity_attributes=["road"], visit_attributes={"effort": EFFORT}).fit(by_hand, S)
+    same = SAREMClassifier(
+        propensity_attributes=["road"], labelling=Labelling(visit_attributes={"effort": EFFORT})
+    ).fit(by_hand, S)
     assert fitted.class_prior_ == pytest.approx(same.class_prior_, abs=1e-6)
     np.testing.assert_allclose(fitted.estimator_.visit_coef_, same.visit_coef_, atol=1e-5)
     np.testing.assert_allclose(fitted.predict_posterior(table, S), same.predict_posterior(by_hand, S), atol=1e-5)
@@ -178,7 +180,8 @@ def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
         TableClassifier(SAREMClassifier(known=[ClassPrior(0.3, se=0.1, where={"area": 1.0})])).fit(table, S)
     with pytest.raises(ValueError, match="visit_attributes of a raw table need a data frame with named columns"):
         TableClassifier(
-            SAREMClassifier(visit_attributes={"effort": [2, 3, 4]}), preparation=classifier().fit(table, S).preparation_
+            SAREMClassifier(labelling=Labelling(visit_attributes={"effort": [2, 3, 4]})),
+            preparation=classifier().fit(table, S).preparation_,
         ).fit(table.to_numpy(), S)
     table.assign(label=0).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):

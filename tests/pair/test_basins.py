@@ -244,7 +244,7 @@ def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(p
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
     with pytest.warns(UserWarning, match=MIRROR):
-        model = SAREMClassifier(n_starts=6, start=start, random_state=0, **options).fit(pu.X, pu.s)
+        model = SAREMClassifier(random_state=0, **options, n_starts=[start] * 6).fit(pu.X, pu.s)
     pair = [np.array([m.predict_proba(pu.X)[:, 1], m.predict_propensity(pu.X)]) for m in (plain, model)]
     assert np.square(pair[1] - pair[0]).sum() < np.square(pair[1] - pair[0][::-1]).sum()
 
@@ -377,7 +377,7 @@ def test_exchanging_is_no_danger_where_the_models_see_other_columns(pu):
 
 @pytest.mark.parametrize("start", ["paper", "exclusion", "class_prior", "random", 0.6])
 def test_every_start_leads_to_an_optimum(pu, start):
-    model = SAREMClassifier(propensity_attributes=[2], start=start, random_state=0).fit(pu.X, pu.s)
+    model = SAREMClassifier(propensity_attributes=[2], random_state=0, n_starts=[start]).fit(pu.X, pu.s)
     paper = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     assert model.converged_
     np.testing.assert_allclose(model.coef_, paper.coef_, atol=1e-4)

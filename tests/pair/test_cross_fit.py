@@ -60,9 +60,9 @@ def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
 def test_a_memorising_tree_finds_all_positives_labelled_unless_cross_fitted(simulated):
     data = simulated(n=800, low=0.2, high=0.6)
     true = data.s.sum() / data.y.sum()
-    plain = crossed(TREE, cross_fit=None, max_iter=12).fit(data.X, data.s)
+    plain = crossed(TREE, cv=None, max_iter=12).fit(data.X, data.s)
     assert plain.label_frequency_ > 0.95
-    model = crossed(TREE, cross_fit=5).fit(data.X, data.s)
+    model = crossed(TREE, cv=5).fit(data.X, data.s)
     assert abs(model.label_frequency_ - true) < 0.25
     assert abs(model.class_prior_ - data.y.mean()) < abs(plain.class_prior_ - data.y.mean())
 
@@ -105,22 +105,22 @@ def test_rows_of_weight_0_may_hold_anything(pu, classifier):
 def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     folds = list(splitter.split(pu.X, pu.s))
-    one = crossed(LOGISTIC, cross_fit=splitter).fit(pu.X, pu.s)
-    other = crossed(LOGISTIC, cross_fit=folds).fit(pu.X, pu.s)
+    one = crossed(LOGISTIC, cv=splitter).fit(pu.X, pu.s)
+    other = crossed(LOGISTIC, cv=folds).fit(pu.X, pu.s)
     np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
     groups = np.arange(pu.s.size) % 7
-    grouped = crossed(LOGISTIC, cross_fit=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
+    grouped = crossed(LOGISTIC, cv=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
     assert len(grouped.estimators_) == 4
 
 
 def test_folds_that_are_none_are_refused(pu):
     for given in (True, 2.5):
         with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
-            crossed(TREE, cross_fit=given).fit(pu.X, pu.s)
+            crossed(TREE, cv=given).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="gives no folds"):
-        crossed(TREE, cross_fit=iter([])).fit(pu.X, pu.s)
+        crossed(TREE, cv=iter([])).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="cross_fit must be"):
-        crossed(TREE, cross_fit=1).fit(pu.X, pu.s)
+        crossed(TREE, cv=1).fit(pu.X, pu.s)
 
 
 def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
@@ -138,7 +138,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
     rows = np.arange(pu.s.size)
     test = rows[rows % 4 > 0]
     folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
-    model = crossed(classifier, cross_fit=folds, relax=relax).fit(pu.X, pu.s)
+    model = crossed(classifier, cv=folds, relax=relax).fit(pu.X, pu.s)
     fit = model._crossed.fit
     np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
     f = expit(model._crossed.relaxed_logits if relax else fit.u)
@@ -153,7 +153,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
 @quietly
 def test_folds_given_twice_change_no_judgement(pu):
     folds = list(StratifiedKFold(3).split(pu.X, pu.s))
-    once, twice = (crossed(TREE, cross_fit=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
+    once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
     np.testing.assert_allclose(twice._crossed.fit.u, once._crossed.fit.u, atol=1e-9)
     np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
 
@@ -162,7 +162,7 @@ def test_folds_given_twice_change_no_judgement(pu):
 def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
-    model = crossed(LOGISTIC, propensity_estimator=TREE, cross_fit=folds).fit(pu.X, pu.s)
+    model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
     v = model._crossed.fit.v
     held = rows % 3 < 2
     np.testing.assert_allclose(v[~held], v[held].mean())
@@ -365,9 +365,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     X = rng.normal(size=(1500, 6))
     y = rng.random(1500) < expit(2 * (X[:, 0] ** 2 - 1) + X[:, 1])
     s = (y & (rng.random(1500) < expit(X[:, 5]))).astype(int)
-    model = SAREMClassifier(
-        TakesLabellingForClass(), propensity_attributes=[5], cross_fit=3, max_iter=5, random_state=0
-    )
+    model = SAREMClassifier(TakesLabellingForClass(), propensity_attributes=[5], cv=3, max_iter=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, s)
@@ -393,7 +391,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
     tree = DecisionTreeClassifier(min_samples_leaf=20, random_state=0)
 
     def prior(table):
-        model = SAREMClassifier(tree, propensity_attributes=[2], cross_fit=3, max_iter=20, random_state=0)
+        model = SAREMClassifier(tree, propensity_attributes=[2], cv=3, max_iter=20, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return model.fit(table, s).class_prior_
@@ -402,7 +400,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
     assert near < 0.9
     assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-3)  # ties of splits
     folds = list(StratifiedKFold(3).split(X, s))
-    models = [SAREMClassifier(tree, propensity_attributes=[2], cross_fit=folds, max_iter=20) for _ in range(2)]
+    models = [SAREMClassifier(tree, propensity_attributes=[2], cv=folds, max_iter=20) for _ in range(2)]
     far = X + np.array([0.0, 0.0, 2010.0, 0.0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -73,13 +73,7 @@ PAIRS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_any_pair_of_classifiers(pu, estimator, propensity_estimator):
     model = SAREMClassifier(
-        estimator,
-        propensity_estimator,
-        propensity_attributes=[2],
-        cross_fit=None,
-        tol=1e-2,
-        slope_tol=1e-3,
-        max_iter=15,
+        estimator, propensity_estimator, propensity_attributes=[2], cv=None, tol=1e-2, slope_tol=1e-3, max_iter=15
     ).fit(pu.X, pu.s)
     p, e = model.predict_proba(pu.X), model.predict_propensity(pu.X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -97,7 +91,7 @@ def test_any_pair_of_classifiers(pu, estimator, propensity_estimator):
 def test_logistic_regressions_of_scikit_learn_are_ours(pu):
     inner = LogisticRegression(tol=1e-10, max_iter=1000)
     options = {"propensity_attributes": [2], "tol": 1e-9, "slope_tol": 1e-6, "max_iter": 5000}
-    foreign = SAREMClassifier(inner, inner, cross_fit=None, **options).fit(pu.X, pu.s)
+    foreign = SAREMClassifier(inner, inner, cv=None, **options).fit(pu.X, pu.s)
     own = SAREMClassifier(solver="em", **options).fit(pu.X, pu.s)
     np.testing.assert_allclose(foreign.predict_proba(pu.X), own.predict_proba(pu.X), atol=1e-4)
     np.testing.assert_allclose(foreign.predict_propensity(pu.X), own.predict_propensity(pu.X), atol=1e-4)
@@ -110,7 +104,7 @@ def test_text_columns_are_the_classifiers_business(pu, frame, cross_fit):
     table = frame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
     encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
     pipeline = make_pipeline(encode, LogisticRegression(max_iter=1000))
-    model = SAREMClassifier(pipeline, propensity_attributes=["c"], cross_fit=cross_fit, tol=1e-2).fit(table, pu.s)
+    model = SAREMClassifier(pipeline, propensity_attributes=["c"], cv=cross_fit, tol=1e-2).fit(table, pu.s)
     e = model.predict_propensity(table)
     np.testing.assert_allclose(e, 1 / (1 + np.exp(-pu.X @ model.propensity_coef_[0, :4] - model.propensity_intercept_)))
     assert model.predict_posterior(table, pu.s).shape == pu.s.shape

@@ -360,7 +360,7 @@ def test_long_names_are_cut(data):
     "fit",
     [
         SAREMClassifier(refit=True),
-        SAREMClassifier(LogisticRegression(), cross_fit=None, tol=1e-2),
+        SAREMClassifier(LogisticRegression(), cv=None, tol=1e-2),
     ],
     ids=["refit", "own classifier"],
 )

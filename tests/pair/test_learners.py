@@ -294,12 +294,12 @@ def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, cr
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
     message = "The logistic model reads columns that hold NaN or infinity"
     for model in (
-        SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit),
-        SAREMClassifier(None, boosting, propensity_attributes=[0], cross_fit=cross_fit),
+        SAREMClassifier(boosting, propensity_attributes=[2], cv=cross_fit),
+        SAREMClassifier(None, boosting, propensity_attributes=[0], cv=cross_fit),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, pu.s)
-    fitted = SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit, tol=0.1, slope_tol=0.1)
+    fitted = SAREMClassifier(boosting, propensity_attributes=[2], cv=cross_fit, tol=0.1, slope_tol=0.1)
     with pytest.raises(ValueError, match=message):
         fitted.fit(pu.X, pu.s).predict_propensity(X)
 
@@ -317,8 +317,8 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # scikit-learn's, about its own defaults
         options = {"tol": 1e-2, "slope_tol": 1e-2}
-        plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=None, **options).fit(pu.X, pu.s)
-        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=2, **options).fit(pu.X, pu.s)
+        plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=None, **options).fit(pu.X, pu.s)
+        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, **options).fit(pu.X, pu.s)
         assert negative_weight_trouble(LogisticRegressionCV()) is not None
     assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
 

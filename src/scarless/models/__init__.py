@@ -3,6 +3,7 @@
 from scarless.models.onnx import save_onnx, to_onnx
 from scarless.models.persistence import ModelFileError, load, save
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
@@ -14,19 +15,23 @@ from scarless.models.table_classifier import TableClassifier
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.pair.basins import Basin
-from scarless.pair.facts import ClassPrior, LabelFrequency
+from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency
+from scarless.pair.labelling import Labelling
 from scarless.pair.relaxed import Levels, Relaxation
 from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
     "ClassPrior",
+    "ImaginaryAudits",
     "Interval",
     "LabelFrequency",
+    "Labelling",
     "Levels",
     "ModelFileError",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
+    "PublishedEMClassifier",
     "Relaxation",
     "SAREMClassifier",
     "SAREMClassifierCV",

@@ -80,9 +80,6 @@ class LooksMixin(LooksReading):
 
     C: float
     propensity_C: float
-    visit_attributes: Any
-    shared_propensity: bool
-    false_positive_rate: Any
     known: Any
     tol: float | None
     n_starts: int
@@ -92,18 +89,16 @@ class LooksMixin(LooksReading):
     _misfits: tuple[str, ...] = ()  # of the fit, where all that is claimed of it agrees
     _inference: Any
 
-    def _forget_learners(self) -> None:
-        """Forget what a fit of other models left."""
-        raise NotImplementedError
+    _crossed: Any = None
 
     def _wants_looks(self, X: Any, y: Any, audit: Any) -> bool:
         """Whether a fit has more to go by than one label of each row."""
-        rate = self.false_positive_rate
-        check_known(self.known)
+        rate = self._said.false_positive_rate
         # What is not "keep" is refused where there is no audit.
-        kept = isinstance(self.audit_labels, str) and self.audit_labels == "keep"
-        more = audit is not None or not kept or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
-        more = more or any(getattr(self, name, None) is not None for name in ("propensity_offset", "propensity_bounds"))
+        kept = isinstance(self._said.audit_labels, str) and self._said.audit_labels == "keep"
+        more = audit is not None or not kept or names_several(X, y)
+        more = more or bool(check_known(self.known).shares) or bool(self._said.visit_attributes)
+        more = more or any(said is not None for said in (self._said.offset, self._said.bounds))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
@@ -121,7 +116,7 @@ class LooksMixin(LooksReading):
     def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, labels: Codes, looks: Looks) -> None:
         """Remember where rows contradict what the models, and the user, take for granted."""
         differ: list[str] = []
-        if looks.n_looks > 1 and self.shared_propensity:
+        if looks.n_looks > 1 and self._said.shared:
             differ = told_of_looks(look_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
         found = told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter))
         if fit.converged:
@@ -142,7 +137,7 @@ class LooksMixin(LooksReading):
         self._refuse_units(rows.engine.units, looks)
         # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
         reading = Reading(np.dtype(np.float64), rows.engine.units)
-        engine = rows.engine.read_as(reading) if self.known else rows.engine
+        engine = rows.engine.read_as(reading) if check_known(self.known).shares else rows.engine
         if isinstance(given, ReadLabels):
             labels, seen = looks.counts(checked.labels)
             engine = attach(engine, labels=labels, looks=seen, audit=codes)
@@ -161,7 +156,7 @@ class LooksMixin(LooksReading):
         """
         with_group = _derived_group if with_group is None else with_group
         facts = []
-        for number, claim in enumerate(self.known or ()):
+        for number, claim in enumerate(check_known(self.known).shares):
             kind, group = None, None
             if isinstance(claim, LabelFrequency):
                 if claim.look >= looks.n_looks:
@@ -182,7 +177,7 @@ class LooksMixin(LooksReading):
     def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
         objective = problem.objective
         self._store_linear(fit.beta[objective.places[0]], objective.f)
-        self._forget_learners()
+        self._crossed = None
         self._inference = looks_inference(problem, fit)
         self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
         self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
@@ -260,10 +255,10 @@ class LooksMixin(LooksReading):
         """Return what audits and labels say of each other."""
         alone = labels_alone(problem, fit, max_iter=self.max_iter)
         gap = audit_gap(problem, fit, alone)
-        other = other_choice(problem, fit, self.audit_labels, max_iter=self.max_iter)
-        if self.audit_labels != "keep":
-            self._choice_remark = choice_remark(other, self.audit_labels)
-        if otherwise := told_of_choice(other, self.audit_labels):
+        other = other_choice(problem, fit, self._said.audit_labels, max_iter=self.max_iter)
+        if self._said.audit_labels != "keep":
+            self._choice_remark = choice_remark(other, self._said.audit_labels)
+        if otherwise := told_of_choice(other, self._said.audit_labels):
             return otherwise
         return told_of_findings(entered_findings(problem, alone), gap) or told_of_audits(gap)
 

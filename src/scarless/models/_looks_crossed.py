@@ -47,9 +47,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         self._looks = looks = self._design_looks(X, checked, codes)
         counts = np.flatnonzero(everything.weight)
         training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
-        folds = check_folds(
-            self.cross_fit, training, everything, self.random_state, name="cross_fit", audit=codes[counts]
-        )
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=codes[counts])
         labels, seen = looks.counts(checked.labels[counts])
         rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
         problem = self._looks_template(X, training, looks, rows)
@@ -68,7 +66,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
                 self._cross_options(),
                 tell,
             )
-        self._doubt_looks(*found.taken(relaxed=self.relax), checked.labels[counts], looks)
+        self._doubt_looks(found.relaxed, found.relaxation.fit, checked.labels[counts], looks)
         self._store_looks_crossed(found, training, looks)
 
     def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:
@@ -86,8 +84,8 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *told)
 
     def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
-        fit, (problem, taken) = found.crossed.fit, found.taken(relaxed=self.relax)
-        self._crossed, self._f_learner, self._e_learner, self._inference = found.crossed, None, None, None
+        fit, problem, taken = found.crossed.fit, found.relaxed, found.relaxation.fit
+        self._crossed, self._inference = found.crossed, None
         w = training.weight
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.estimators_ = [model_of(model) for model in fit.models]
@@ -120,9 +118,9 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         table = check_foreign_table(self, X, inner=self._reader, reset=False)
         given: tuple[Codes, ...] = self._looks_again(X, y, audit, table.shape[0], name)
         labels, seen, codes = (each.astype(np.float64) for each in given)
-        u = crossed.logits(table) if self.relax else crossed.plain_logits(table)
+        u = crossed.logits(table)
         found = (labels.sum(axis=1) > 0).astype(np.float64)
-        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table, relaxed=self.relax))
+        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table))
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         if self._looks_crossed() is None:
@@ -144,7 +142,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         f = self._class_probability(X)
         crossed: Any = self._crossed
         table = check_foreign_table(self, X, inner=self._reader, reset=False)
-        missed = np.cumprod(expit(-crossed.look_logits(table, relaxed=self.relax)[:, order]), axis=1)
+        missed = np.cumprod(expit(-crossed.look_logits(table)[:, order]), axis=1)
         return np.asarray(f @ (1.0 - missed) / f.sum())
 
     def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
@@ -198,12 +196,6 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         check_choice(kind, "kind", ("auto", "levels", "model"))
         if kind == "levels":
             raise ValueError("kind='levels' is for fits to one label of each row; with looks or audits use 'model'.")
-        if not self.relax:
-            raise ValueError(
-                "With relax=False a cross-fit to several looks has no intervals: they come from the likelihood of "
-                "slope, shift and propensities at its maximum. Use relax=True, or "
-                "scarless.diagnostics.bootstrap_intervals."
-            )
         return self._looks_found
 
     def summary(self, *, level: float = 0.95) -> Any:

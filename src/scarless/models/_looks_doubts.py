@@ -119,13 +119,13 @@ def told_of_bounds(gap: BoundGap | None) -> list[str]:
         return []
     if gap.apart > _CLAIM_APART and gap.outside > _OUTSIDE:
         return [
-            f"rows contradict propensity_bounds: without them the fit is better by {gap.apart:.1f} standard errors, "
-            f"and {gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
+            f"rows contradict the bounds: without them the fit is better by {gap.apart:.1f} standard errors, and "
+            f"{gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
             "bounds are: leave them out, or widen them."
         ]
     if gap.on_bound >= _ON_BOUND:
         return [
-            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} of propensity_bounds, "
+            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} that was given, "
             "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen "
             "it."
         ]
@@ -142,11 +142,11 @@ def told_of_offset(gap: OffsetGap | None) -> list[str]:
     )
     if gap.by_log >= _LOG_GAIN:
         return [
-            f"the logarithm of propensity_offset fits better than propensity_offset itself (log-likelihood higher by "
+            f"the logarithm of the offset fits better than the offset itself (log-likelihood higher by "
             f"{gap.by_log:.1f}). {remedy}"
         ]
     return [
-        f"the coefficient of propensity_offset is taken for 1, and {gap.coefficient:.2g} fits better, "
+        f"the coefficient of the offset is taken for 1, and {gap.coefficient:.2g} fits better, "
         f"{gap.apart:.1f} standard errors apart. {remedy}"
     ]
 
@@ -158,7 +158,7 @@ def told_of_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
         return []
     return [
         f"{names[worst.look]} found {worst.found:,.0f} labels, and {worst.expected:,.0f} are expected if all looks "
-        f"share one propensity ({abs(worst.apart):.1f} standard errors): they differ. Use shared_propensity=False, or "
+        f"share one propensity ({abs(worst.apart):.1f} standard errors): they differ. Use Labelling(shared=False), or "
         "visit_attributes for what differs."
     ]
 

@@ -52,9 +52,6 @@ class LooksSearch(LooksAnswers):
         """Warn where what was tied has class priors that differ."""
         raise NotImplementedError
 
-    def _forget_learners(self) -> None:
-        """Nothing but logistic models was ever there."""
-
     def _search_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, grid: Grid) -> None:
         """Check, fit in folds, judge by all that held-out rows showed, choose, and fit the choice to all rows."""
         X, y, audit = by_name(X, y, audit)

@@ -31,8 +31,8 @@ class LooksSummary(LooksMixin):
         facts.append(("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"))
         audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
         facts.append(("Audited rows", audited if sums.audits.sum() else "none"))
-        if self.audit_labels != "keep":
-            facts.append(("Their labels", "dropped" if self.audit_labels == "drop" else "undone"))
+        if self._said.audit_labels != "keep":
+            facts.append(("Their labels", "dropped" if self._said.audit_labels == "drop" else "undone"))
         for kind in range(objective.n_kinds):
             name = "Every look" if objective.n_kinds == 1 else _titled(looks.names[kind])
             frequency = inference.label_frequency_of(kind)
@@ -64,7 +64,7 @@ class LooksSummary(LooksMixin):
         if objective.false_positives is None:
             return [("False positives", "none, by assumption")]
         if not objective.n_rates:
-            return [("False positives", f"{self.false_positive_rate} (given)")]
+            return [("False positives", f"{self._said.false_positive_rate} (given)")]
         errors, found = inference.parameter_errors(), []
         for place in objective.places[1 + len(objective.e) :]:
             centre, error = inference.parameters[place.start], errors[place.start]
@@ -113,13 +113,13 @@ class LooksSummary(LooksMixin):
                 "Audits count as chosen by attributes, labels or chance. If positives were more likely to be checked, "
                 "or to be reported, the class prior is too high."
             )
-            if self.audit_labels == "keep":
+            if self._said.audit_labels == "keep":
                 remarks.append(
                     "Labels of audited rows count as labelling. If findings of audits were entered as labels, the "
                     "class prior is too low: use audit_labels='drop' or 'undo'."
                 )
             else:
-                told = self._choice_remark or choice_remark(None, self.audit_labels)
+                told = self._choice_remark or choice_remark(None, self._said.audit_labels)
                 remarks.append(f"Labels of audited rows count as findings of the audits, not as labelling. {told}")
         return remarks
 

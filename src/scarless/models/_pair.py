@@ -189,13 +189,9 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self._test_form(problem, chosen.f, chosen.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
-    def _store_pair(
-        self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None, sums: PairSums | None = None
-    ) -> None:
-        """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more, `sums` the fit's."""
-        refitted = beta_f is not None
-        beta_f = fit.f if beta_f is None else beta_f
-        self._store_linear(beta_f, problem.f)
+    def _store_pair(self, problem: PairProblem, fit: PairFit, sums: PairSums | None = None) -> None:
+        """Store a fit by Newton; `sums` are the fit's, where they are known."""
+        self._store_linear(fit.f, problem.f)
         self._store_linear(fit.e, problem.e, "propensity_")
         self.n_iter_ = fit.solution.n_iter
         self.converged_ = fit.solution.status is Status.CONVERGED
@@ -204,13 +200,12 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             "gain": np.array([at.gain for at in fit.solution.history]),
             "step": np.array([at.step for at in fit.solution.history]),
         }
-        inference = pair_inference(problem, beta_f, fit.e, information=fit.information, sums=None if refitted else sums)
+        inference = pair_inference(problem, fit.f, fit.e, information=fit.information, sums=sums)
         self._levels = ()
         self._warn_of_units(problem.engine.units)
-        # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
-        self._inference: PairInference | None = None if refitted else inference
+        self._inference: PairInference | None = inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
-        self._warn_if_ranked_worse(problem, beta_f, fit.e)
+        self._warn_if_ranked_worse(problem, fit.f, fit.e)
         self._test_form(problem, fit.f, fit.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
@@ -288,7 +283,7 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             return
         try:
             interval = self.class_prior_interval()
-        except ValueError:  # a refit, or too many columns for standard errors
+        except ValueError:  # too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
         if getattr(self, "known", None) and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:

@@ -12,6 +12,8 @@ from scarless.models._looks_design import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
+from scarless.pair.facts import check_known
+from scarless.pair.labelling import check_labelling
 from scarless.pair.looks_inference import LooksInference
 
 _ALMOST_SURE = float(np.nextafter(1.0, 0.0))
@@ -52,7 +54,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     except (ValueError, TypeError):
         inference = None
     known = inference if isinstance(inference, LooksInference) else None
-    each = listed(inner.false_positive_rate)
+    each = listed(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
     return LooksFacts(
@@ -63,7 +65,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, known if estimated else None, level),
         rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
-        claims=tuple(inner.known or ()),
+        claims=check_known(inner.known).shares,
         told=tuple(getattr(inner, "_remembered", ())),
     )
 

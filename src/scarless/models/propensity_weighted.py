@@ -28,7 +28,7 @@ from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
-from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
+from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cv_known, model_of, warn_unless_settled
 from scarless.pair.em import em_known_propensity
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.learners import TreeLearner, as_learner, check_weighted_classifier
@@ -113,7 +113,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
 
     def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
-        if method == "likelihood" and getattr(self, "cross_fit", None) is not None and (e[s == 1] < 1).any():
+        if method == "likelihood" and getattr(self, "cv", None) is not None and (e[s == 1] < 1).any():
             self._fit_crossed(training, e)
             return
         learner = as_learner(self.estimator, name="estimator", C=self.C, plain_labels=bool((e[s == 1] == 1).all()))
@@ -138,13 +138,13 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     def _fit_crossed(self, everything: Training, e: Vector) -> None:
         """Fit in folds: a classifier that has seen a row's label does not judge that row."""
         training = counted(everything)
-        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         tol = 1e-4 if self.tol is None else self.tol
         options = CrossOptions(
             C=self.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=self.max_iter, n_jobs=self.n_jobs
         )
         counts = everything.weight > 0
-        crossed = cross_fit_known(self.estimator, training, e[counts], folds, options, lambda _: None)
+        crossed = cv_known(self.estimator, training, e[counts], folds, options, lambda _: None)
         self._learner = CrossedLearner(crossed)
         self.estimators_ = [model_of(model) for model in crossed.fit.models]
         self.n_iter_ = len(crossed.fit.log_likelihood)
@@ -198,7 +198,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         cut to it, which lowers the variance and makes the class prior too low. There is a warning where the labelled
         rows tell no more than 50 rows of equal weight would, :math:`(\sum 1/e)^2 / \sum 1/e^2 < 50`, and than half of
         their number.
-    cross_fit : int, splitter, list of pairs or None, default=5
+    cv : int, splitter, list of pairs or None, default=5
         With an estimator of your own and ``method="likelihood"``: folds, as in `SAREMClassifier`. Each row's class is
         judged by models that have not seen its label, and scale and level of their logits are fitted to the labels at
         the end; predictions are the mean of the folds' models. None: plain EM, in which a flexible classifier memorises
@@ -266,7 +266,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         *,
         method: str = "risk",
         max_weight: float | None = None,
-        cross_fit: Any = 5,
+        cv: Any = 5,
         C: float = 1.0,
         tol: float | None = None,
         max_iter: int = 200,
@@ -277,7 +277,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         self.estimator = estimator
         self.method = method
         self.max_weight = max_weight
-        self.cross_fit = cross_fit
+        self.cv = cv
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
@@ -312,7 +312,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
-        refuse_odd_cv(self.cross_fit, "cross_fit")
+        refuse_odd_cv(self.cv, "cv")
         check_jobs(self.n_jobs)
         largest = self._check_max_weight(method)
         read = self._read(X, y, sample_weight)

@@ -22,6 +22,7 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.cross_validation import results_of, select
+from scarless.pair.facts import check_known
 from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups, means_rows
 from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
@@ -30,6 +31,7 @@ from scarless.pair.relaxed_search import combine, relax_candidates
 
 # Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
 _PATH_TOL = 1e-8
+SEARCH_AUDITS = 8.0  # imaginary, where nobody says how many
 
 
 class SAREMClassifierCV(LooksSearch):
@@ -72,9 +74,12 @@ class SAREMClassifierCV(LooksSearch):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
         also names them. "auto": all columns, and all but the propensity attributes.
-    visit_attributes, shared_propensity, false_positive_rate, audit_labels, known
-        For several looks, false positives, audits whose findings were entered as labels and what is known from
-        elsewhere, as in `SAREMClassifier`. Visit attributes are in none of the sets. Facts hold in every training part.
+    labelling : Labelling, optional
+        What is said of the labelling beyond its attributes, as in `SAREMClassifier`. Visit attributes are in none of
+        the sets.
+    known : list, optional
+        What is known from elsewhere, as in `SAREMClassifier`. Shares hold in every training part. Unless it says
+        otherwise there are ``ImaginaryAudits(8)``; with several looks or audits none.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
@@ -90,9 +95,6 @@ class SAREMClassifierCV(LooksSearch):
         Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
-    imaginary_audits : float, default=8.0
-        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
-        the label frequency off 0 and 1 where the labels hardly care. 0: none; nor with several looks or audits.
     tol : float, optional
         The final fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's
         method is predicted to (penalised; default 1e-10). Fits along the path end at 1e-8.
@@ -185,17 +187,13 @@ class SAREMClassifierCV(LooksSearch):
         *,
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
-        visit_attributes: Any = None,
-        shared_propensity: bool = True,
-        false_positive_rate: Any = 0.0,
-        audit_labels: str = "keep",
+        labelling: Any = None,
         known: Any = None,
         Cs: Any = 10,
         propensity_Cs: Any = (1.0,),
         cv: Any = 5,
         n_standard_errors: float = 2.0,
         relax: bool = True,
-        imaginary_audits: float = 8.0,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
@@ -205,17 +203,13 @@ class SAREMClassifierCV(LooksSearch):
     ) -> None:
         self.propensity_attributes = propensity_attributes
         self.attribute_sets = attribute_sets
-        self.visit_attributes = visit_attributes
-        self.shared_propensity = shared_propensity
-        self.false_positive_rate = false_positive_rate
-        self.audit_labels = audit_labels
+        self.labelling = labelling
         self.known = known
         self.Cs = Cs
         self.propensity_Cs = propensity_Cs
         self.cv = cv
         self.n_standard_errors = n_standard_errors
         self.relax = relax
-        self.imaginary_audits = imaginary_audits
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
@@ -299,7 +293,7 @@ class SAREMClassifierCV(LooksSearch):
         judged = fits
         if self.relax:
             self._tell("relaxing the candidates")
-            judged = relax_candidates(fits, folded, paths[0].problem, self.imaginary_audits)
+            judged = relax_candidates(fits, folded, paths[0].problem, self._audits)
         sums, tested = held_out_sums(judged, folded), folded.tested_weight()
         self.cv_results_ = results_of(paths, grid, sums, sets, tested=tested, n_standard_errors=self.n_standard_errors)
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
@@ -312,14 +306,18 @@ class SAREMClassifierCV(LooksSearch):
         check_jobs(self.n_jobs)
         if self.tol is not None:
             check_positive(self.tol, "tol")
-        for name in ("n_standard_errors", "imaginary_audits"):
-            check_at_least_zero(getattr(self, name), name)
+        check_at_least_zero(self.n_standard_errors, "n_standard_errors")
+        check_known(self.known)
         return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
+
+    @property
+    def _audits(self) -> float:
+        return check_known(self.known, audits=SEARCH_AUDITS).audits
 
     def _paths(self, rows: LabelledRows, sets: list[Columns], e_columns: Columns) -> list[Path]:
         """Return what is to be walked: each set of attributes."""
         e, exchangeable = Design.of(e_columns), e_columns.size == rows.engine.n_columns
-        audits = imagine_audits(rows.engine, e, self.imaginary_audits, exchangeable=exchangeable)
+        audits = imagine_audits(rows.engine, e, self._audits, exchangeable=exchangeable)
         problems = [PairProblem(rows.engine, rows.totals, Design.of(columns), e, audits=audits) for columns in sets]
         return [Path(i, problem) for i, problem in enumerate(problems)]
 
@@ -353,7 +351,7 @@ class SAREMClassifierCV(LooksSearch):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
         if self.relax:
-            chosen = combine(members, fits, folded, self.imaginary_audits, self.selection_.possible)
+            chosen = combine(members, fits, folded, self._audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f.indices
             self._store_relaxed(chosen, [fit for _, fit, _ in members])
         else:

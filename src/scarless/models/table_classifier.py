@@ -24,6 +24,7 @@ from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.numerics.arrays import ArrayLike
 from scarless.outside.notices import warn_user
+from scarless.pair.labelling import labelling_of
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.scorers import Scorer
 
@@ -191,14 +192,16 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
         given = table_preparation() if self.preparation is None else self.preparation
         as_it_is = isinstance(given, str) and given == "passthrough"
         self.preparation_: Any = given if as_it_is else clone(given)
-        given_visits = None if as_it_is else getattr(estimator, "visit_attributes", None)
+        given_visits = None if as_it_is else labelling_of(estimator).visit_attributes
         visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))
         seen = X if visits is None else X[visits.left(names)]
         prepared = seen if as_it_is else self.preparation_.fit_transform(seen)
         if visits is not None:
             self._visits = visits.placed(int(prepared.shape[1]))
             prepared = self._visits.appended(prepared, X)
-            estimator.set_params(visit_attributes=self._visits.places)
+            estimator.set_params(
+                labelling=clone(labelling_of(estimator)).set_params(visit_attributes=self._visits.places)
+            )
         return names, prepared, int(prepared.shape[1])
 
     def _prepare_files(

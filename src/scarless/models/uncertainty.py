@@ -62,7 +62,7 @@ class InferenceMixin:
     relaxation_: Any
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
     _n_groups = 0  # of rows that belong together, where the fit was told
-    _known_where = "estimator=None, propensity_estimator=None, solver='newton', refit=False"
+    _known_where = "estimator=None, propensity_estimator=None"
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of both models: estimates, standard errors, tests against 0, intervals.

@@ -4,8 +4,6 @@ The look begins where all rows are positive, so that the labelling alone explain
 ones, only this led to a clearly higher optimum in each of the 15 random problems of 257 that had one.
 """
 
-from typing import Any
-
 import numpy as np
 
 from scarless.engines.blas import BLAS
@@ -13,7 +11,7 @@ from scarless.engines.problem import WIDEST_MATRIX
 from scarless.outside.notices import warn_user
 from scarless.pair.basins import Basin, Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.starts import Start, all_positive_start, make_starts
+from scarless.pair.starts import PAPER, Start, all_positive_start, make_starts
 
 # The look is on about so many rows, or on more where labels are rare: on those that hold so many of them.
 _ROWS, _LABELS = 1000, 50
@@ -22,12 +20,6 @@ _ROUGH = 1e-5
 _STEPS, _STEPS_ON_ALL = 30, 6
 # What is worth telling: higher by more than this, in penalised log-likelihood, and at a class prior that far away.
 _HIGHER, _APART = 2.0, 0.02
-_PAPER = "paper"
-
-
-def asks_for_papers_start(n_starts: int, start: Any) -> bool:
-    """Whether a fit has one start, and that is the paper's."""
-    return n_starts == 1 and isinstance(start, str) and start in ("auto", _PAPER)
 
 
 def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False) -> Basin | None:
@@ -42,11 +34,11 @@ def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False)
     part = problem.part(max(_ROWS_IN_DOUBT if thoroughly else _ROWS, int(_LABELS / problem.labelled_share)))
     if problem.n_parameters > WIDEST_MATRIX or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
-    paper = Start(_PAPER, found.parameters)
+    paper = Start(PAPER, found.parameters)
     with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
         others = [all_positive_start(part)]
         if thoroughly:
-            others = make_starts(part, "auto", _STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
+            others = make_starts(part, _STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
         climbs = climb_all(part, [paper, *others], tol=_ROUGH, max_iter=_STEPS)
     times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
@@ -64,7 +56,7 @@ def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None
     Each row of the part stands for `times` rows, so sums over it are less sure than the standard error of
     as many single rows.
     """
-    own = next((climb.basin for climb in climbs if _PAPER in climb.basin.starts), None)
+    own = next((climb.basin for climb in climbs if PAPER in climb.basin.starts), None)
     selection = choose(part, climbs)
     for i, climb in enumerate(climbs):
         other = climb.basin

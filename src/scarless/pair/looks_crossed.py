@@ -16,7 +16,7 @@ from scarless.pair.evidence import Observed
 from scarless.pair.fit import FitOptions
 from scarless.pair.folds import Fold
 from scarless.pair.logistic import propensity_start
-from scarless.pair.looks import LooksFit, LooksProblem, spread_start
+from scarless.pair.looks import LooksProblem, spread_start
 from scarless.pair.looks_relaxed import (
     NO_COLUMNS,
     LooksRelaxation,
@@ -41,8 +41,7 @@ class LooksCrossed:
     shift: float
     shared: Columns  # those columns that the classifier may see too
     added: Vector  # their coefficients, g
-    others: Vector  # of propensities and rates, relaxed
-    plain_others: Vector  # before that
+    others: Vector  # of propensities and rates
     f_columns: Columns
 
     def logits(self, X: Any) -> Vector:
@@ -54,26 +53,18 @@ class LooksCrossed:
         """Return the class's logits of other rows as the models have them."""
         return self.fit.logits(take_columns(X, self.f_columns))
 
-    def look_logits(self, X: Any, *, relaxed: bool) -> Matrix:
+    def look_logits(self, X: Any) -> Matrix:
         """Return the logits of propensities, a column for each kind of look, then those of false positives."""
         table = np.hstack([np.zeros((X.shape[0], 1)), _dense(numeric_columns(X, self.columns))])
-        return of_looks(table, self.objective, self.others if relaxed else self.plain_others)
+        return of_looks(table, self.objective, self.others)
 
 
 class CrossedLooks(NamedTuple):
-    """A cross-fit, and the problem of its logits on the training rows, as they are and relaxed."""
+    """A cross-fit, and the problem of its logits on the training rows."""
 
     crossed: LooksCrossed
-    plain: LooksProblem
     relaxed: LooksProblem
     relaxation: LooksRelaxation
-
-    def taken(self, *, relaxed: bool) -> tuple[LooksProblem, LooksFit]:
-        """Return the parameters that are stored, as a fit of a problem of logits."""
-        if relaxed:
-            return self.relaxed, self.relaxation.fit
-        beta = np.concatenate([[1.0, 0.0], self.crossed.plain_others])
-        return self.plain._replace(facts=()), self.relaxation.fit._replace(beta=beta, facts=())
 
 
 class LooksPropensity:
@@ -132,21 +123,20 @@ def cross_fit_looks(
     propensity.update(fit.u)  # to where the best step was: the last one may lie elsewhere
     fit = fit._replace(v=propensity.v)
     columns_of_both = np.intersect1d(f_columns, columns)
-    plain, relaxed = propensity.problem(fit.u), propensity.problem(fit.u, columns_of_both)
+    relaxed = propensity.problem(fit.u, columns_of_both)
     found = relax_looks(relaxed, propensity.others, _END)
     crossed = LooksCrossed(
         fit=fit,
-        objective=plain.objective,
+        objective=propensity.problem(fit.u).objective,
         columns=columns,
         slope=found.slope,
         shift=found.shift,
         shared=columns_of_both,
         added=found.added,
         others=found.others,
-        plain_others=propensity.others,
         f_columns=f_columns,
     )
-    return CrossedLooks(crossed, plain, relaxed, found)
+    return CrossedLooks(crossed, relaxed, found)
 
 
 def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matrix:

@@ -29,8 +29,9 @@ from scarless.pair.logistic import (
 )
 from scarless.pair.problem import PairProblem
 
-KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
-SEVERAL = ("auto", "class_prior", "random")
+PAPER = "paper"
+NAMES = (PAPER, "exclusion", "random")  # of starts that a user may ask for, beside class priors
+NEAREST_PRIOR = 1e-12  # to 0 or 1 that a class prior may be, to be told from it in sums over rows
 # A start is left at once: it need not be exact.
 _ROUGH = 1e-6
 # Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
@@ -53,19 +54,17 @@ class Start(NamedTuple):
     curvature: Matrix | None = None
 
 
-def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
-    """Return `n_starts` starts of a kind; fewer where the kind has fewer.
-
-    `kind` is "auto", "paper", "exclusion", "class_prior", "random", or a class prior between 0 and 1.
+def make_starts(problem: PairProblem, asked: Any, rng: np.random.Generator) -> list[Start]:
+    """Return the starts that were asked for: a number of them, or a list of names and class priors.
 
     Models that see the same attributes under different penalties make one problem with that whose penalties are
     swapped: what is an optimum of one is, with both models exchanged, one of the other. So that both problems find the
     same, the starts of the other, exchanged, are added.
     """
     if not problem.exchangeable or problem.propensity_C == problem.C:
-        return _of_kind(problem, kind, n_starts, rng)
-    others = _of_kind(problem.mirrored, kind, n_starts, deepcopy(rng))
-    return _of_kind(problem, kind, n_starts, rng) + [exchanged_start(problem, start) for start in others]
+        return _asked_for(problem, asked, rng)
+    others = _asked_for(problem.mirrored, asked, deepcopy(rng))
+    return _asked_for(problem, asked, rng) + [exchanged_start(problem, start) for start in others]
 
 
 def exchanged_start(problem: PairProblem, start: Start) -> Start:
@@ -73,38 +72,45 @@ def exchanged_start(problem: PairProblem, start: Start) -> Start:
     return Start(f"{start.name}, exchanged", problem.exchanged(start.parameters))
 
 
-def _of_kind(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
-    if not isinstance(kind, str):
-        return [class_prior_start(problem, float(kind))]
-    if kind == "class_prior":
-        steps = np.arange(1, n_starts + 1) / (n_starts + 1)
-        return [class_prior_start(problem, prior) for prior in _between(problem, steps)]
-    if kind == "random":
-        return [random_start(problem, i, rng) for i in range(n_starts)]
-    if kind == "paper":
-        return [the_papers_start(problem)]
-    if kind == "exclusion":
-        return [exclusion_start(problem)]
-    return [start for _, start in zip(range(n_starts), _one_after_the_other(problem, rng), strict=False)]
+def _asked_for(problem: PairProblem, asked: Any, rng: np.random.Generator) -> list[Start]:
+    if isinstance(asked, int | np.integer):
+        return [start for _, start in zip(range(asked), _one_after_the_other(problem, rng), strict=False)]
+    return [_named(problem, each, number, rng) for number, each in enumerate(asked)]
 
 
-def check_starts(estimator: Any, solver: str) -> None:
-    """Check the parameters that say where to begin."""
-    n_starts, start = check_whole(estimator.n_starts, "n_starts", at_least=1), estimator.start
-    if isinstance(start, str):
-        check_choice(start, "start", KINDS)
-    else:
-        check_share(start, "start (a class prior, or a name)")
-    if n_starts > 1 and start not in SEVERAL:
+def _named(problem: PairProblem, asked: Any, number: int, rng: np.random.Generator) -> Start:
+    if asked == PAPER:
+        return the_papers_start(problem)
+    if asked == "exclusion":
+        return exclusion_start(problem)
+    return random_start(problem, number, rng) if asked == "random" else class_prior_start(problem, float(asked))
+
+
+def check_starts(asked: Any, *, logistic: bool) -> None:
+    """Check how many starts there are to be, or which."""
+    several = isinstance(asked, list | tuple)
+    if not several:
+        check_whole(asked, "n_starts", at_least=1)
+    elif not asked:
+        raise ValueError("n_starts is an empty list: name at least one start, or give their number.")
+    for each in asked if several else ():
+        if isinstance(each, str):
+            check_choice(each, "each of n_starts", NAMES)
+        elif not NEAREST_PRIOR <= check_share(each, "each of n_starts (a class prior, or a name)") <= 1 - NEAREST_PRIOR:
+            raise ValueError(
+                f"n_starts has the class prior {each!r}, which cannot be told from {each:.0f} in sums over rows; give "
+                f"one between {NEAREST_PRIOR:g} and 1 - {NEAREST_PRIOR:g}."
+            )
+    if not logistic and (several or asked > 1):
         raise ValueError(
-            f"start={start!r} is one start, and n_starts={n_starts}. Use start='auto', 'class_prior' or 'random' for "
-            "several, or n_starts=1."
+            f"n_starts={asked!r} is for two logistic models: a cross-fit begins with labelled against unlabelled rows. "
+            "Leave n_starts out."
         )
-    if solver == "em" and (n_starts > 1 or start not in ("auto", "paper")):
-        raise ValueError(
-            f"EM begins at the paper's start; got n_starts={n_starts}, start={start!r}. Several starts need "
-            "solver='newton', that is two logistic models."
-        )
+
+
+def asks_for_papers_start(asked: Any) -> bool:
+    """Whether a fit has one start, and that is the paper's."""
+    return asked == 1 or (isinstance(asked, list | tuple) and list(asked) == [PAPER])
 
 
 def the_papers_start(problem: PairProblem) -> Start:

@@ -167,7 +167,7 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
 
 def _climbs(problem: PairProblem) -> list[Climb]:
     """Return the optima that several starts lead to, best first."""
-    starts = make_starts(problem, "auto", _TILT_STARTS, np.random.default_rng(0))
+    starts = make_starts(problem, _TILT_STARTS, np.random.default_rng(0))
     return climb_all(problem, starts, tol=1e-9, max_iter=200)
 
 

@@ -182,12 +182,12 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
         ),
         (lambda: StratifiedSCARClassifier(**IN), "StratifiedSCARClassifier is not made of two logistic models"),
         (
-            lambda: SAREMClassifier(LogisticRegression(), **IN, cross_fit=2, random_state=0),
+            lambda: SAREMClassifier(LogisticRegression(), **IN, cv=2, random_state=0),
             "SAREMClassifier with estimator=LogisticRegression is not written as ONNX: only its logistic models are. "
             "Leave estimator out and fit again, or keep this model with scarless.save.",
         ),
         (
-            lambda: SAREMClassifier(propensity_estimator=LogisticRegression(), **IN, cross_fit=2, random_state=0),
+            lambda: SAREMClassifier(propensity_estimator=LogisticRegression(), **IN, cv=2, random_state=0),
             "SAREMClassifier with propensity_estimator=LogisticRegression is not written as ONNX",
         ),
         (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression is not"),
