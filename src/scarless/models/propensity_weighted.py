@@ -28,7 +28,7 @@ from scarless.models._implied_prior import ImpliedPrior, implied_prior, warn_of_
 from scarless.models._negative_weights import possible_shares, refuse_unless_negative_weights, with_shares
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
-from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cv_known, model_of, warn_unless_settled
+from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.pair.em import em_known_propensity
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.learners import TreeLearner, as_learner, check_weighted_classifier
@@ -144,7 +144,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
             C=self.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=self.max_iter, n_jobs=self.n_jobs
         )
         counts = everything.weight > 0
-        crossed = cv_known(self.estimator, training, e[counts], folds, options, lambda _: None)
+        crossed = cross_fit_known(self.estimator, training, e[counts], folds, options, lambda _: None)
         self._learner = CrossedLearner(crossed)
         self.estimators_ = [model_of(model) for model in crossed.fit.models]
         self.n_iter_ = len(crossed.fit.log_likelihood)

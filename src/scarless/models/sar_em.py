@@ -372,6 +372,11 @@ class SAREMClassifier(LooksCrossedClassifier):
         refuse_odd_cv(self.cv, "cv")
         check_jobs(self.n_jobs)
         logistic = self.estimator is None and self.propensity_estimator is None
+        if self.cv is None and not logistic:
+            raise ValueError(
+                "cv=None: a classifier that has seen a row's label reproduces it, so estimators are fitted in folds. "
+                "Give a number of folds; PublishedEMClassifier fits without them, as the paper does."
+            )
         check_known(self.known)
         check_starts(self.n_starts, logistic=logistic)
         return logistic
