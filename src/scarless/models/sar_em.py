@@ -17,7 +17,6 @@ from scarless.checks.options import (
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_random_stream
-from scarless.engines.problem import narrow_alone
 from scarless.models._base import check_solver_options, warn_unless_converged
 from scarless.models._em_classifier import EMClassifier
 from scarless.models._negative_weights import with_shares
@@ -32,6 +31,7 @@ from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups
 from scarless.pair.learners import Learner, check_weighted_classifier
 from scarless.pair.logistic import fit_targets, with_probability
 from scarless.pair.problem import PairProblem
+from scarless.pair.solving import narrow_alone
 from scarless.pair.starts import check_starts, make_starts
 
 _NEAREST_PRIOR = 1e-12  # that a start may be to 0 or 1

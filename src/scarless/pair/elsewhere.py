@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scarless.engines.blas import BLAS
-from scarless.engines.problem import WIDEST_MATRIX
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.outside.notices import warn_user
 from scarless.pair.basins import Basin, Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
