@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier
-from scarless.engines import problem
 from scarless.labelling import simulate_labels
+from scarless.pair import solving
 
 
 def objective(model, X, s):
@@ -190,7 +190,7 @@ def wide_table(data, n_columns):
 def test_wide_sparse_problem_has_no_gradient_left(simulated):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 3000)
-    assert X.shape[1] > problem.WIDEST_MATRIX
+    assert X.shape[1] > solving.WIDEST_MATRIX
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     r = np.where(data.s == 1, 1.0, -f * e / (1 - f * e))
@@ -202,7 +202,7 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 600)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
-    monkeypatch.setattr(problem, "WIDEST_MATRIX", 100)
+    monkeypatch.setattr(solving, "WIDEST_MATRIX", 100)
     products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     assert objective(products, X, data.s) == pytest.approx(objective(matrix, X.toarray(), data.s), abs=500 * 1e-6)
     np.testing.assert_allclose(products.predict_proba(X), matrix.predict_proba(X.toarray()), atol=1e-3)

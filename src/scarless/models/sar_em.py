@@ -11,7 +11,6 @@ from scarless.checks.options import check_jobs, check_positive
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_random_stream
-from scarless.engines.problem import narrow_alone
 from scarless.models._base import check_solver_options
 from scarless.models._looks_crossed import LooksCrossedClassifier
 from scarless.models._pair import means_all
@@ -23,6 +22,7 @@ from scarless.pair.facts import check_known
 from scarless.pair.folds import refuse_odd_cv
 from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups
 from scarless.pair.problem import PairProblem
+from scarless.pair.solving import narrow_alone
 from scarless.pair.starts import asks_for_papers_start, check_starts, make_starts
 
 

@@ -7,7 +7,7 @@ ones, only this led to a clearly higher optimum in each of the 15 random problem
 import numpy as np
 
 from scarless.engines.blas import BLAS
-from scarless.engines.problem import WIDEST_MATRIX
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.outside.notices import warn_user
 from scarless.pair.basins import Basin, Climb, choose, climb_all
 from scarless.pair.problem import PairProblem

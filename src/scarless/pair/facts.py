@@ -7,11 +7,11 @@ import numpy as np
 
 from scarless.checks.options import check_at_least_zero, check_share, check_whole, shown
 from scarless.engines import Engine, Rows
-from scarless.engines.change import ChangeOfUnits
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature, Sums
+from scarless.pair.solving import ChangeOfUnits
 
 _SURE = 1e-5  # a standard error of 0, where it has to be divided by
 

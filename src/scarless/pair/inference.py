@@ -10,12 +10,12 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import WIDEST_MATRIX, Pull
 from scarless.numerics import likelihood, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import in_numpy
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
@@ -23,6 +23,7 @@ from scarless.pair.logistic import ridge_of
 from scarless.pair.problem import Audits, PairProblem, exchange, see_the_same
 from scarless.pair.relaxed import Relaxation
 from scarless.pair.rows import all_labelled
+from scarless.pair.solving import Pull
 
 # Relative error of the sums over rows that make the information matrix.
 NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}

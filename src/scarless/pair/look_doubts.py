@@ -11,12 +11,12 @@ from scipy.special import expit
 
 from scarless.checks.looks import Codes
 from scarless.engines import Rows, attach
-from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
 from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.pair.fit import FitOptions
 from scarless.pair.groups import times_too_sure
 from scarless.pair.logistic import fit_targets

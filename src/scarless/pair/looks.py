@@ -9,16 +9,16 @@ from scipy.special import expit, logit
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import WIDEST_MATRIX, Addition, PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
-from scarless.numerics.newton import Solution, Status, solve_positive
+from scarless.numerics.newton import WIDEST_MATRIX, Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature
 from scarless.pair.basins import Progress, reporter
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
 from scarless.pair.logistic import as_targets, constant_model, fit_targets, propensity_start, ridge_of, with_probability
 from scarless.pair.problem import PairProblem, exchange, see_the_same
+from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 _ROUGH = 1e-5
 _FINER = 1e-7  # where rates of false positives are estimated: such likelihoods are flat

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import looks, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, Precision
 from scarless.pair.fit import FitOptions

@@ -13,7 +13,6 @@ from sklearn.utils import get_tags
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, InMemoryEngine, Rows, attach
-from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -31,6 +30,7 @@ from scarless.pair.propensities import judged
 from scarless.pair.relaxed import Relaxation, relax
 from scarless.pair.relaxed_search import held_out_rows, relax_candidates
 from scarless.pair.rows import Training, engine_of
+from scarless.pair.solving import PenalisedProblem
 
 NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])

@@ -6,12 +6,12 @@ import numpy as np
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair
 from scarless.numerics.uncertainty import PairSums, pair_sums
 from scarless.pair.logistic import ridge_of
+from scarless.pair.solving import PenalisedProblem, Pull
 
 
 class Audits(NamedTuple):

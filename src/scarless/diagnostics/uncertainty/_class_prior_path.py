@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
-from scarless.engines.problem import Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constrained import (
     LevelOptions,
@@ -18,6 +17,7 @@ from scarless.numerics.constrained import (
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.uncertainty import PairSums, pair_sums
 from scarless.pair.inference import PairInference
+from scarless.pair.solving import Pull
 
 # All in logits of the class prior.
 _WIDEST = 0.5  # between a solution and the one that it starts from
