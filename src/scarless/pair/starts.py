@@ -26,6 +26,7 @@ from scarless.pair.logistic import (
     fit_targets,
     propensity_start,
     with_logits,
+    with_probability,
 )
 from scarless.pair.problem import PairProblem
 
@@ -44,6 +45,8 @@ _MANY_ROWS, _PART_ROWS = 100_000, 20_000  # from so many rows on, a part of so m
 _LARGER_PARTS = (100_000, 500_000, 2_500_000)
 _SAME_FREQUENCY = 0.05  # label frequencies of two parts that are taken for those of one optimum
 _HIGH = 0.9  # a probability near the end, from which a climb can still turn back
+MIN_AUDITS_TO_BEGIN = 10  # of each class, for a start from them
+_RATES, _LEAST_LOOKS = (0.01, 0.4), 1e-12  # of false positives, where a climb may begin; looks at a row
 
 
 class Start(NamedTuple):
@@ -65,6 +68,43 @@ def make_starts(problem: PairProblem, asked: Any, rng: np.random.Generator) -> l
         return _asked_for(problem, asked, rng)
     others = _asked_for(problem.mirrored, asked, deepcopy(rng))
     return _asked_for(problem, asked, rng) + [exchanged_start(problem, start) for start in others]
+
+
+def starts_by_evidence(problem: PairProblem, asked: int) -> list[Start]:
+    """Return where to begin where looks, audits or facts tell optima apart: from audits, the paper's, both extremes.
+
+    Begins as if each row had one look, whether any label was found. More than one start that was asked for are class
+    priors. Where nothing tells the models apart there is the paper's alone: of two images of one optimum either might
+    be higher.
+    """
+    one, named = problem.one_look, [the_papers_start, all_labelled_start, all_positive_start]
+    starts = [make(one) for make in (named[:1] if problem.exchangeable else named)]
+    if problem.seen.n_audited > 0 and (audited := _audited_start(one)) is not None:
+        starts.insert(0, audited)
+    if not problem.exchangeable and asked > 1:
+        alone = all_positive_start(one).parameters[one.f.n_parameters :]
+        for share in _between(one, np.arange(1, asked) / asked):
+            parameters = np.concatenate([constant_model(one.f, float(share)), alone])
+            starts.append(Start(f"class prior {share:.2g}", parameters))
+    spread = [Start(start.name, problem.spread(start.parameters)) for start in starts]
+    if not problem.objective.n_rates:
+        return spread
+    # As if all labels were false: from a rate next to 0 alone, 6 climbs of 49 small problems ended in a lower optimum.
+    (labels,) = problem.engine.total(_block_labels)
+    often = float(np.clip(float(labels) / (problem.weight * max(problem.seen.looks, _LEAST_LOOKS)), *_RATES))
+    false = [start for start in starts if start.name in (PAPER, "all positive")]
+    return spread + [Start(f"{start.name}, all false", problem.spread(start.parameters, rate=often)) for start in false]
+
+
+def _audited_start(problem: PairProblem) -> Start | None:
+    """Return a classifier of the rows that were checked, and the propensity that it implies."""
+    (counts,) = problem.engine.total(_block_audits)
+    if min(counts) < MIN_AUDITS_TO_BEGIN:
+        return None
+    checked = problem.engine.derive(_audit_targets)
+    f = fit_targets(checked, problem.f, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    engine = with_probability(problem.engine, problem.f, f, "f")
+    return Start("audits", np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)]))
 
 
 def exchanged_start(problem: PairProblem, start: Start) -> Start:
@@ -135,7 +175,7 @@ def _climbed_ahead(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
         return None
     options = FitOptions(_ROUGH, max_iter=100)
     fits = [fit_pair(part, None, options) for part in parts]
-    sums = [parts[0].sums(fit.f, fit.e) for fit in fits]
+    sums = [parts[0].sums(fit.parameters) for fit in fits]
     frequencies = [float(each.labelled_positives / each.positives) for each in sums]
     agree = abs(frequencies[0] - frequencies[1]) <= _SAME_FREQUENCY and all(fit.converged for fit in fits)
     if not agree:
@@ -159,7 +199,7 @@ def exclusion_start(problem: PairProblem) -> Start:
     """
     columns = problem.f.indices
     own = ~np.isin(columns, problem.e.indices)
-    fit = fit_pair(problem._replace(f=Design.of(columns[own])), None, FitOptions(_ROUGH))
+    fit = fit_pair(problem.seeing(Design.of(columns[own])), None, FitOptions(_ROUGH))
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))
@@ -281,3 +321,15 @@ def _shifted_probability(X: Any, rows: Any, shift: float) -> dict[str, Any]:
 
 def _block_squares(X: Any, rows: Any, design: Design) -> tuple[Vector]:
     return (squared_sums(design.take(X), rows["w"]),)
+
+
+def _block_labels(X: Any, rows: Any) -> tuple[Any]:
+    return (np.asarray(rows["w"] @ np.sum(rows["labels"], axis=1, dtype=np.float64)),)
+
+
+def _block_audits(X: Any, rows: Any) -> tuple[Any]:
+    return (np.array([np.count_nonzero((rows["audit"] == value) & (rows["w"] > 0)) for value in (0, 1)]) * 1.0,)
+
+
+def _audit_targets(X: Any, rows: Any) -> dict[str, Any]:
+    return {"t": (rows["audit"] == 1).astype(np.float64), "w": rows["w"] * (rows["audit"] >= 0)}
