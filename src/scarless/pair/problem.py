@@ -10,7 +10,7 @@ from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair
-from scarless.numerics.uncertainty import PairSums, pair_sums
+from scarless.numerics.uncertainty import PairSums
 from scarless.pair.logistic import ridge_of
 
 
@@ -82,7 +82,7 @@ class PairProblem(NamedTuple):
 
     def sums(self, beta_f: Vector, beta_e: Vector) -> PairSums:
         """Return what fitted models say of all rows together, in one pass."""
-        return self.engine.total(pair_sums, self.f, self.e, beta_f, beta_e)
+        return self.engine.total(self.objective.totals, np.concatenate([beta_f, beta_e]))
 
     @property
     def exchangeable(self) -> bool:
