@@ -187,7 +187,7 @@ class LooksMixin(LooksReading):
     def _store_looks_found(self, problem: LooksProblem, fit: LooksFit, looks: Looks, inference: LooksInference) -> None:
         """Store propensities, rates and shares, whatever the classifier is."""
         objective, places = problem.objective, problem.objective.places
-        n_models, n_visits = len(objective.e), len(looks.visits)
+        n_models, n_visits = len(objective.models), len(looks.visits)
         coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
         for k in range(n_models):
             beta = fit.beta[places[1 + k]][:-1]
@@ -215,7 +215,7 @@ class LooksMixin(LooksReading):
         """Return the rate of false positives of every look; one number where all are the same."""
         if objective.false_positives is None:
             return 0.0
-        own = [beta[place.start] for place in objective.places[1 + len(objective.e) :]]
+        own = [beta[place.start] for place in objective.places[1 + len(objective.models) :]]
         known = objective.false_positives
         logits = [known[kind] if rate is None else own[rate] for kind, rate in enumerate(objective.rates)]
         rates = np.asarray(expit(logits))[kinds]

@@ -170,7 +170,7 @@ class LooksDesign(PairClassifier):
                 "offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
                 "below 1e-100 only: as a part of a logit that cannot be meant."
             )
-        if units is None or len(looks.objective.e) > 1:
+        if units is None or len(looks.objective.models) > 1:
             return
         for name, columns in looks.visits.items():
             if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:

@@ -22,11 +22,11 @@ class LooksSummary(LooksMixin):
         assert isinstance(inference, LooksInference)
         errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.likelihood
         blocks = [self._block("Classifier: Pr(y=1|x)", self._names(objective.f), beta, errors, objective.places[0], z)]
-        shared = len(objective.e) == 1
-        for k, place in enumerate(objective.places[1 : 1 + len(objective.e)]):
+        shared = len(objective.models) == 1
+        for k, place in enumerate(objective.places[1 : 1 + len(objective.models)]):
             title = "Propensity: Pr(s=1|y=1,x)" + ("" if shared else f", {looks.names[k]}")
             blocks.append(self._block(title, self._look_names(looks), beta, errors, place, z))
-        sums = inference.looks_sums
+        sums = inference.sums
         facts = [("Naive share", f"{float(sums.labelled / sums.weight):.3f}")]
         facts.append(("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"))
         audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
@@ -66,7 +66,7 @@ class LooksSummary(LooksMixin):
         if not objective.n_rates:
             return [("False positives", f"{self._said.false_positive_rate} (given)")]
         errors, found = inference.parameter_errors(), []
-        for place in objective.places[1 + len(objective.e) :]:
+        for place in objective.places[1 + len(objective.models) :]:
             centre, error = inference.parameters[place.start], errors[place.start]
             low, high = expit([centre - z * error, centre + z * error])
             found.append(("False positives", _share(float(expit(centre)), Interval(float(low), float(high)))))

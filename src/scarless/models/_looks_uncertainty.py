@@ -33,7 +33,7 @@ class LooksUncertainty(LooksSummary):
         if not isinstance(inference, LooksInference):
             return super().standard_errors()
         errors, objective = inference.parameter_errors(), inference.likelihood
-        n_models, seen = len(objective.e), self._e_columns.size
+        n_models, seen = len(objective.models), self._e_columns.size
         of_e = np.array([errors[place] for place in objective.places[1 : 1 + n_models]])
         coef = np.full((n_models, self.n_features_in_), np.nan)
         coef[:, self._e_columns] = of_e[:, :seen]
@@ -144,7 +144,7 @@ class LooksUncertainty(LooksSummary):
 def _rate_errors(inference: LooksInference, errors: Vector) -> Any:
     """Return the standard errors of rates that were estimated; None where none was."""
     objective = inference.likelihood
-    places = objective.places[1 + len(objective.e) :]
+    places = objective.places[1 + len(objective.models) :]
     if not places:
         return None
     rates = expit([inference.parameters[place.start] for place in places])

@@ -83,7 +83,7 @@ def _rates(inner: Any, known: LooksInference | None, level: float) -> tuple[tupl
         return tuple((value, None) for value in values)
     objective, errors, z = known.likelihood, known.parameter_errors(), quantile(level)
     found: list[tuple[float, Interval | None]] = []
-    for place in objective.places[1 + len(objective.e) :]:
+    for place in objective.places[1 + len(objective.models) :]:
         centre, error = float(known.parameters[place.start]), float(errors[place.start])
         found.append((float(expit(centre)), Interval(*map(float, expit([centre - z * error, centre + z * error])))))
     if all(rate is not None for rate in objective.rates):

@@ -197,7 +197,7 @@ def _chosen_likelihood(problem: LooksProblem, times: float, *, among: str, max_i
     engine = problem.engine.derive(_chosen, among, keep=True)
     audited, weight = (float(each) for each in engine.total(_block_chosen))
     constant = sum(n * np.log(n / weight) for n in (audited, weight - audited) if n > 0)
-    designs = [problem.objective.f, *(design for model in problem.objective.e for design in model)]
+    designs = [problem.objective.f, *(design for model in problem.objective.models for design in model)]
     design = Design.of(np.unique(np.concatenate([each.indices for each in designs])).astype(np.intp))
     fit = fit_targets(engine, design, C=_WEAK / times, tol=_CLOSE, max_iter=max_iter)
     return max(constant / times, -float(fit.value) / times - design.n_columns)
@@ -251,9 +251,9 @@ def labels_alone(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list
         return []
     without, options = unaudited(problem), FitOptions(_CLOSE, max_iter)
     fits = [fit_looks(without, options), climb_looks(without, fit.beta, options, "audits")]
-    if without.exchangeable and see_the_same(objective.f, objective.e[0][0]):
+    if without.exchangeable and see_the_same(objective.f, objective.e):
         first = fits[0].beta
-        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e[0][0])
+        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e)
         fits.append(climb_looks(without, np.append(image, first[image.size :]), options, "exchanged"))
     fits = [each for each in fits if each.converged]
     lowest = min((each.solution.value for each in fits), default=0.0)
@@ -301,12 +301,12 @@ def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Offset
     columns = iter(objective.offsets)
     models = tuple(
         tuple(Design.of(np.append(design.indices, next(columns)).astype(np.intp)) for design in model)
-        for model in objective.e
+        for model in objective.models
     )
-    free = _with_objective(problem, replace(objective, e=models, offsets=None))
+    free = _with_objective(problem, replace(objective, models=models, offsets=None))
     options, before = FitOptions(_CLOSE, max_iter), fit.beta
-    parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.e)]]
-    rates = before[objective.places[len(objective.e)].stop :]
+    parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.models)]]
+    rates = before[objective.places[len(objective.models)].stop :]
     start = np.concatenate([before[objective.places[0]], *parts, rates])
     fits = [climb_looks(free, start, options, fit.start), fit_looks(free, options)]
     there = min((each for each in fits if each.converged), key=lambda each: each.solution.value, default=None)
@@ -315,7 +315,7 @@ def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Offset
     times = row_weight(problem)
     gained = (penalised_loss(problem, before) - penalised_loss(free, there.beta)) / times
     by_log = _gain_by_log(problem, fit, options) / times
-    own = [there.beta[place][-2] for place in free.objective.places[1 : 1 + len(objective.e)]]
+    own = [there.beta[place][-2] for place in free.objective.places[1 : 1 + len(objective.models)]]
     return OffsetGap(float(np.mean(own)), float(np.sqrt(2.0 * max(gained, 0.0))), by_log)
 
 

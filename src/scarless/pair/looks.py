@@ -10,9 +10,15 @@ from scipy.special import expit, logit
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
 from scarless.numerics.arrays import Vector
+<<<<<<< HEAD
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, looks_sums
 from scarless.numerics.newton import WIDEST_MATRIX, Solution, Status, solve_positive
+=======
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.newton import Solution, Status, solve_positive
+>>>>>>> g5
 from scarless.numerics.objectives import Curvature
+from scarless.numerics.uncertainty import PairSums
 from scarless.pair.basins import Progress, reporter
 from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions, paper_start
@@ -55,8 +61,7 @@ class LooksProblem(NamedTuple):
         One look at each row, no audit, and both models see the same attributes. What is known of a share holds for
         either of them.
         """
-        e = self.objective.e
-        return self.n_looks == 1 and not self.n_audited and see_the_same(self.objective.f, e[0][0])
+        return self.n_looks == 1 and not self.n_audited and see_the_same(self.objective.f, self.objective.e)
 
     @property
     def weight(self) -> float:
@@ -71,14 +76,14 @@ class LooksProblem(NamedTuple):
     @property
     def ridge(self) -> Vector:
         """The penalty's weight on the square of each parameter."""
-        designs, n_models = self.objective.designs, 1 + len(self.objective.e)
+        designs, n_models = self.objective.designs, 1 + len(self.objective.models)
         penalties = [self.C, *[self.propensity_C] * (n_models - 1), *[math.inf] * (len(designs) - n_models)]
         return np.concatenate([ridge_of(design, C) for design, C in zip(designs, penalties, strict=True)])
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
         """A trace of imaginary labels of negatives, and of looks without: a rate stays off 0 where there are none."""
-        n, rates = self.objective.n_parameters, self.objective.places[1 + len(self.objective.e) :]
+        n, rates = self.objective.n_parameters, self.objective.places[1 + len(self.objective.models) :]
         return tuple(Pull(_HALF, np.eye(n)[place.start]) for place in rates)
 
     def penalised(self, facts: tuple[Fact, ...]) -> PenalisedProblem:
@@ -86,9 +91,9 @@ class LooksProblem(NamedTuple):
         additions: tuple[Addition, ...] = (*self.pulls, *facts)
         return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
 
-    def sums(self, beta: Vector) -> LooksSums:
+    def sums(self, beta: Vector) -> PairSums:
         """Return what fitted models say of all rows together, in one pass."""
-        return self.engine.total(looks_sums, self.objective, beta)
+        return self.engine.total(self.objective.totals, beta)
 
     def on(self, engine: Engine) -> "LooksProblem":
         """Return the problem on other rows."""
@@ -155,7 +160,7 @@ def _finds_positives(problem: LooksProblem, fit: LooksFit) -> bool:
     objective = problem.objective
     if not objective.n_rates:
         return True
-    sums, own = problem.sums(fit.beta), objective.places[1 + len(objective.e) :]
+    sums, own = problem.sums(fit.beta), objective.places[1 + len(objective.models) :]
     rates = [(kind, expit(fit.beta[own[rate].start])) for kind, rate in enumerate(objective.rates) if rate is not None]
     return all(float(sums.by_look[kind] / sums.positives) > rate for kind, rate in rates)
 
@@ -165,8 +170,8 @@ def _rivals(problem: LooksProblem, fit: LooksFit, climbs: list[LooksFit], rough:
     if problem.exchangeable or not fit.converged:
         return ()
     objective = problem.objective
-    if see_the_same(objective.f, objective.e[0][0]):
-        image = exchange(fit.beta[objective.places[0]], fit.beta[objective.places[1]], objective.f, objective.e[0][0])
+    if see_the_same(objective.f, objective.e):
+        image = exchange(fit.beta[objective.places[0]], fit.beta[objective.places[1]], objective.f, objective.e)
         looks = float(problem.engine.total(_block_looks)[1]) / problem.weight
         climbs = [*climbs, climb_looks(problem, spread_start(objective, image, looks), rough, "exchanged")]
     found = []
@@ -230,7 +235,7 @@ def _widened(fact: Fact, weight: float) -> Fact:
 
 def make_looks_starts(problem: LooksProblem, n_starts: int) -> list[tuple[str, Vector]]:
     """Return where to begin: as if a row had one look, whether any label was found; both extremes; from audits."""
-    e = problem.objective.e[0][0]
+    e = problem.objective.e
     pair = PairProblem(problem.engine, problem.totals, problem.objective.f, e, problem.C, problem.propensity_C)
     found, looks = (float(each) / problem.weight for each in problem.engine.total(_block_looks))
     labels, high = problem.engine.derive(as_targets), constant_model(e, _HIGH)
@@ -261,7 +266,7 @@ def spread_start(objective: LooksLikelihood, beta: Vector, looks: float, *, rate
     found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
     once = -math.expm1(math.log1p(-found) / max(looks, 1.0))
     beta_e[-1] = logit(np.clip(once, 1e-6, 1.0 - 1e-6))
-    return np.concatenate([beta_f, *[beta_e] * len(objective.e), np.full(objective.n_rates, logit(rate))])
+    return np.concatenate([beta_f, *[beta_e] * len(objective.models), np.full(objective.n_rates, logit(rate))])
 
 
 def _audited_start(problem: LooksProblem, pair: PairProblem) -> Vector | None:

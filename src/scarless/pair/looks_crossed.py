@@ -83,9 +83,7 @@ class LooksPropensity:
         """Begin as if each row had one look, whether any label was found; unlabelled rows weighted by their class."""
         problem = self.problem(np.zeros(self.w.size))
         known = np.where(self.rows["audit"] >= 0, self.rows["audit"], f)
-        any_label = propensity_start(
-            attach(problem.engine, f=known), problem.objective.e[0][0], C=self.template.propensity_C
-        )
+        any_label = propensity_start(attach(problem.engine, f=known), problem.objective.e, C=self.template.propensity_C)
         looks = float(self.w @ np.sum(self.rows["looks"], axis=1, dtype=np.float64)) / float(self.w.sum())
         self._take(problem, spread_start(problem.objective, np.concatenate([[1.0, 0.0], any_label]), looks)[2:])
 

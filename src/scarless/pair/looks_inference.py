@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.engines import Engine, Rows
+from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import looks, uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
-from scarless.numerics.looks_objective import LooksLikelihood, LooksSums
-from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import Functional, Precision
 from scarless.pair.fit import FitOptions
@@ -42,12 +42,6 @@ class LooksInference(PairInference):
         return self.objective
 
     @property
-    def looks_sums(self) -> LooksSums:
-        """The sums over rows."""
-        sums: Any = self.sums
-        return sums
-
-    @property
     def exchangeable(self) -> bool:
         """Whether nothing but the start says which model is the classifier; several looks, and audits, do."""
         return self.either_way
@@ -60,7 +54,7 @@ class LooksInference(PairInference):
 
     def label_frequency_of(self, kind: int) -> Functional:
         """Return the share of positives that a kind of look labels, with what its variance needs."""
-        sums = self.looks_sums
+        sums = self.sums
         positives = float(sums.positives)
         value = float(sums.by_look[kind]) / positives
         gradient = (sums.by_look_gradient[kind] - value * sums.positives_gradient) / positives
@@ -113,13 +107,13 @@ def looks_inference(problem: LooksProblem, fit: LooksFit) -> LooksInference:
     beta_f, others = objective.split(beta)
     return LooksInference(
         objective.f,
-        objective.e[0][0],
+        objective.e,
         beta_f,
         others,
         problem.C,
         problem.propensity_C,
         int(problem.totals.n_rows),
-        problem.sums(beta),  # type: ignore[arg-type]
+        problem.sums(beta),
         information,
         expected,
         noise,

@@ -66,7 +66,7 @@ class GivenClass(LooksLikelihood):
 
 def seen_at_looks(objective: LooksLikelihood) -> Columns:
     """Return the columns that some propensity sees at some look."""
-    return np.unique(np.concatenate([design.indices for model in objective.e for design in model])).astype(np.intp)
+    return np.unique(np.concatenate([design.indices for model in objective.models for design in model])).astype(np.intp)
 
 
 def beside_logits(objective: LooksLikelihood, columns: Columns, shared: Columns) -> LooksLikelihood:
@@ -78,7 +78,7 @@ def beside_logits(objective: LooksLikelihood, columns: Columns, shared: Columns)
     def moved(design: Design) -> Design:
         return Design.of((1 + np.searchsorted(columns, design.indices)).astype(np.intp))
 
-    models = tuple(tuple(moved(design) for design in model) for model in objective.e)
+    models = tuple(tuple(moved(design) for design in model) for model in objective.models)
     f = Design.of(np.append(0, 1 + np.searchsorted(columns, shared)).astype(np.intp))
     return LooksLikelihood(f, models, objective.false_positives)
 
@@ -119,7 +119,7 @@ def relax_looks(problem: LooksProblem, others: Vector, options: FitOptions) -> L
 
 def fit_others(problem: LooksProblem, others: Vector, options: FitOptions) -> Vector:
     """Return propensities and rates at their best, the classifier's logits taken as they are."""
-    objective = GivenClass(problem.objective.f, problem.objective.e, problem.objective.false_positives)
+    objective = GivenClass(problem.objective.f, problem.objective.models, problem.objective.false_positives)
     held = problem._replace(objective=objective, facts=(), C=np.inf)
     penalised = held.penalised(())
     found = penalised.solve(

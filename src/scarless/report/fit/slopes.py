@@ -56,7 +56,7 @@ class Slopes:
             visits[look] = Origin(name, unit=own.get(name, 1.0))
         if not isinstance(inference, LooksInference):
             return replace(cls._of(subject, coef, None, None, 0), visits=visits)
-        design, place = inference.likelihood.e[k][0], inference.likelihood.places[1 + k]
+        design, place = inference.likelihood.models[k][0], inference.likelihood.places[1 + k]
         return replace(cls._of(subject, coef, inference, design, place.start), visits=visits)
 
     @classmethod
