@@ -14,11 +14,10 @@ from scarless.models.summary import Summary
 from scarless.models.table_classifier import TableClassifier
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
-from scarless.pair.basins import Basin
 from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency
 from scarless.pair.labelling import Labelling
+from scarless.pair.optima import Basin, Selection
 from scarless.pair.relaxed import Levels, Relaxation
-from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",

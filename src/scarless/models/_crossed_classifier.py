@@ -161,10 +161,12 @@ class CrossedClassifier(PairClassifier):
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
         return held_out_of_fit(self._crossed.relaxed_logits, self._digest, table, labels), v
 
-    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of the level; the noise of the classifier's direction is not in them."""
         if not isinstance(getattr(self, "_crossed", None), Crossed) or not self._levels:
-            return super()._draws(X, n_draws, rng)
+            return super()._draws(X, s, n_draws, rng)
         u, v = logit_of(self._class_probability(X)), logit_of(self.predict_propensity(X))
         priors = draw_class_priors(self._levels, n_draws, rng)
-        return draw_posteriors([self.relaxation_.undone(u)], [self.relaxation_], v, priors, rng)
+        drawn = draw_posteriors([self.relaxation_.undone(u)], [self.relaxation_], v, priors, rng)
+        drawn[self._labelled_rows(X, s, len(drawn))] = 1.0
+        return drawn

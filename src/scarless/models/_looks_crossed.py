@@ -27,17 +27,17 @@ from scarless.pair.crossed import model_of, numeric_columns, warn_unless_settled
 from scarless.pair.evidence import Observed
 from scarless.pair.facts import in_group
 from scarless.pair.folds import check_folds
-from scarless.pair.looks import LooksProblem, told_by
+from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks
-from scarless.pair.looks_inference import LooksInference, looks_inference
 from scarless.pair.looks_relaxed import seen_at_looks
+from scarless.pair.problem import PairProblem, what_is_seen
 from scarless.pair.rows import Training, engine_of, labelled_rows
 
 
 class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
     """The half of `SAREMClassifier` that cross-fits a classifier to more than one label column."""
 
-    _looks_found: LooksInference | None = None  # of the relaxed logits: slope, shift and propensities
+    _looks_found: PairInference | None = None  # of the relaxed logits: slope, shift and propensities
 
     def _fit_looks_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
         """Check, compute, store."""
@@ -69,7 +69,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         self._doubt_looks(found.relaxed, found.relaxation.fit, checked.labels[counts], looks)
         self._store_looks_crossed(found, training, looks)
 
-    def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:
+    def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> PairProblem:
         """Return what looks are like, in the table's own columns, with facts; groups are added to the rows' values."""
 
         def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
@@ -80,8 +80,8 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
         engine, facts = self._facts(engine, X, looks, with_group)
         totals = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding).totals
-        told = told_by(engine, looks.objective)
-        return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *told)
+        seen = what_is_seen(engine, looks.objective)
+        return PairProblem(engine, totals, looks.objective, self.C, self.propensity_C, None, facts, seen)
 
     def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
         fit, problem, taken = found.crossed.fit, found.relaxed, found.relaxation.fit
@@ -94,7 +94,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             "log_likelihood": np.array(fit.log_likelihood) * self._judged,
             "mean_propensity": np.array(fit.mean_propensity),
         }
-        self._looks_found = inference = looks_inference(problem, taken)
+        self._looks_found = inference = pair_inference(problem, taken)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self._store_looks_found(problem, taken, looks, inference)
 
@@ -188,7 +188,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             return super().label_frequency_interval(level=level, kind=kind)
         return found.interval_of(found.label_frequency, check_share(level, "level"))
 
-    def _shares_of_looks(self, kind: str) -> LooksInference | None:
+    def _shares_of_looks(self, kind: str) -> PairInference | None:
         """Return what is known of the shares after a cross-fit to several looks; None after any other fit."""
         check_is_fitted(self)
         if self._looks_crossed() is None:

@@ -19,7 +19,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.facts import Fact
 from scarless.pair.labelling import Labelling, check_labelling
-from scarless.pair.looks import LooksProblem, told_by
+from scarless.pair.problem import PairProblem, what_is_seen
 
 _LARGEST_RATE = 0.5
 
@@ -33,6 +33,11 @@ class Looks(NamedTuple):
     visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
     objective: LooksLikelihood
     n_audited: int
+
+    @property
+    def taken(self) -> NDArray[np.intp]:
+        """The columns that belong to single looks."""
+        return np.concatenate([np.arange(0), *self.visits.values(), self.objective.offsets or ()]).astype(np.intp)
 
     @property
     def plain(self) -> bool:
@@ -65,11 +70,11 @@ class LooksRows(NamedTuple):
     looks: Looks
     facts: tuple[Fact, ...]
 
-    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+    def problem(self, C: float, propensity_C: float) -> PairProblem:
         """Return what is to be fitted."""
         (engine, _, totals), looks = self.rows, self.looks
-        told = told_by(engine, looks.objective)
-        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *told)
+        seen = what_is_seen(engine, looks.objective)
+        return PairProblem(engine, totals, looks.objective, C, propensity_C, None, self.facts, seen)
 
 
 class LooksDesign(PairClassifier):

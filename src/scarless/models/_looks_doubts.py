@@ -13,7 +13,6 @@ from scarless.pair.look_doubts import (
     PairGap,
     UnsaidRate,
 )
-from scarless.pair.looks import Rival
 
 _APART = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
 _LOOKS_APART, _SHARE_APART = 4.0, 0.1  # of a look that shares a propensity: surely, and by enough to matter
@@ -174,15 +173,15 @@ def told_of_rate(found: UnsaidRate | None) -> list[str]:
     ]
 
 
-def told_of_rivals(rivals: tuple[Rival, ...], interval: Interval) -> list[str]:
+def told_of_rivals(rivals: list[tuple[float, float]], interval: Interval) -> list[str]:
     """Return that another optimum, whose class prior is outside of the interval, is about as likely."""
     low, high = interval
-    outside = [each for each in rivals if not low - _NEAR <= each.class_prior <= high + _NEAR]
+    outside = [each for each in rivals if not low - _NEAR <= each[0] <= high + _NEAR]
     if not outside:
         return []
-    best = min(outside, key=lambda each: each.behind)
+    prior, behind = min(outside, key=lambda each: each[1])
     return [
-        f"models with a class prior of {best.class_prior:.2f} fit these rows about as well (log-likelihood lower by "
-        f"{best.behind:.1f}), and no interval knows of them. More audits of rows without a label, or more rows with "
+        f"models with a class prior of {prior:.2f} fit these rows about as well (log-likelihood lower by "
+        f"{behind:.1f}), and no interval knows of them. More audits of rows without a label, or more rows with "
         "several looks, tell which are right."
     ]

@@ -10,7 +10,7 @@ from scarless.models.uncertainty import NOT_CONVERGED
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
-from scarless.pair.looks_inference import LooksInference
+from scarless.pair.inference import PairInference
 
 
 class LooksSummary(LooksMixin):
@@ -19,8 +19,7 @@ class LooksSummary(LooksMixin):
     def _summary_of_looks(self, level: float) -> Summary:
         """Return the table of a fit to several looks."""
         looks, inference, z = self._need_looks("summary"), self._known_inference(), quantile(level)
-        assert isinstance(inference, LooksInference)
-        errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.likelihood
+        errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.objective
         blocks = [self._block("Classifier: Pr(y=1|x)", self._names(objective.f), beta, errors, objective.places[0], z)]
         shared = len(objective.models) == 1
         for k, place in enumerate(objective.places[1 : 1 + len(objective.models)]):
@@ -59,8 +58,8 @@ class LooksSummary(LooksMixin):
             extra=tuple(facts),
         )
 
-    def _rate_facts(self, inference: LooksInference, z: float) -> list[tuple[str, str]]:
-        objective = inference.likelihood
+    def _rate_facts(self, inference: PairInference, z: float) -> list[tuple[str, str]]:
+        objective = inference.objective
         if objective.false_positives is None:
             return [("False positives", "none, by assumption")]
         if not objective.n_rates:

@@ -144,7 +144,7 @@ class PredictToMixin:
             inference = getattr(self, "_inference", None)
             if inference is None:
                 return frame_scorer(self, X, label, has_own=has_own, judged=True)
-            objective, found = inference.likelihood, inference.parameters
+            objective, found = inference.objective, inference.parameters
             told = joblib.hash((objective, found, type(self).__name__, list(plan.names), getattr(X, "token", "")))
             return table, LooksScorer(objective, found, LARGEST[np.dtype(plan.dtype)], told)
         linear = self._linear_scorer(np.dtype(plan.dtype), getattr(X, "token", ""), has_own=has_own)

@@ -13,8 +13,8 @@ from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.pair.facts import check_known
+from scarless.pair.inference import PairInference
 from scarless.pair.labelling import check_labelling
-from scarless.pair.looks_inference import LooksInference
 
 _ALMOST_SURE = float(np.nextafter(1.0, 0.0))
 
@@ -53,7 +53,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         inference: Any = known_inference(inner)
     except (ValueError, TypeError):
         inference = None
-    known = inference if isinstance(inference, LooksInference) else None
+    known = inference
     each = listed(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
@@ -70,18 +70,18 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     )
 
 
-def _frequency(inner: Any, looks: Any, known: LooksInference | None, k: int, level: float) -> Any:
+def _frequency(inner: Any, looks: Any, known: PairInference | None, k: int, level: float) -> Any:
     value = float(inner.label_frequencies_[k])
     if known is None:
         return value, None
     return value, known.interval_of(known.label_frequency_of(int(looks.kinds[k])), level)
 
 
-def _rates(inner: Any, known: LooksInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
+def _rates(inner: Any, known: PairInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
     values = [float(each) for each in np.ravel(inner.false_positive_rate_)]
     if known is None:
         return tuple((value, None) for value in values)
-    objective, errors, z = known.likelihood, known.parameter_errors(), quantile(level)
+    objective, errors, z = known.objective, known.parameter_errors(), quantile(level)
     found: list[tuple[float, Interval | None]] = []
     for place in objective.places[1 + len(objective.models) :]:
         centre, error = float(known.parameters[place.start]), float(errors[place.start])

@@ -16,9 +16,9 @@ from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
-from scarless.pair.basins import warn_if_exchangeable
 from scarless.pair.em import EMStep, em
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner, as_learner, check_weighted_classifier
+from scarless.pair.optima import warn_if_exchangeable
 
 
 class PublishedEMClassifier(PairClassifier):

@@ -17,13 +17,13 @@ from scarless.models._pair import means_all
 from scarless.models.published_em import check_two_estimators
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
-from scarless.pair.basins import Step, warn_if_exchangeable
 from scarless.pair.facts import check_known
 from scarless.pair.folds import refuse_odd_cv
 from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups
+from scarless.pair.optima import Step, warn_if_exchangeable
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import narrow_alone
-from scarless.pair.starts import asks_for_papers_start, check_starts, make_starts
+from scarless.pair.starts import check_starts
 
 
 class SAREMClassifier(LooksCrossedClassifier):
@@ -385,12 +385,11 @@ class SAREMClassifier(LooksCrossedClassifier):
         self._choose_columns(X)
         tol = 1e-10 if self.tol is None else self.tol
         f, e = Design.of(self._f_columns), Design.of(self._e_columns)
-        problem = PairProblem(rows.engine, rows.totals, f, e, self.C, self.propensity_C)
-        look = asks_for_papers_start(self.n_starts)
+        problem = PairProblem.of(rows.engine, f, e, self.C, self.propensity_C, totals=rows.totals)
         with narrow_alone(problem.n_parameters):  # once for all passes
             problem = problem.with_audits(check_known(self.known).audits)
-            starts = make_starts(problem, self.n_starts, check_random_stream(self.random_state))
-            _, fit, sums = self._climb(problem, starts, tol, look=look, progress=_print_climb if self.verbose else None)
+            rng, progress = check_random_stream(self.random_state), _print_climb if self.verbose else None
+            _, fit, sums = self._climb(problem, self.n_starts, tol, rng=rng, progress=progress)
         self._store_pair(problem, fit, sums)
 
 

@@ -517,14 +517,16 @@ class SARStackingClassifier(PairClassifier):
         logits = [member.logits(X) for member in self.members_]
         return row_intervals(*self._with_mean(logits), level)
 
-    def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
+    def _row_intervals(self, X: Any, level: float, *, of: str, s: Any = None) -> Vector:
         """Return intervals as those of the probability are made; the propensity moves along with each level."""
         if of != "posterior":
-            return super()._row_intervals(X, level, of=of)
+            return super()._row_intervals(X, level, of=of, s=s)
         check_is_fitted(self)
         level, table = check_share(level, "level"), self._checked(X)
         logits = [member.logits(table) for member in self.members_]
-        return row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
+        ends = row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
+        ends[self._labelled_rows(X, s, len(ends))] = 1.0
+        return ends
 
     def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as members without each row have them.
@@ -546,13 +548,15 @@ class SARStackingClassifier(PairClassifier):
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
         return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), self._digest, table, labels), v
 
-    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of members in equal shares; the noise of each member's direction is not in them."""
         check_is_fitted(self)
         table = self._checked(X)
         logits = [member.logits(table) for member in self.members_]
         priors, v = draw_class_priors(self._levels, n_draws, rng), logit_of(self.predict_propensity(X))
-        return draw_posteriors(*self._with_mean(logits), v, priors, rng)
+        drawn = draw_posteriors(*self._with_mean(logits), v, priors, rng)
+        drawn[self._labelled_rows(X, s, len(drawn))] = 1.0
+        return drawn
 
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""

@@ -32,6 +32,7 @@ class LooksLikelihood:
     """
 
     convex: ClassVar[bool] = False
+    observed: ClassVar[tuple[str, ...]] = ("labels", "looks", "audit")
     f: Design
     models: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
     # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits

@@ -90,6 +90,8 @@ class PairObjective(Objective, Protocol):
     estimated. Answers about rows have one number, or one line, for each row of a block.
     """
 
+    observed: ClassVar[tuple[str, ...]]  # what rows have beside their weight ``w``
+
     @property
     def f(self) -> Design:
         """What the class model sees."""
@@ -312,6 +314,7 @@ class LogisticPair:
     """
 
     convex: ClassVar[bool] = False
+    observed: ClassVar[tuple[str, ...]] = ("s",)
     false_positives: ClassVar[None] = None
     offsets: ClassVar[None] = None
     bounds: ClassVar[None] = None

@@ -95,10 +95,19 @@ def label_frequency(sums: PairSums) -> Functional:
 
     A row moves it by :math:`f (d - c) / \sum f`; the sum of the squares of that is the variance from drawing the rows.
     """
-    positives = float(sums.positives)
-    c = float(sums.labelled_positives) / positives
-    gradient = (sums.labelled_positives_gradient - c * sums.positives_gradient) / positives
-    f_f, f_fe, fe_fe = (float(value) for value in sums.squares)
+    return _label_frequency(sums, sums.labelled_positives, sums.labelled_positives_gradient, sums.squares[1:])
+
+
+def label_frequency_of_look(sums: PairSums, kind: int) -> Functional:
+    r"""The share of positives that a kind of look labels, :math:`\sum f e / \sum f`, if it took place at every row."""
+    return _label_frequency(sums, sums.by_look[kind], sums.by_look_gradient[kind], sums.by_look_squares[:, kind])
+
+
+def _label_frequency(sums: PairSums, found: Any, found_gradient: Vector, squares: Vector) -> Functional:
+    positives, f_f = float(sums.positives), float(sums.squares[0])
+    c = float(found) / positives
+    gradient = (found_gradient - c * sums.positives_gradient) / positives
+    f_fe, fe_fe = (float(value) for value in squares)
     return Functional(c, gradient, max(fe_fe - 2.0 * c * f_fe + c**2 * f_f, 0.0) / positives / positives)
 
 

@@ -47,6 +47,12 @@ class PairFit(NamedTuple):
         """Of the classifier, then all others."""
         return self.solution.parameters
 
+    def at(self, parameters: Vector) -> "PairFit":
+        """Return the fit with parameters that were moved since."""
+        solution = replace(self.solution, parameters=parameters, curvature=None)
+        f, e = parameters[: self.f.size], parameters[self.f.size :]
+        return self._replace(f=f, e=e, solution=solution, information=None)
+
     @property
     def converged(self) -> bool:
         """Whether the solver met its stopping rule, and facts are kept to."""

@@ -16,7 +16,6 @@ from scarless.pair.evidence import Observed
 from scarless.pair.fit import FitOptions
 from scarless.pair.folds import Fold
 from scarless.pair.logistic import propensity_start
-from scarless.pair.looks import LooksProblem, spread_start
 from scarless.pair.looks_relaxed import (
     NO_COLUMNS,
     LooksRelaxation,
@@ -25,6 +24,7 @@ from scarless.pair.looks_relaxed import (
     relax_looks,
     seen_at_looks,
 )
+from scarless.pair.problem import PairProblem
 
 _STEP = FitOptions(1e-10, 50)
 _END = FitOptions(1e-10, 200)
@@ -63,19 +63,19 @@ class CrossedLooks(NamedTuple):
     """A cross-fit, and the problem of its logits on the training rows."""
 
     crossed: LooksCrossed
-    relaxed: LooksProblem
+    relaxed: PairProblem
     relaxation: LooksRelaxation
 
 
 class LooksPropensity:
     """Logistic propensities of looks, and rates of false positives, given logits of the class."""
 
-    def __init__(self, problem: LooksProblem, seen: Matrix, w: Vector, rows: dict[str, Any]) -> None:
+    def __init__(self, problem: PairProblem, seen: Matrix, w: Vector, rows: dict[str, Any]) -> None:
         self.template, self.seen, self.w, self.rows = problem, seen, w, rows
         self.others = np.zeros(0)
         self.v: Any = np.zeros((w.size, 0))
 
-    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> LooksProblem:
+    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> PairProblem:
         """Return the problem whose classifier sees these logits, and perhaps some columns."""
         return problem_of_logits(self.template, u, self.seen, self.w, self.rows, shared)
 
@@ -84,15 +84,14 @@ class LooksPropensity:
         problem = self.problem(np.zeros(self.w.size))
         known = np.where(self.rows["audit"] >= 0, self.rows["audit"], f)
         any_label = propensity_start(attach(problem.engine, f=known), problem.objective.e, C=self.template.propensity_C)
-        looks = float(self.w @ np.sum(self.rows["looks"], axis=1, dtype=np.float64)) / float(self.w.sum())
-        self._take(problem, spread_start(problem.objective, np.concatenate([[1.0, 0.0], any_label]), looks)[2:])
+        self._take(problem, problem.spread(np.concatenate([[1.0, 0.0], any_label]))[2:])
 
     def update(self, u: Vector) -> None:
         """Maximise the observed likelihood, the class given."""
         problem = self.problem(u)
         self._take(problem, fit_others(problem, self.others, _STEP))
 
-    def _take(self, problem: LooksProblem, others: Vector) -> None:
+    def _take(self, problem: PairProblem, others: Vector) -> None:
         self.others = others
         self.v = problem.engine.collect(_block_look_logits, problem.objective, others)
 
@@ -100,7 +99,7 @@ class LooksPropensity:
 def cross_fit_looks(
     classifier: Any,
     X: Any,
-    problem: LooksProblem,
+    problem: PairProblem,
     observed: Observed,
     weights: tuple[Vector, Vector],
     rows: dict[str, Any],

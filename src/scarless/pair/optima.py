@@ -184,6 +184,12 @@ def find_optima(
     return climb_all(problem, starts, tol=tol, max_iter=max_iter, progress=progress)
 
 
+def best_fit(problem: PairProblem, options: FitOptions) -> PairFit:
+    """Return the fit that a first climb ends at: from the paper's start, or the highest of some."""
+    found = find_optima(problem, 1, np.random.default_rng(0), tol=options.tol, max_iter=options.max_iter)
+    return found[0].fit
+
+
 def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
     """Compare rough climbs, on a part of many rows; climb on from the highest; return it, and what comes near it."""
     whole = problem.seen.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < MIN_ROWS_FOR_PART
