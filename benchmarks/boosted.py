@@ -2,9 +2,9 @@
 
 Parts: ``tables``, on the five tables of `benchmarks.elsewhere` where supervised boosting beats supervised logistic
 regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there of both.
-Plain EM is `PublishedEMClassifier` with the same classifier. Errors are mean squared errors on test rows: of ``f`` to the
-class (tables) or to the true probability (simulated), of ``e`` on positives. ``speed`` is the CPU time of the stack as
-a multiple of that of supervised boosting, each with the threads that it takes by default.
+Plain EM is `PublishedEMClassifier` with the same classifier. Errors are mean squared errors on test rows: of ``f`` to
+the class (tables) or to the true probability (simulated), of ``e`` on positives. ``speed`` is the CPU time of the stack
+as a multiple of that of supervised boosting, each with the threads that it takes by default.
 """
 
 from __future__ import annotations

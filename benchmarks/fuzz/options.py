@@ -426,7 +426,7 @@ CHOICES: dict[str, Choice] = {
     "where": Choice(None, {**ATTRIBUTES, **pool([{0: 1.0}, {"a0": np.nan}])}),
     "SAREMClassifier.n_starts": Choice(
         None,
-        {**SMALL, **pool([4, ["paper"], ["exclusion", 0.5], ["random", "random"], ["scout"], [1.0], [1e-300], ("paper",)])},
+        {**SMALL, **pool([4, ["paper"], ["exclusion", 0.5], ["random"] * 2, ["scout"], [1.0], [1e-300]])},
     ),
     "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
     "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),
