@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -25,7 +26,7 @@ ESTIMATORS = [
     PropensityWeightedClassifier(method="likelihood"),
     SAREMClassifier(),
     SAREMClassifier(propensity_attributes=[0]),
-    SAREMClassifier(solver="em"),
+    PublishedEMClassifier(),
     SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, max_iter=20),
     SCARClassifier(),
     SCARClassifier(label_frequency=0.9),

@@ -65,7 +65,7 @@ def test_what_is_right_is_not_doubted(seed):
     by_attribute = np.flatnonzero(seen.rng.random(s.size) < 0.3 * expit(2 * X[:, 0]))
     for audit in (seen.audit, *map(seen.audited, (seen.drawn(s == 0, 200), by_label, every_label, by_attribute))):
         assert fitted(X, s, audit)[1] == []
-    for looks, params in ((S[:, :2], {}), (S, {}), (S[:, :2], {"shared_propensity": False})):
+    for looks, params in ((S[:, :2], {}), (S, {}), (S[:, :2], {"labelling": Labelling(shared=False)})):
         assert fitted(X, looks, **params)[1] == []
     false = np.where(seen.rng.random(s.size) < 0.03, 1.0, s)
     assert fitted(X, false, labelling=Labelling(false_positive_rate=0.03))[1] == []
@@ -201,7 +201,7 @@ def test_survey_weights_do_not_make_doubts(weights):
         (seen.X, seen.S[:, :2], {}, None),
         (seen.X, seen.S, {}, None),
         (seen.X, seen.s, {}, seen.audit),
-        (np.column_stack([seen.X, np.log(effort)]), by_effort, {"propensity_offset": 4}, None),
+        (np.column_stack([seen.X, np.log(effort)]), by_effort, {"labelling": Labelling(offset=4)}, None),
         (seen.X, copied, {}, None),
     ]
     for number, (X, labels, params, audit) in enumerate(fits):
@@ -258,18 +258,20 @@ def test_the_difference_estimator_knows_that_labels_came_from_audits():
 
 
 @pytest.mark.parametrize(
-    ("params", "audit", "match"),
+    ("how", "audit", "match"),
     [
-        ({"audit_labels": "found"}, True, "audit_labels must be one of 'keep', 'drop', 'undo'; got 'found'"),
-        ({"audit_labels": "drop"}, False, "audit_labels='drop' says what the labels of audited rows mean, and no row"),
-        ({"audit_labels": "undo"}, "labelled", "audit_labels='undo' leaves no label: all labelled rows were audited"),
+        ("found", True, "audit_labels must be one of 'keep', 'drop', 'undo'; got 'found'"),
+        ("drop", False, "audit_labels='drop' says what the labels of audited rows mean, and no row"),
+        ("undo", "labelled", "audit_labels='undo' leaves no label: all labelled rows were audited"),
     ],
 )
-def test_audit_labels_that_are_refused(params, audit, match):
+def test_audit_labels_that_are_refused(how, audit, match):
     seen = Seen(0, n=500)
     given = {True: seen.audit, False: None, "labelled": np.where(seen.s == 1, 1.0, np.nan)}[audit]
     with pytest.raises(ValueError, match=match):
-        SAREMClassifier(propensity_attributes=[3], **params).fit(seen.X, seen.s, audit=given)
+        SAREMClassifier(propensity_attributes=[3], labelling=Labelling(audit_labels=how)).fit(
+            seen.X, seen.s, audit=given
+        )
 
 
 @pytest.mark.parametrize("attributes", [(3,), "all"])
@@ -308,7 +310,7 @@ def test_bounds_that_rows_contradict(seed, bounds):
     seen = Seen(seed)
     model, told = fitted(seen.X, seen.s, labelling=Labelling(bounds=bounds))
     assert not covers(model, seen.y)
-    assert any("rows contradict propensity_bounds" in each for each in told)
+    assert any("rows contradict the bounds" in each for each in told)
     assert "Propensity bounds are taken as given" in summary_of(model)
 
 
@@ -317,7 +319,7 @@ def test_a_bound_that_decides_is_told_of():
     seen = Seen(0)
     s = simulate_looks(seen.y, [0.45], random_state=0)[:, 0]
     _, told = fitted(seen.X, s, attributes=None, labelling=Labelling(bounds=(0.5, 1)))
-    assert any("sits on the bound 0.5 of propensity_bounds" in each for each in told)
+    assert any("sits on the bound 0.5 that was given" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -327,10 +329,10 @@ def test_an_effort_in_place_of_its_logarithm(seed):
     s = simulate_looks(seen.y, [expit(seen.logit - 2 + np.log(effort))], random_state=seed)[:, 0]
     model, told = fitted(np.column_stack([seen.X, effort]), s, labelling=Labelling(offset=4))
     assert not covers(model, seen.y)
-    assert any("the logarithm of propensity_offset fits better" in each for each in told)
+    assert any("the logarithm of the offset fits better" in each for each in told)
     negative = np.column_stack([seen.X, -3.0 * np.log(effort)])  # no logarithm, and the wrong sign
     _, told = fitted(negative, s, labelling=Labelling(offset=4))
-    assert any("coefficient of propensity_offset is taken for 1" in each for each in told)
+    assert any("coefficient of the offset is taken for 1" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

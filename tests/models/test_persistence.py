@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.conftest import simulate
 
 import scarless
-from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
+from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval, ModelFileError, _model_file, persistence
 from scarless.models._model_schema import audited_once, described_once
 from scarless.models._trusted import KINDS, TRUSTED
@@ -36,6 +36,7 @@ from scarless.models._trusted import KINDS, TRUSTED
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
 PU = simulate(n=300)
 IN = {"propensity_attributes": [2]}
+CROSSED = {**IN, "cv": 2, "random_state": 0}
 
 
 def boosted(**options):
@@ -44,17 +45,17 @@ def boosted(**options):
 
 MODELS = {
     "newton": lambda: SAREMClassifier(**IN),
-    "em": lambda: SAREMClassifier(**IN, solver="em"),
+    "em": lambda: PublishedEMClassifier(**IN),
     "starts": lambda: SAREMClassifier(**IN, n_starts=3, random_state=0),
     "generator": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.default_rng(0)),
     "random state": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.RandomState(0)),
-    "refit": lambda: SAREMClassifier(**IN, refit=True),
+    "refit": lambda: PublishedEMClassifier(**IN, refit=True),
     "boosted": lambda: SAREMClassifier(boosted(), **IN, cv=2, random_state=0),
-    "boosted, one fit": lambda: SAREMClassifier(boosted(), **IN, cv=None, max_iter=3, random_state=0),
+    "boosted, one fit": lambda: PublishedEMClassifier(boosted(), **IN, max_iter=3),
     "boosted twice": lambda: SAREMClassifier(boosted(), propensity_estimator=boosted(), **IN, cv=2, random_state=0),
-    "boosted in a pipeline": lambda: SAREMClassifier(make_pipeline(StandardScaler(), boosted()), **IN, cv=2, random_state=0),
-    "gradient boosting": lambda: SAREMClassifier(GradientBoostingClassifier(n_estimators=4, random_state=0), **IN, cv=2, random_state=0),
-    "forest": lambda: SAREMClassifier(RandomForestClassifier(4, max_depth=4, random_state=0), **IN, cv=2, random_state=0),
+    "boosted in a pipeline": lambda: SAREMClassifier(make_pipeline(StandardScaler(), boosted()), **CROSSED),
+    "gradient boosting": lambda: SAREMClassifier(GradientBoostingClassifier(n_estimators=4, random_state=0), **CROSSED),
+    "forest": lambda: SAREMClassifier(RandomForestClassifier(4, max_depth=4, random_state=0), **CROSSED),
     "tree": lambda: SAREMClassifier(DecisionTreeClassifier(max_depth=3), **IN, cv=2, random_state=0),
     "search": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, random_state=0),
     "search over sets": lambda: SAREMClassifierCV(Cs=2, cv=2, random_state=0, attribute_sets={"a": [2], "b": [2, 3]}),

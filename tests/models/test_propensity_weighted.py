@@ -248,7 +248,7 @@ def test_rows_of_weight_0_and_of_no_fold_do_not_count_in_a_cross_fit(pu):
 
 def test_folds_of_a_cross_fit_that_are_none_are_refused(pu):
     for given in (True, 0.5, "five"):
-        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
+        with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
             memorising(cv=given).fit(pu.X, pu.s, propensity=pu.e)
 
 

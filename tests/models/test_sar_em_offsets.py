@@ -6,13 +6,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
-from scarless import Labelling, SAREMClassifier, SAREMClassifierCV, TableClassifier, load, save
+from scarless import Labelling, SAREMClassifier, TableClassifier, load, save
 from scarless.labelling import simulate_looks
 
 # Models without these bounds, or offsets, do not fit the data, and are told of.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*labels do not fit without false positives:UserWarning",
-    "ignore:.*the coefficient of propensity_offset is taken for 1:UserWarning",
+    "ignore:.*the coefficient of the offset is taken for 1:UserWarning",
 )
 
 
@@ -77,8 +77,8 @@ def test_the_fit_is_the_maximum(data, bounds, offset):
 def test_standard_errors_are_those_of_the_curvature(data):
     """Differences of the likelihood, far from its fit too, agree with what the summary says."""
     table, _, S = data
-    options = {"propensity_bounds": (0.2, 0.8), "propensity_offset": ["effort_1", "effort_2"]}
-    model = SAREMClassifier(propensity_attributes=["b"], classification_attributes=["a"], C=np.inf, **options)
+    said = Labelling(bounds=(0.2, 0.8), offset=["effort_1", "effort_2"])
+    model = SAREMClassifier(propensity_attributes=["b"], classification_attributes=["a"], C=np.inf, labelling=said)
     model.set_params(propensity_C=np.inf).fit(table, S)
     error = model.standard_errors().intercept[0]
     best = model.log_likelihood_
@@ -127,19 +127,19 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("said", "match"),
     [
-        ({"propensity_bounds": (0.8, 0.2)}, r"as \(0.2, 1\); got \(0.8, 0.2\)"),
-        ({"propensity_bounds": 0.2}, r"propensity_bounds must be the least and the largest propensity"),
-        ({"propensity_bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
-        ({"propensity_offset": ["a", "b", "effort_1"]}, "propensity_offset has 3 columns, and labels have 2 looks"),
-        ({"propensity_offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
+        ({"bounds": (0.8, 0.2)}, r"as \(0.2, 1\); got \(0.8, 0.2\)"),
+        ({"bounds": 0.2}, r"bounds must be the least and the largest propensity"),
+        ({"bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
+        ({"offset": ["a", "b", "effort_1"]}, "offset has 3 columns, and labels have 2 looks"),
+        ({"offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
     ],
 )
-def test_what_is_refused(data, options, match):
+def test_what_is_refused(data, said, match):
     table, _, S = data
     with pytest.raises(ValueError, match=match):
-        SAREMClassifier(propensity_attributes=["b"], **options).fit(table, S)
+        SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(**said)).fit(table, S)
 
 
 def test_what_does_not_go_together(data):
@@ -147,12 +147,11 @@ def test_what_does_not_go_together(data):
     from sklearn.linear_model import LogisticRegression
 
     crossed = SAREMClassifier(LogisticRegression(), propensity_attributes=["b"], labelling=Labelling(bounds=(0.1, 0.9)))
-    with pytest.raises(ValueError, match="propensity_offset and propensity_bounds are for two logistic models"):
+    with pytest.raises(ValueError, match="offset and bounds of the labelling are for two logistic models"):
         crossed.fit(table, S)
     inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
-    with pytest.raises(ValueError, match="propensity_offset is a column that is added as it is, and a preparation"):
+    with pytest.raises(ValueError, match="offset is a column that is added as it is, and a preparation"):
         TableClassifier(inner).fit(table, S)
     far = table.assign(effort_1=1e9 + table["effort_1"])
-    with pytest.raises(ValueError, match="propensity_offset is a column that lies farther from 0"):
+    with pytest.raises(ValueError, match="offset is a column that lies farther from 0"):
         inner.fit(far, S)
-    assert not hasattr(SAREMClassifierCV(), "propensity_offset")

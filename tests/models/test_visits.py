@@ -29,9 +29,9 @@ def sites():
     return make_sites()
 
 
-def classifier(**options):
-    given = {"propensity_attributes": ["road"], "visit_attributes": {"effort": EFFORT}}
-    return TableClassifier(SAREMClassifier(**(given | options)))
+def classifier(**said):
+    labelling = Labelling(**{"visit_attributes": {"effort": EFFORT}, **said})
+    return TableClassifier(SAREMClassifier(propensity_attributes=["road"], labelling=labelling))
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_frames_of_polars_and_files_of_models_say_the_same(sites, fitted, tmp_pa
 def test_a_summary_has_a_block_for_each_propensity_in_raw_units(sites):
     table, S = sites
     audit = np.where(np.arange(len(S)) % 9 == 0, (S == 1).any(axis=1), np.nan)
-    model = classifier(shared_propensity=False).fit(table, S, audit=np.where((S == 1).any(axis=1), audit, np.nan))
+    model = classifier(shared=False).fit(table, S, audit=np.where((S == 1).any(axis=1), audit, np.nan))
     blocks, inner = model.summary().blocks, model.estimator_
     assert [block.names for block in blocks] == [("area", "road", "intercept")] + [("road", "effort", "intercept")] * 3
     unit = {origin.column: origin.unit for origin in model.origins_}

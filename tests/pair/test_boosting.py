@@ -166,7 +166,7 @@ def test_gaps_where_the_logistic_propensity_reads_are_refused():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
     X = np.round(4 * pu.X)  # few values: steps are the same whatever the scale
-    options = {"propensity_attributes": [2], "cross_fit": 3, "random_state": 0}
+    options = {"propensity_attributes": [2], "cv": 3, "random_state": 0}
     bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
     scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
     assert type(scaled.estimators_[0]) is booster_kind(small(library))

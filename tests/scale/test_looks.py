@@ -72,9 +72,11 @@ SOURCES = {
 }
 
 
+VISITS = Labelling(visit_attributes={"effort": ["effort_1", "effort_2"]})
+
+
 def new(**options):
-    given = {"propensity_attributes": ["d"], "visit_attributes": {"effort": ["effort_1", "effort_2"]}}
-    return SAREMClassifier(**given | options)
+    return SAREMClassifier(**{"propensity_attributes": ["d"], "labelling": VISITS} | options)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def test_any_table_gives_what_one_in_memory_gives(frame, folder, source):
 
 @pytest.mark.parametrize("source", ["ParquetRows", "LazyFrame", "Dask"])
 def test_facts_and_false_positives_of_one_look(frame, folder, source):
-    options = {"visit_attributes": None, "false_positive_rate": 0.01}
+    options = {"labelling": Labelling(false_positive_rate=0.01)}
     options["known"] = [ClassPrior(0.5, se=0.02), LabelFrequency(0.45, se=0.05)]
     table = frame.dropna(subset="seen_1")
     rows = SOURCES[source](write(folder.parent / "one", table[[*NAMES, "seen_1"]]))

@@ -13,6 +13,7 @@ from tests.scale.files import NAMES, make_rows, write_files
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -45,7 +46,6 @@ SEARCH = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, ran
 MODELS = {
     "pair": PAIR,
     "pair, several starts": SAREMClassifier(propensity_attributes=["d"], n_starts=3, random_state=0),
-    "pair, refitted": SAREMClassifier(propensity_attributes=["d"], refit=True),
     "pair, columns by number": SAREMClassifier(propensity_attributes=[-1], classification_attributes=slice("a", "c")),
     "search": SEARCH,
     "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
@@ -213,7 +213,7 @@ def test_attributes_that_an_encoder_made_are_named_by_their_raw_name(here, tmp_p
 
 NEED_MEMORY = {
     "an estimator": lambda X: SAREMClassifier(LogisticRegression()).fit(X, "s"),
-    "expectation maximisation": lambda X: SAREMClassifier(solver="em").fit(X, "s"),
+    "expectation maximisation": lambda X: PublishedEMClassifier().fit(X, "s"),
     "naive with an estimator": lambda X: NaiveClassifier(LogisticRegression()).fit(X, "s"),
     "known propensities, an estimator": lambda X: PropensityWeightedClassifier(LogisticRegression()).fit(
         X, "s", propensity="e"

@@ -211,7 +211,7 @@ class LooksDesign(PairClassifier):
         if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
             raise ValueError(
                 "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
-                "shared=False."
+                "Labelling(shared=False)."
             )
         # A rate of 0 beside others: less than one in 10^9 labels.
         known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))

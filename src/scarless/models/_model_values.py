@@ -25,9 +25,8 @@ _FINITE = (
     "beta",
     "beta_f",
     "beta_e",
-    "plain_e",
+    "e",
     "others",
-    "plain_others",
     "slope",
     "shift",
     "_frequencies",
@@ -89,10 +88,9 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(value, LooksCrossed):
         size = value.objective.n_parameters - value.objective.f.n_parameters
         yield "others", np.shape(value.others), (size,)
-        yield "plain_others", np.shape(value.plain_others), (size,)
         yield "added", np.shape(value.added), (np.size(value.shared),)
     if isinstance(value, Crossed) and value.learned is None:
-        yield "plain_e", np.shape(value.plain_e), (np.size(value.e_columns) + 1,)
+        yield "relaxation.e", np.shape(value.relaxation.e), (np.size(value.e_columns) + 1,)
 
 
 def _ask(value: Any, held: dict[str, Any]) -> None:

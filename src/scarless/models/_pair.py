@@ -28,6 +28,7 @@ from scarless.numerics.namespace import in_numpy
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.attribute_search import MOST_COLUMNS
+from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
@@ -287,7 +288,8 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         except ValueError:  # too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
-        if getattr(self, "known", None) and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
+        shares = check_known(getattr(self, "known", None)).shares
+        if shares and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
             return  # the level is known from elsewhere
         warn_if_level_is_unknown(
             type(self).__name__,

@@ -36,7 +36,9 @@ from scarless.models._model_file import (
 )
 from scarless.models._model_schema import Audit, audited_once, described_once, parts_of, shrink
 from scarless.models._model_values import check_values
+from scarless.models._tree_bounds import objects_in
 from scarless.models._trusted import TRUSTED
+from scarless.models.earlier import NoLongerFitted, renew
 from scarless.outside.extras import install, need
 from scarless.outside.files import write_whole
 from scarless.outside.notices import warn_user
@@ -280,7 +282,11 @@ def _built(data: bytes, stamp: Stamp, called: str) -> Any:
         with warnings.catch_warnings(), audited_once():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # `load` says it once
             model = skops.loads(data, trusted=sorted(TRUSTED))
+        for value in list(objects_in(model)):
+            renew(value)
         check_values(model)
+    except NoLongerFitted as error:
+        raise ModelFileError(f"{called} {error}") from error
     except ImportError as error:
         raise ImportError(f"{called} needs {error.name}: {install('tool')}.") from error
     except Exception as error:

@@ -138,16 +138,16 @@ def test_audits_count_as_classes_in_what_is_expected():
 @pytest.mark.parametrize(
     "options",
     [
-        {"shared_propensity": False},
-        {"false_positive_rate": "estimate"},
-        {"false_positive_rate": 0.02},
+        {"labelling": Labelling(shared=False)},
+        {"labelling": Labelling(false_positive_rate="estimate")},
+        {"labelling": Labelling(false_positive_rate=0.02)},
         {"known": [ClassPrior(0.5, se=0.02)]},
         {"C": np.inf, "propensity_C": np.inf},
     ],
     ids=str,
 )
 def test_every_kind_of_fit_to_several_looks_can_be_tested(options):
-    X, _, s = drawn(n=800, rate=0.02 if "false_positive_rate" in options else 0.0)
+    X, _, s = drawn(n=800, rate=0.02 if "false_positive_rate" in str(options) else 0.0)
     model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1], **options)).fit(X, s)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0)
     assert found.p_value > 0.05

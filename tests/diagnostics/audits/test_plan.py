@@ -50,7 +50,7 @@ def fitted():
 def test_what_a_check_adds_is_its_expected_information_minus_the_rows_own(n_looks, rate):
     """By brute force: the information of a row whose class is known, in the mean over that class given its labels."""
     X, y, s = drawn(n=400, n_looks=n_looks, rate=rate)
-    options = {"false_positive_rate": "estimate"} if rate else {}
+    options = {"labelling": Labelling(false_positive_rate="estimate")} if rate else {}
     model = SAREMClassifier(propensity_attributes=[2], **options).fit(X, s, audit=with_audits(y, 40))
     judged = read_judged(model, X, s, with_audits(y, 40))
     widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)

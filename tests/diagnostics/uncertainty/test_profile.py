@@ -244,7 +244,7 @@ def test_other_rows_are_refused(model, data):
 
 def test_other_fits_have_no_profile(data):
     X, s = data
-    model = SAREMClassifier(LogisticRegression(), tol=0.1, slope_tol=0.1).fit(X[:200], s[:200])
+    model = SAREMClassifier(LogisticRegression(), tol=0.1).fit(X[:200], s[:200])
     with pytest.raises(ValueError, match="has no standard errors"):
         profile_class_prior(model, *data)
 

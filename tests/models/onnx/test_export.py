@@ -16,6 +16,7 @@ import scarless
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -29,8 +30,8 @@ onnx = pytest.importorskip("onnx", reason="onnx is an extra")
 IN = {"propensity_attributes": [2]}
 PAIRS = {
     "newton": lambda: SAREMClassifier(**IN),
-    "em": lambda: SAREMClassifier(**IN, solver="em"),
-    "refit": lambda: SAREMClassifier(**IN, refit=True),
+    "em": lambda: PublishedEMClassifier(**IN),
+    "refit": lambda: PublishedEMClassifier(**IN, refit=True),
     "constant propensity": SAREMClassifier,
     "search": lambda: SAREMClassifierCV(**IN, Cs=[0.1, 1.0], cv=2, random_state=0),
     "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=[1.0], cv=2, relax=False, random_state=0),

@@ -264,7 +264,8 @@ def _refuse_relaxed(model: Any) -> None:
         raise ValueError(
             f"This {type(model).__name__} is relaxed: its fit is not the optimum of a penalised likelihood, which a "
             "profile would follow. The likelihood of every class prior was walked through in fit already: see "
-            "relaxation_.levels, and class_prior_interval(). Or fit with relax=False."
+            "relaxation_.levels, and class_prior_interval(). Or fit SAREMClassifierCV(relax=False), or SAREMClassifier "
+            "without an estimator."
         )
 
 
