@@ -118,3 +118,8 @@ def refuse_own_engine(X: Any, what: str) -> None:
             f"of them as an array or data frame{f', or all if they fit: {call}' if call else ''}; two logistic models "
             "(SAREMClassifier, SAREMClassifierCV) do without."
         )
+
+
+def in_files(X: Any) -> bool:
+    """Whether a table stays in its files, and says in which pieces it is read."""
+    return has_own_engine(X) and hasattr(X, "plan")

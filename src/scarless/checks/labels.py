@@ -77,9 +77,11 @@ def _refuse_columns(values: NDArray[Any], name: str) -> None:
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are missing: None, NaN or pandas' NA."""
+    """Return which values are missing: None, NaN, NaT or pandas' NA."""
     if values.dtype.kind == "f":
         return np.isnan(values).ravel()
+    if values.dtype.kind in "mM":
+        return np.isnat(values).ravel()
     if values.dtype.kind == "O":
         return np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
     return np.zeros(values.size, dtype=bool)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.label_words import yes_or_no
-from scarless.checks.origins import trace_origins
 from scarless.checks.raw_names import nearest_name
 from scarless.datasets import dataset_names
 from scarless.experiments.importing import import_object, source_of
 from scarless.experiments.spec import Spec, did_you_mean
-from scarless.models.preparation import table_preparation
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.table_files import read_table
+from scarless.raw.origins import trace_origins
+from scarless.raw.preparation import table_preparation
 
 SHOWN = 6  # values in a message
 
