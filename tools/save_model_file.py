@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import scarless
-from scarless.saved.persistence import SCHEMA_NUMBER
+from scarless.saved.files import SCHEMA_NUMBER
 
 
 def main(folder: Path) -> None:

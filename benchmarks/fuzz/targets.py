@@ -56,9 +56,9 @@ NOT_CALLED = {
     "Summary",
     "TippingPoint",
     "analyse",  # tests/test_cli_tables.py has hostile tables
-    "load",  # files: tests/saved/test_persistence.py has hostile ones
+    "load",  # files: tests/saved/test_files.py has hostile ones
     "save",
-    "save_onnx",  # tests/saved/onnx/ has what is refused
+    "save_onnx",  # tests/saved/ has what is refused
     "to_onnx",
     "YieldCurve",
 }

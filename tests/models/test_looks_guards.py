@@ -21,7 +21,7 @@ from scarless.diagnostics import (
 )
 from scarless.metrics import make_pu_scorer
 from scarless.report import model_report
-from scarless.saved.persistence import ModelFileError
+from scarless.saved.files import ModelFileError
 
 N = 400
 ONE = "is for models of one label of each row, and this SAREMClassifier was fitted with"

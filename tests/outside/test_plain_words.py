@@ -7,7 +7,7 @@ import pytest
 
 from scarless.diagnostics.uncertainty.identifiability import _condition_words
 from scarless.outside.plain_words import plain
-from scarless.raw.number_cells import huge_cells
+from scarless.raw.tables import huge_cells
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, 
 from scarless.diagnostics import identifiability_report
 from scarless.numerics.uncertainty import added_scores
 from scarless.outside.notices import ClassPriorWarning
-from scarless.saved.persistence import load, save
+from scarless.saved.files import load, save
 
 
 def task(seed, class_logit, n=2000, driver=4):

@@ -34,9 +34,9 @@ from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
 from scarless.raw import TableClassifier
-from scarless.raw.number_cells import read_numbers
 from scarless.raw.origins import LOG
 from scarless.raw.preparation import MOST_LEVELS
+from scarless.raw.tables import read_numbers
 
 SCHEMA = 1  # of summary.json
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
@@ -204,7 +204,7 @@ class Analysis:
         Path
             The folder.
         """
-        from scarless.saved.persistence import save  # noqa: PLC0415 (an optional package)
+        from scarless.saved.files import save  # noqa: PLC0415 (an optional package)
 
         tell = progress or (lambda what: None)
         folder, ranked = check_folder(folder, force=force), check_name(ranked)
@@ -359,7 +359,7 @@ def analyse(
         every value. Capital and small letters are alike.
     number, text : list of str, optional
         Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
-        Fewer are taken for missing, with a note that names them; see `scarless.raw.number_cells`.
+        Fewer are taken for missing, with a note that names them; see `scarless.raw.tables`.
     seed : int, default=0
         Seed of everything that is drawn.
     level : float, default=0.95

@@ -18,9 +18,9 @@ from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.constant_propensity import holm
 from scarless.numerics.label_tests import label_tests
 from scarless.raw import TableClassifier
-from scarless.raw.number_cells import read_numbers, refuse_huge
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
+from scarless.raw.tables import read_numbers, refuse_huge
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
 _LIKELY = 0.01  # adjusted p-value below which an attribute is named

@@ -4,6 +4,8 @@ Encoders put levels beside each other, imputers add indicators, scalers divide: 
 Followed back, step by step, it is one of a raw column again, per unit of that.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from scarless.models.summary import Block, Summary
 from scarless.scale.preparing import FilePreparation
 
 MISSING, LOG = "missing", "log"
@@ -228,3 +231,43 @@ _STEPS: tuple[tuple[Any, Any], ...] = (
     (SimpleImputer, _of_imputer),
     ((StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler), _of_scaler),
 )
+
+
+def in_raw_units(
+    found: Summary, names: Iterable[Any], origins: Sequence[Origin], visit_units: Mapping[str, float]
+) -> Summary:
+    """Return a summary whose parameters are those of raw columns, where their units are known.
+
+    The first block is the classifier's; all others are propensity models, which have the visit attributes behind their
+    own columns, and before the intercept.
+
+    Parameters
+    ----------
+    found : Summary
+    names : sequence of str
+        Prepared columns.
+    origins : sequence of Origin
+        That of each prepared column.
+    visit_units : dict of str to float
+        How much of each visit attribute one unit of its prepared columns is.
+    """
+    place = dict(zip((str(name) for name in names), origins, strict=True))
+    own = {name: Origin(name, unit=unit) for name, unit in visit_units.items()}
+    first, *others = found.blocks
+    blocks = [_in_raw_units(first, place, {}), *(_in_raw_units(block, place, own) for block in others)]
+    return replace(found, blocks=tuple(blocks))
+
+
+def _in_raw_units(block: Block, place: dict[str, Origin], visits: dict[str, Origin]) -> Block:
+    """Return a model's parameters as those of raw columns."""
+    *names, intercept = block.names
+    n_own = len(names) - len(visits)
+    of_columns, of_visits = [place[str(name)] for name in names[:n_own]], [visits[name] for name in names[n_own:]]
+    origins = [*of_columns, *of_visits, Origin("intercept")]
+    known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
+    shown = [
+        origin.label if sure else f"{origin.label if origin.words else name} (prepared)"
+        for name, origin, sure in zip([*names, intercept], origins, known, strict=True)
+    ]
+    units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
+    return block.renamed(shown, units)

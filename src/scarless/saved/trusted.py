@@ -21,7 +21,7 @@ What a stranger could do with a file made of these:
   as a path), an offset of one, a span of time.
 - ``Tree`` and ``TreePredictor`` are read by compiled code that follows their indices without looking, so that made-up
   ones read memory of others, or never end. skops leaves them out for this reason; here their indices are checked before
-  anybody gets them (`scarless.saved.tree_bounds`).
+  anybody gets them (`scarless.saved.values`).
 - ``LossNode``: constants and formulas, used in training alone.
 
 Nobody can be kept from storing a model that is wrong, or compiled code elsewhere from being given arrays that it did

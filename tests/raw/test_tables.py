@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from scarless import SAREMClassifier, TableClassifier
-from scarless.raw.number_cells import (
+from scarless.raw.tables import (
     Scale,
     numbers_again,
     read_cell,

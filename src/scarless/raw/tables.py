@@ -1,4 +1,4 @@
-"""Columns of text that are numbers but for a few cells: the usual ways to write a number are read, the rest is missing.
+"""Raw tables as they are given: data frames, with columns of text that are numbers but for a few cells read as numbers.
 
 What becomes of a cell:
 
@@ -22,8 +22,11 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from scarless.checks.attributes import with_text_names
 from scarless.numerics.arrays import Vector
+from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 
 MOST_UNREADABLE = 0.01  # share of cells of a fit; above it, the user is asked
@@ -463,3 +466,42 @@ def replaced(X: Any, changed: dict[str, Any]) -> Any:
     import polars as pl  # noqa: PLC0415 (the table is one of its frames)
 
     return X.with_columns([pl.Series(name, values) for name, values in changed.items()])
+
+
+# --- data frames, with the columns that are wanted
+
+
+def as_frame(X: Any) -> Any:
+    """Return a data frame whose columns have text for names, which skrub needs; those of an array are x0, x1, ..."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return with_text_names(X)
+    if sparse.issparse(X):
+        raise TypeError(
+            "The preparation of raw tables needs a data frame or a dense array, got a sparse matrix. Use "
+            "preparation='passthrough', or a transformer that takes one."
+        )
+    pandas = need("pandas", "TableClassifier", "tool")
+    values = np.asarray(X)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns, got an array of shape {values.shape}.")
+    return pandas.DataFrame(values, columns=[f"x{j}" for j in range(values.shape[1])]).infer_objects()
+
+
+def refuse_twins(names: list[Any]) -> None:
+    """Raise where two columns have one name, or one has none."""
+    nameless = [number for number, name in enumerate(names) if name is None or name != name]  # noqa: PLR0124 (NaN)
+    if nameless:
+        raise ValueError(f"Every column must have a name; column {nameless[0]} has none.")
+    twins = sorted({str(name) for name in names if names.count(name) > 1})
+    if twins:
+        raise ValueError(f"Columns must have different names; more than one is called {', '.join(map(repr, twins))}.")
+
+
+def arranged(X: Any, known: list[str], missing: list[str]) -> Any:
+    """Return a data frame with the known columns in order, the missing ones empty."""
+    if hasattr(X, "reindex"):
+        return X.reindex(columns=known)
+    import polars as pl  # noqa: PLC0415 (the table is one of its frames)
+
+    return X.with_columns([pl.lit(None).alias(name) for name in missing]).select(known)

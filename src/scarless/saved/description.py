@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from scarless.outside.extras import need
-from scarless.saved.model_file import LIMIT
 from scarless.saved.trusted import (
     BIT_GENERATORS,
     IN_PARTIAL,
@@ -28,8 +27,9 @@ from scarless.saved.trusted import (
 
 REFERENCE = "CachedNode"
 PROTOCOL = 2  # of skops' format; older ones describe functions in a way of their own
+MAX_UNPACKED_BYTES = 4 * 2**30  # far more than a model has, less than many a machine
 _ALONE = Lock()  # while skops is asked to do otherwise than it does
-MOST_PARTS = 10_000_000  # with everything that is referred to counted each time, as skops will look at it
+MAX_PARTS = 10_000_000  # with everything that is referred to counted each time, as skops will look at it
 
 
 def parts_of(schema: Any) -> Any:
@@ -156,7 +156,7 @@ class Audit:
         if not isinstance(schema["protocol"], int) or schema["protocol"] < PROTOCOL:
             raise ValueError(f"protocol {schema['protocol']!r}")
         self.n_parts = self._walk(schema)
-        if self.n_parts > MOST_PARTS or self.bytes > LIMIT:
+        if self.n_parts > MAX_PARTS or self.bytes > MAX_UNPACKED_BYTES:
             raise ValueError(f"it would come to {self.n_parts:,} parts and {self.bytes:,} bytes")
 
     def _walk(self, value: Any) -> int:

@@ -31,8 +31,8 @@ from tests.conftest import simulate
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
-from scarless.saved import ModelFileError, model_file, persistence
-from scarless.saved.model_schema import audited_once, described_once, parts_of
+from scarless.saved import ModelFileError, files
+from scarless.saved.description import audited_once, described_once, parts_of
 from scarless.saved.trusted import KINDS, MOVED, TRUSTED
 
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
@@ -429,7 +429,7 @@ def refusal(path):
 def written(tmp_path, members):
     """Return the path of a file: of bytes as they are, of members with hashes that fit, as a stranger would make it."""
     path = tmp_path / "hostile.skops"
-    path.write_bytes(members if isinstance(members, bytes) else model_file.pack(sealed(members)))
+    path.write_bytes(members if isinstance(members, bytes) else files.pack(sealed(members)))
     return path
 
 
@@ -437,12 +437,12 @@ def sealed(members):
     """Return members whose names and stamp say the hashes of their contents."""
     kept, schema = {}, members["schema.json"]
     for name, data in members.items():
-        now = model_file.content_name(name, data) if re.fullmatch(r"[0-9a-f]{64}\.npy", name) else name
+        now = files.content_name(name, data) if re.fullmatch(r"[0-9a-f]{64}\.npy", name) else name
         schema = schema.replace(name.encode(), now.encode()) if now != name else schema
         kept[now] = data
     try:
         stamp = json.loads(members["scarless.json"])
-        stamp["description"] = model_file.content_name("schema.json", schema)
+        stamp["description"] = files.content_name("schema.json", schema)
         kept["scarless.json"] = json.dumps(stamp).encode()
     except (ValueError, TypeError, RecursionError):
         pass  # a stamp that is none stays as it is
@@ -483,7 +483,7 @@ def nothing_runs(monkeypatch, tmp_path):
         (part("subprocess", "Popen", "ConstructorFromReduceNode", content=ARGUMENTS), "subprocess.Popen"),
         (part("subprocess", "Popen", "ObjectNode"), "subprocess.Popen"),
         (part("scarless.outside.files", "write_whole"), "scarless.outside.files.write_whole"),
-        (part("scarless.saved.persistence", "load"), "scarless.saved.persistence.load"),
+        (part("scarless.saved.files", "load"), "scarless.saved.files.load"),
         (part("scarless.datasets.fetch", "fetch"), "scarless.datasets.fetch.fetch"),
         (part("scarless.models.sar_em", "check_choice"), "scarless.models.sar_em.check_choice"),
         # What is on the list, used in another way than it is there for:
@@ -565,14 +565,14 @@ def test_a_plain_skops_file_is_not_ours(model, tmp_path):
 
 
 def test_every_truncation_is_refused(good, tmp_path):
-    data = model_file.pack(good)
+    data = files.pack(good)
     for length in range(0, len(data) - 1, 97):
         assert "is no model file" in refusal(written(tmp_path, data[:length]))
 
 
 def test_every_flipped_byte_is_refused_or_does_not_matter(good, tmp_path):
     """A zip has checksums; what is not under them is names, sizes and flags."""
-    data, whole = model_file.pack(good), scarless.load(written(tmp_path, model_file.pack(good)))
+    data, whole = files.pack(good), scarless.load(written(tmp_path, files.pack(good)))
     for place in range(0, len(data), 61):
         path = written(tmp_path, data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
         try:
@@ -592,7 +592,7 @@ def test_strange_names_of_members_are_refused(name, good, tmp_path):
 
 
 def test_members_of_one_name_are_refused(good, tmp_path):
-    buffer = io.BytesIO(model_file.pack(good))
+    buffer = io.BytesIO(files.pack(good))
     with zipfile.ZipFile(buffer, "a") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         file.writestr("schema.json", good["schema.json"])
@@ -600,7 +600,7 @@ def test_members_of_one_name_are_refused(good, tmp_path):
 
 
 def test_other_ways_to_pack_are_refused(good, tmp_path):
-    buffer = io.BytesIO(model_file.pack(good))
+    buffer = io.BytesIO(files.pack(good))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_BZIP2) as file:
         file.writestr("0" * 64 + ".npy", b"0")
     assert "it holds a member" in refusal(written(tmp_path, buffer.getvalue()))
@@ -612,7 +612,7 @@ def test_a_zip_bomb_is_refused(good, tmp_path):
 
 
 def test_what_is_too_large_is_refused_by_its_declared_size(good, tmp_path):
-    data = bytearray(model_file.pack({**good, "0" * 64 + ".npy": bytes(10)}))
+    data = bytearray(files.pack({**good, "0" * 64 + ".npy": bytes(10)}))
     at = data.rfind(b"PK\x01\x02")
     data[at + 24 : at + 28] = (2**32 - 2).to_bytes(4, "little")
     assert "more than the 4,294,967,296 that a model file may have" in refusal(written(tmp_path, bytes(data)))
@@ -621,7 +621,7 @@ def test_what_is_too_large_is_refused_by_its_declared_size(good, tmp_path):
 def test_one_array_read_a_million_times_is_refused(good, tmp_path, monkeypatch):
     name = next(name for name in good if name.endswith(".npy"))
     arrays = [part("numpy", "ndarray", "NdArrayNode", type="numpy", file=name)] * 1000
-    monkeypatch.setattr("scarless.saved.model_schema.LIMIT", 100_000)
+    monkeypatch.setattr("scarless.saved.description.MAX_UNPACKED_BYTES", 100_000)
     members = with_schema(good, lambda schema: schema.update(extra=arrays))
     assert "parts and" in refusal(written(tmp_path, members))
 
@@ -704,8 +704,8 @@ def as_bytes(array):
 def edited_files(members, every=1):
     """Yield the name of an array, another array, and the members with that in its place; or every so many of these."""
     arrays = {name: np.load(io.BytesIO(data)) for name, data in members.items() if name.endswith(".npy")}
-    files = [(name, other) for name, array in arrays.items() for other in edits(array)]
-    for name, other in files[::every]:
+    edited = [(name, other) for name, array in arrays.items() for other in edits(array)]
+    for name, other in edited[::every]:
         if (changed := as_bytes(other)) != members[name]:
             yield name, other, {**members, name: changed}
 
@@ -714,7 +714,7 @@ def edited_files(members, every=1):
 def test_every_edited_array_is_refused_by_the_name_of_its_member(name, tmp_path):
     tried = 0
     for member, _, members in edited_files(stored(name), every=5):  # at least once for each array
-        sentence = refusal(written(tmp_path, model_file.pack(members)))
+        sentence = refusal(written(tmp_path, files.pack(members)))
         assert f"its member {member} holds other data than were saved" in sentence
         tried += 1
     assert tried > 4
@@ -786,8 +786,7 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
     ],
 )
 def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tmp_path):
-    from scarless.saved.model_values import check_values
-    from scarless.saved.tree_bounds import objects_in
+    from scarless.saved.values import check_values, objects_in
 
     scarless.save(fitted(name)[1], tmp_path / "a.skops")
     model = scarless.load(tmp_path / "a.skops")
@@ -811,7 +810,7 @@ def test_arrays_that_held_nan_when_they_were_saved_load(tmp_path):
 
 def test_an_edited_description_is_refused(good, tmp_path):
     members = with_schema(good, lambda schema: schema["content"]["content"]["C"].update(content="7.0"))
-    assert "its schema.json is not the one that was saved" in refusal(written(tmp_path, model_file.pack(members)))
+    assert "its schema.json is not the one that was saved" in refusal(written(tmp_path, files.pack(members)))
 
 
 # --- the stamp
@@ -994,4 +993,4 @@ def test_without_skops_the_extra_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(ImportError, match=r'Saving a model needs skops.io: pip install "scarless\[tool\]"'):
         scarless.save(model, tmp_path / "a.skops")
-    assert persistence.SCHEMA_NUMBER == 1
+    assert files.SCHEMA_NUMBER == 1

@@ -9,14 +9,14 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
-from tests.saved.onnx.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
+from tests.saved.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier
 from scarless.raw.preparation import table_preparation
 from scarless.saved import ModelFileError
-from scarless.saved.onnx.columns import _add_scale, _rounds_first
-from scarless.saved.onnx.graph import Graph, Input
+from scarless.saved.onnx_columns import _add_scale, _rounds_first
+from scarless.saved.onnx_graph import Graph, Input
 
 skrub = pytest.importorskip("skrub", reason="skrub is an extra")
 SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as whatever number it is kept as

@@ -6,6 +6,7 @@ of `scarless.saved.trusted` (or skops' own, of plain data and scikit-learn's est
 could be used for by a stranger is written there.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -13,41 +14,64 @@ import platform
 import re
 import warnings
 import zipfile
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from sklearn.exceptions import InconsistentVersionWarning
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from scarless.outside.extras import install, need
 from scarless.outside.files import write_whole
 from scarless.outside.notices import warn_user
-from scarless.saved.model_file import (
-    LIMIT,
-    SCHEMA,
-    STAMP,
-    Contents,
-    ModelFileError,
-    check_path,
-    check_target,
-    content_name,
-    damaged,
-    is_finite,
-    pack,
-    refuse_unfitted,
-    unpack,
-    verify_arrays,
+from scarless.saved.description import (
+    MAX_UNPACKED_BYTES,
+    Audit,
+    audited_once,
+    described_once,
+    parts_of,
+    rename_moved,
+    shrink,
 )
-from scarless.saved.model_schema import Audit, audited_once, described_once, parts_of, rename_moved, shrink
-from scarless.saved.model_values import check_values
 from scarless.saved.trusted import TRUSTED
+from scarless.saved.values import check_values
 
 __all__ = ["ModelFileError", "load", "save"]
 
 SCHEMA_NUMBER = 1  # of what is beside skops' own format: the stamp, names of members, references
 SUFFIX = ".skops"
-_VERSION = re.compile(r"\d+(\.\d+)*[0-9A-Za-z.+!-]{0,30}")
-_CLASS = re.compile(r"\w{1,100}")
+_VERSION_TEXT = re.compile(r"\d+(\.\d+)*[0-9A-Za-z.+!-]{0,30}")
+_CLASS_NAME = re.compile(r"\w{1,100}")
 _PACKAGES = ("numpy", "scikit-learn", "skops", "skrub", "pandas", "polars")
+STAMP, SCHEMA = "scarless.json", "schema.json"
+MAX_STAMP_BYTES = 2**16
+MAX_DESCRIPTION_BYTES = 2**30
+MAX_UNPACKED_TO_PACKED = 300  # bytes for each byte of the zip; models come to 4 to 50
+MIN_BYTES_OF_A_BOMB = 2**26  # bytes: what is smaller does no harm, and a small file of zeros packs to a thousandth
+_MEMBER_NAME = re.compile(r"(scarless|schema)\.json|[0-9a-f]{64}\.(npy|bin)")
+_OTHER_WAY = (
+    "Leave it out, e.g. by naming columns in place of a function; or store the model with joblib or cloudpickle, whose "
+    "files run code when they are loaded: load only your own."
+)
+
+
+class ModelFileError(ValueError):
+    """A model cannot be stored, or a file is not one that can be loaded."""
+
+
+class Contents(NamedTuple):
+    """A model file, of which nothing but sizes and names has been read."""
+
+    data: bytes
+    sizes: dict[str, int]  # of members, unpacked
+
+    def read(self, name: str) -> bytes:
+        """Return a member."""
+        with zipfile.ZipFile(io.BytesIO(self.data)) as file:
+            return file.read(name)
 
 
 class Stamp(NamedTuple):
@@ -139,8 +163,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     source = check_path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
-    if not source.is_file() or source.stat().st_size > LIMIT:
-        raise ModelFileError(f"{str(source)!r} is no model file: it is a folder, a device, or over {LIMIT:,} bytes.")
+    if not source.is_file() or source.stat().st_size > MAX_UNPACKED_BYTES:
+        raise ModelFileError(
+            f"{str(source)!r} is no model file: it is a folder, a device, or over {MAX_UNPACKED_BYTES:,} bytes."
+        )
     called = repr(str(source))
     contents = unpack(source.read_bytes(), called)
     stamp = _stamp_of(contents, called)
@@ -189,12 +215,6 @@ def _packed(estimator: Any) -> bytes:
     return data
 
 
-_OTHER_WAY = (
-    "Leave it out, e.g. by naming columns in place of a function; or store the model with joblib or cloudpickle, whose "
-    "files run code when they are loaded: load only your own."
-)
-
-
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
@@ -220,8 +240,8 @@ def _stamp_of(contents: Contents, called: str) -> Stamp:
         listed = read.get("not_finite")
         not_finite = None if listed is None else tuple(str(name) for name in listed)
         stamp = Stamp(read["scarless"], read["schema"], read["model"], others, read.get("description"), not_finite)
-        good = type(stamp.schema) is int and stamp.schema > 0 and _CLASS.fullmatch(stamp.model) is not None
-        good &= all(_VERSION.fullmatch(text) is not None for text in (stamp.scarless, *others.values()))
+        good = type(stamp.schema) is int and stamp.schema > 0 and _CLASS_NAME.fullmatch(stamp.model) is not None
+        good &= all(_VERSION_TEXT.fullmatch(text) is not None for text in (stamp.scarless, *others.values()))
         good &= {"python", "numpy", "scikit-learn", "skops"} <= set(others)
     except Exception as error:  # not JSON, not a dict, not text, not what the zip says it is
         raise ModelFileError(damaged(called, f"its {STAMP} cannot be read")) from error
@@ -326,3 +346,144 @@ def _named(names: list[str]) -> str:
 def _line(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0]
     return ascii(text[:200])[1:-1]
+
+
+# --- the zip: written the same each time, and looked through before anything in it is believed
+
+
+def check_target(path: Any, suffix: str) -> Path:
+    """Return the path of a file to be written, or say what is wrong with it."""
+    target = check_path(path)
+    if target.suffix != suffix:
+        raise ModelFileError(
+            f"The path of a model file must end in {suffix}; got {str(target)!r}. For example: "
+            f"{str(target.with_suffix(suffix)) if target.name else 'model' + suffix!r}."
+        )
+    if not target.parent.is_dir():
+        raise ModelFileError(f"There is no folder {str(target.parent)!r} to write {target.name} to. Make it first.")
+    return target
+
+
+def check_path(path: Any) -> Path:
+    """Return a path, or say that it is none."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ModelFileError(f"path must be the path of a file, as text or pathlib.Path; got {path!r}.") from None
+
+
+def refuse_unfitted(estimator: Any) -> None:
+    """Raise where there is nothing to save."""
+    if isinstance(estimator, type):
+        raise ModelFileError(f"estimator must be a fitted model; got the class {estimator.__name__}.")
+    if isinstance(estimator, BaseEstimator):
+        try:
+            check_is_fitted(estimator)
+        except NotFittedError:
+            raise NotFittedError(
+                f"This {type(estimator).__name__} is not fitted, so there is nothing to save. Call fit first."
+            ) from None
+
+
+def content_name(name: str, data: bytes) -> str:
+    """Return a name that says what is inside, so that equal arrays are kept once and equal models make equal files."""
+    return hashlib.sha256(data).hexdigest() + PurePath(name).suffix
+
+
+def pack(members: dict[str, bytes]) -> bytes:
+    """Return a zip of members in this order, with one date for all."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o600 << 16
+            file.writestr(info, data)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, called: str) -> Contents:
+    """Return the contents of a file, or refuse what is no zip, or would be too large, or hides something."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            members = file.infolist()
+    except Exception as error:  # zipfile raises of all kinds on bytes that were made to confuse it
+        raise ModelFileError(
+            f"{called} is no model file, or was cut short: it cannot be read as a zip. Save the model once more with "
+            "scarless.save(model, path), or fetch the file again."
+        ) from error
+    if STAMP not in {member.filename for member in members}:
+        raise ModelFileError(
+            f"{called} was not written by scarless.save: it has no {STAMP}. If it is a skops file that you trust, use "
+            "skops.io.load."
+        )
+    sizes = {member.filename: member.file_size for member in members}
+    if len(sizes) < len(members) or SCHEMA not in sizes or not all(map(_is_plain, members)):
+        strange = [member.filename for member in members if not _is_plain(member)]
+        what = f"a member {strange[0][:80]!r}" if strange else "members of one name, or none that describes a model"
+        raise ModelFileError(
+            damaged(called, f"it holds {what}, as scarless.save never writes"),
+        )
+    _refuse_bombs(sizes, sum(member.compress_size for member in members), called)
+    return Contents(data, sizes)
+
+
+def verify_arrays(contents: Contents, not_finite: Collection[str] | None, called: str) -> None:
+    """Refuse a member that is not what `save` wrote: its name is the hash of its content, and its numbers are finite.
+
+    Parameters
+    ----------
+    not_finite : names of members, or None
+        Arrays that held NaN or infinity when they were saved. None for files of versions that did not list them.
+    """
+    with zipfile.ZipFile(io.BytesIO(contents.data)) as file:
+        for name in contents.sizes:
+            if name in (STAMP, SCHEMA):
+                continue
+            try:
+                data = file.read(name)
+            except Exception as error:  # zipfile and zlib raise of all kinds
+                raise ModelFileError(damaged(called, f"its member {name} cannot be unpacked")) from error
+            if content_name(name, data) != name:
+                raise ModelFileError(damaged(called, f"its member {name} holds other data than were saved"))
+            if not_finite is not None and name not in not_finite and not is_finite(data):
+                raise ModelFileError(damaged(called, f"its member {name} holds NaN or infinity, and was saved without"))
+
+
+def is_finite(data: bytes) -> bool:
+    """Whether the bytes of an array hold neither NaN nor infinity; also what is no array of numbers is finite."""
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception:  # raw bytes, or an array that skops will refuse in words of its own
+        return True
+    fields = [array[name] for name in array.dtype.names] if array.dtype.names else [array]
+    return all(bool(np.isfinite(field).all()) for field in fields if field.dtype.kind in "fc")
+
+
+def damaged(called: str, why: str) -> str:
+    """Return the sentence that refuses a file."""
+    return f"{called} is damaged or was tampered with: {why}. Save the model once more, or fetch the file again."
+
+
+def _is_plain(member: zipfile.ZipInfo) -> bool:
+    """Whether a member has a name that `save` would give, no password, and is packed in one of the two usual ways."""
+    usual = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    return usual and not member.flag_bits & 1 and _MEMBER_NAME.fullmatch(member.filename) is not None
+
+
+def _refuse_bombs(sizes: dict[str, int], packed: int, called: str) -> None:
+    """Refuse what would fill the memory; a member never yields more than the size it declares."""
+    total = sum(sizes.values())
+    for what, size, limit in (
+        ("all", total, MAX_UNPACKED_BYTES),
+        (STAMP, sizes[STAMP], MAX_STAMP_BYTES),
+        (SCHEMA, sizes[SCHEMA], MAX_DESCRIPTION_BYTES),
+    ):
+        if size > limit:
+            raise ModelFileError(
+                f"{called} would unpack to {size:,} bytes ({what}), more than the {limit:,} that a model file may have."
+            )
+    if total > MIN_BYTES_OF_A_BOMB and total > MAX_UNPACKED_TO_PACKED * packed:
+        raise ModelFileError(
+            f"{called} would unpack from {packed:,} to {total:,} bytes, over {MAX_UNPACKED_TO_PACKED} times as much: "
+            "that is no model but a file made to fill the memory."
+        )

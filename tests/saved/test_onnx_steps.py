@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from tests.saved.onnx.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
+from tests.saved.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.conftest import simulate
-from tests.saved.onnx.asking import ask, assert_same, ours, stamp_of
+from tests.saved.asking import ask, assert_same, ours, stamp_of
 
 import scarless
 from scarless import (
