@@ -24,7 +24,7 @@ from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.attributes import with_text_names
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
 from scarless.checks.vectors import check_counts
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks

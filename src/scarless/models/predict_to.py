@@ -8,10 +8,9 @@ import joblib
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import in_files
-from scarless.checks.looked import looks_of
+from scarless.checks.looks import looks_of
 from scarless.checks.options import check_choice
-from scarless.checks.tables import LARGEST
+from scarless.checks.tables import LARGEST, in_files
 from scarless.checks.vectors import check_propensity
 from scarless.models._judged import LooksFrameScorer, LooksGiven, LooksScorer
 from scarless.scale.plan import Plan

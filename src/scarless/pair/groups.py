@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_odd_vector
 from scarless.checks.labels import is_missing
+from scarless.checks.tables import refuse_odd_vector
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood

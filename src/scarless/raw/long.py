@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_unread
-from scarless.checks.label_words import yes_or_no
+from scarless.checks.attributes import nearest_name
+from scarless.checks.labels import same_value, yes_or_no
 from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.raw_names import nearest_name
+from scarless.checks.tables import refuse_unread
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.extras import need
 
@@ -497,22 +497,22 @@ def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[A
     values = column.values
     if not values:
         raise ValueError(f"Column {name!r} (label) is missing in every line; at least one look must have taken place.")
-    words = yes_or_no(values) if pos_label is None else None
-    if words is not None:
-        return column.replaced(words), values
+    said = yes_or_no(values) if pos_label is None else None
+    if said is not None:
+        return column.replaced(said), values
     if len(values) > 2:
         raise ValueError(
             f"Column {name!r} (label) must hold two values, labelled and not; it has {len(values)}: {_listed(values)}. "
             "Where a look did not take place the label must be missing."
         )
-    if pos_label is None and not _is_binary(values):
+    if pos_label is None:
         raise ValueError(
             f"Column {name!r} (label) holds {_listed(values)}, and which means labelled is not said; pass pos_label=, "
             "or code labels as 1 and 0, or yes and no."
         )
-    if pos_label is not None and len(values) == 2 and not _among(pos_label, values):
+    if len(values) == 2 and not _among(pos_label, values):
         raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}.")
-    return _coded_by(column, 1 if pos_label is None else pos_label), values
+    return _coded_by(column, pos_label), values
 
 
 def audit_of(
@@ -521,13 +521,13 @@ def audit_of(
     """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
     values = column.values
     as_labels = pos_label is not None and all(_among(value, [*labels, pos_label]) for value in values)
-    words = None if as_labels else yes_or_no(values)
-    if not as_labels and words is None and not _is_binary(values):
+    said = None if as_labels else yes_or_no(values)
+    if not as_labels and said is None:
         raise ValueError(
             f"Column {name!r} (audit) must hold 1, 0 or nothing, yes or no, or the values of the labels; it holds "
             f"{_listed(values)}."
         )
-    found = _coded_by(column, pos_label if as_labels else 1) if words is None else column.replaced(words)
+    found = _coded_by(column, pos_label) if said is None else column.replaced(said)
     count = [np.bincount(row[found == y], minlength=len(units)) for y in (0.0, 1.0)]
     both = np.flatnonzero((count[0] > 0) & (count[1] > 0))
     if both.size:
@@ -539,20 +539,11 @@ def audit_of(
 
 
 def _coded_by(column: Column, positive: Any) -> Vector:
-    return column.replaced([_same(value, positive) for value in column.values])
-
-
-def _same(value: Any, other: Any) -> bool:
-    equal = value == other
-    return isinstance(equal, bool | np.bool_) and bool(equal)
+    return column.replaced([same_value(value, positive) for value in column.values])
 
 
 def _among(value: Any, values: list[Any]) -> bool:
-    return any(_same(other, value) for other in values)
-
-
-def _is_binary(values: list[Any]) -> bool:
-    return all(_among(value, [0, 1]) for value in values)
+    return any(same_value(other, value) for other in values)
 
 
 def _listed(values: list[Any]) -> str:

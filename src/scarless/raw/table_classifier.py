@@ -12,9 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of
-from scarless.checks.kinds import in_files
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
+from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.predict_to import PredictToMixin, frame_scorer

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.attributes import check_attributes
-from scarless.checks.look_columns import is_names
-from scarless.checks.looks import check_looks
+from scarless.checks.looks import check_looks, is_names
 from scarless.checks.options import shown
 from scarless.engines.base import Several
 from scarless.numerics.arrays import Mask, Matrix

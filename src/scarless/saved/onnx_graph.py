@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.looked import looks_of
+from scarless.checks.looks import looks_of
 from scarless.models import PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em import SAREMClassifier

@@ -10,10 +10,8 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import refuse_lost_class
+from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table
 from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.constant_propensity import independent_columns

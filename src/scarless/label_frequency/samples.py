@@ -14,7 +14,7 @@ from scarless.numerics.namespace import in_numpy, namespace_of
 from scarless.numerics.resampling import uniforms
 from scarless.outside.extras import need
 
-MOST_ROWS, _MOST_NUMBERS = 200_000, 2**27  # of a sample: one GiB in double precision
+MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS = 200_000, 2**27  # the second is one GiB in double precision
 _SEED = 0x5CA7  # one for all: the same rows whenever, and by whomever, a table is read
 
 
@@ -43,7 +43,7 @@ def draw_sample(rows: LabelledRows) -> Sample:
     weighted means over the sample estimate those over the table, and who walks the rows does not matter.
     """
     engine, n_rows = rows.engine, rows.totals.n_rows
-    wanted = max(1, min(MOST_ROWS, _MOST_NUMBERS // max(1, engine.n_columns)))
+    wanted = max(1, min(MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS // max(1, engine.n_columns)))
     # A few more than are wanted, by six standard deviations of their number; those beyond it are dropped.
     share = 2.0 if n_rows <= wanted else (wanted + 6.0 * np.sqrt(wanted) + 6.0) / n_rows
     found = engine.total(_block_drawn, share)[0].blocks
