@@ -15,7 +15,7 @@ from scarless.analysis.estimators import make_estimator
 from scarless.analysis.information import as_visits
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import Settings, write_toml
-from scarless.models.preparation import KeepNone
+from scarless.raw.preparation import KeepNone
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 

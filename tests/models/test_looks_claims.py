@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from scarless import Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
-from scarless.checks.look_doubts import doubts_of_audits
+from scarless.checks.looks import doubts_of_audits
 from scarless.labelling import simulate_audit, simulate_looks
 from scarless.scale import ParquetRows
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import ClassPrior, ImaginaryAudits, Labelling, SAREMClassifier, load, save
-from scarless.models._model_values import check_values
+from scarless.saved.values import check_values
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
 EXACT = LogisticRegression(C=1e4, tol=1e-12, max_iter=1000, solver="newton-cholesky")

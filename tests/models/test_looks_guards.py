@@ -20,8 +20,8 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.metrics import make_pu_scorer
-from scarless.models.persistence import ModelFileError
 from scarless.report import model_report
+from scarless.saved.files import ModelFileError
 
 N = 400
 ONE = "is for models of one label of each row, and this SAREMClassifier was fitted with"

@@ -20,9 +20,7 @@ from scarless import (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-from scarless.checks import samples
-from scarless.checks.rows import RowTotals
-from scarless.checks.samples import draw_sample
+from scarless.checks.rows import RowTotals, draw_sample
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -33,7 +31,7 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.engines import has_own_engine
-from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE, samples
 from scarless.label_frequency.names import possible_frequency_of
 from scarless.metrics import PUScorer
 from scarless.pair.rows import Training, labelled_rows
@@ -285,7 +283,7 @@ class Seen(BaseEstimator):
 
 @pytest.fixture
 def of_300(monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ROWS", 300)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 300)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -317,7 +315,7 @@ def test_every_row_is_as_likely_to_be_drawn(monkeypatch):
     n, wanted = 400, 40
     times = np.zeros(n)
     rows = labelled_rows(Training(np.arange(n)[:, None] * 1.0, np.arange(n) % 2.0, np.ones(n)), None)
-    monkeypatch.setattr(samples, "MOST_ROWS", wanted)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", wanted)
     for seed in range(500):
         monkeypatch.setattr(samples, "_SEED", seed)
         X = draw_sample(rows).X[:, 0].astype(int)
@@ -333,7 +331,7 @@ def test_a_sample_of_a_wide_table_has_fewer_rows(here, files, monkeypatch):
 
 
 def test_a_sample_without_labelled_rows_is_said(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ROWS", 5)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 5)
     s = np.zeros(N, dtype=int)
     s[:2] = 1
     rows = ParquetRows(write_files(tmp_path / "rare", here[NAMES].to_numpy(), [450], s=s), scheduler="threads")

@@ -10,25 +10,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_own_engine, refuse_unread
+from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole, cut_of
-from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
+    check_labelled_table,
     check_rows,
     count_rows,
+    forget_fit,
     named_values,
     refuse_lost_class,
+    warn_of_row_order,
 )
-from scarless.checks.training import check_labelled_table, forget_fit
+from scarless.checks.tables import refuse_own_engine, refuse_unread
 from scarless.checks.vectors import check_counts, check_vector, check_weight
-from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
-from scarless.models._predict_to import PredictToMixin
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.predict_to import PredictToMixin
 from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval

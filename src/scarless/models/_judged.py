@@ -7,8 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.checks.labels import LabelCoding
-from scarless.checks.look_columns import counts_of
-from scarless.checks.looks import Codes, check_audit, check_looks, refuse_contradictions
+from scarless.checks.looks import Codes, check_audit, check_looks, counts_of, refuse_contradictions
 from scarless.engines.base import MayMiss, Rows, Several
 from scarless.numerics.arrays import Vector
 from scarless.numerics.looks_objective import LooksLikelihood

@@ -8,13 +8,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.look_columns import (
-    with_counts,
-)
-from scarless.checks.look_doubts import audit_columns
 from scarless.checks.looks import (
     Codes,
+    audit_columns,
     has_several_looks,
+    with_counts,
 )
 from scarless.checks.options import real_number, shown
 from scarless.checks.rows import ReadLabels, check_rows, named_values

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.looks import Codes
 from scarless.checks.options import check_choice, check_share
-from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from scarless.checks.look_columns import counts_of, is_names
-from scarless.checks.looks import CheckedLooks, Codes
+from scarless.checks.looks import CheckedLooks, Codes, counts_of, is_names
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine

@@ -5,27 +5,25 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.labels import LabelCoding
-from scarless.checks.look_columns import (
-    LookColumns,
-    look_columns,
-    read_columns,
-    with_any_label,
-    with_counts,
-    with_labels_that_count,
-)
-from scarless.checks.look_doubts import doubts_of_audits, doubts_of_looks
 from scarless.checks.looks import (
     AUDIT_LABELS,
     CheckedLooks,
     Codes,
+    LookColumns,
     check_audit,
     check_looks,
+    doubts_of_audits,
+    doubts_of_looks,
     labels_that_count,
+    look_columns,
+    read_columns,
     refuse_contradictions,
+    with_any_label,
+    with_counts,
+    with_labels_that_count,
 )
 from scarless.checks.options import check_choice
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values
+from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
 from scarless.engines import Engine, attach, open_rows
 from scarless.models._looks_design import Looks, LooksDesign, any_label, by_name, listed, names_several
 from scarless.numerics.arrays import Array

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from scarless.checks.looked import looks_of
-from scarless.checks.looks import check_looks
-from scarless.checks.pipelines import innermost
+from scarless.checks.estimators import innermost
+from scarless.checks.looks import check_looks, looks_of
 from scarless.models._looks_design import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector

@@ -8,11 +8,9 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_jobs, shown
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals
-from scarless.checks.tables import check_foreign_table
+from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_of_row_order
+from scarless.checks.tables import check_foreign_table, refuse_unread
 from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows

@@ -6,10 +6,9 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_jobs, check_positive
 from scarless.checks.rows import LabelledRows
-from scarless.checks.tables import check_foreign_table
+from scarless.checks.tables import check_foreign_table, refuse_device
 from scarless.checks.vectors import check_random_stream
 from scarless.models._base import check_solver_options
 from scarless.models._looks_crossed import LooksCrossedClassifier

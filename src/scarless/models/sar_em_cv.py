@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 
-from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.checks.rows import LabelledRows
+from scarless.checks.tables import refuse_device
 from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS

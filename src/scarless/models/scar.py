@@ -7,7 +7,6 @@ import numpy as np
 
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
-from scarless.checks.samples import as_named, draw_sample
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
 from scarless.label_frequency.names import (
@@ -16,6 +15,7 @@ from scarless.label_frequency.names import (
     narrow_tags,
     possible_frequency_of,
 )
+from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import as_given, check_solver_options, need_labels
 from scarless.models._pair import PairClassifier

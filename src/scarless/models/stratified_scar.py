@@ -11,8 +11,8 @@ from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import select_columns
+from scarless.checks.estimators import final_step
 from scarless.checks.options import check_choice, check_whole
-from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_foreign_table, check_numeric, check_table, take_columns, take_rows
 from scarless.engines import attach
 from scarless.label_frequency.names import (

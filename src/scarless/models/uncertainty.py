@@ -8,8 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.order import exact_keys
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, row_totals
+from scarless.checks.rows import check_rows, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import Engine, attach
 from scarless.models._base import need_labels

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.estimators import final_step
 from scarless.checks.tables import check_numeric, take_columns, take_rows
 from scarless.engines import attach
 from scarless.numerics.arrays import Columns, Vector

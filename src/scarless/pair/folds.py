@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from scarless.checks.kinds import plain_array
 from scarless.checks.options import check_whole, shown
 from scarless.checks.order import equal_rows
+from scarless.checks.tables import plain_array
 from scarless.checks.vectors import check_random_stream
 from scarless.numerics.arrays import Vector
 from scarless.pair.rows import Training

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from scarless.checks.kinds import refuse_odd_vector
-from scarless.checks.number_cells import is_missing
+from scarless.checks.labels import is_missing
+from scarless.checks.tables import refuse_odd_vector
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
@@ -109,7 +109,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
     n_rows = int(np.shape(X)[0])
     if values.ndim != 1 or values.size != n_rows:
         raise ValueError(f"groups must hold one value for each of {n_rows} rows; got an array of shape {values.shape}.")
-    missing = np.flatnonzero([is_missing(value) for value in values.tolist()])
+    missing = np.flatnonzero(is_missing(values))
     if missing.size:
         raise ValueError(
             f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give such "

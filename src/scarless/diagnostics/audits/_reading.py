@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.estimators import opened
 from scarless.checks.looks import Codes, check_audit, check_looks, labels_that_count
 from scarless.checks.options import shown
-from scarless.checks.pipelines import opened
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import named_values
+from scarless.checks.rows import named_values, warn_of_row_order
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
 from scarless.models.propensity_weighted import PropensityWeightedClassifier

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.checks.looked import refuse_looks
+from scarless.checks.estimators import opened
+from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_share, shown
-from scarless.checks.pipelines import opened
 from scarless.checks.rows import RowTotals, check_rows_again
 from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display

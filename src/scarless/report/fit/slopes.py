@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from scarless.checks.origins import Origin
 from scarless.numerics.arrays import Columns, Vector
 from scarless.pair.inference import PairInference
+from scarless.raw.origins import Origin
 from scarless.report.fit.subject import Subject
 
 _ROUNDING = 1e-4  # by which single precision may miss 0, 1, and sums of shares
