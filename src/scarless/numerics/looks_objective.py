@@ -20,7 +20,9 @@ from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
 from scarless.numerics.sigmoid import sigmoid, softplus
 from scarless.numerics.uncertainty import PairSums
 
-LooksSums = PairSums  # the name in model files of before
+
+class LooksSums(PairSums):
+    """The sums of several looks in model files of before: `PairSums` by another name."""
 
 
 @dataclass(frozen=True)
