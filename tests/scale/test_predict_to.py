@@ -24,6 +24,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.models.predict_to import OUTPUTS
 from scarless.outside.machine import lock
 from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
@@ -181,7 +182,7 @@ def test_single_precision_is_double_rounded(tmp_path, claims, model):
     double = model.predict_to(ParquetRows(claims), tmp_path / "double")
     single = model.predict_to(ParquetRows(claims), tmp_path / "single", dtype="float32")
     assert pq.read_schema(single.files[0]).field("posterior").type == pa.float32()
-    for name in module.OUTPUTS:
+    for name in OUTPUTS:
         np.testing.assert_array_equal(column(single, name).astype(np.float32), column(double, name).astype(np.float32))
 
 

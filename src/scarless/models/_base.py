@@ -27,8 +27,8 @@ from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
-from scarless.models._predict_to import PredictToMixin
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.predict_to import PredictToMixin
 from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval

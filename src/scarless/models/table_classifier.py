@@ -16,16 +16,15 @@ from scarless.checks.options import shown
 from scarless.checks.origins import Origin, trace_origins
 from scarless.models._base import PUClassifier
 from scarless.models._frames import arranged, as_frame, in_files, refuse_twins
-from scarless.models._predict_to import PredictToMixin, frame_scorer
 from scarless.models._table_answers import TableAnswers
 from scarless.models._visits import VisitColumns, columns_in_files, refuse_groups
 from scarless.models.explaining import average_row
+from scarless.models.predict_to import PredictToMixin
 from scarless.models.preparation import table_preparation
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.numerics.arrays import ArrayLike
 from scarless.outside.notices import warn_user
 from scarless.scale.preparing import FilePreparation
-from scarless.scale.scorers import Scorer
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -266,13 +265,12 @@ class TableClassifier(TableAnswers, PredictToMixin, MetaEstimatorMixin, Classifi
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
 
-    def _table_and_scorer(
-        self, X: Any, label: str | None, *, has_own: bool, judged: bool = False
-    ) -> tuple[Any, Scorer]:
-        if isinstance(self.preparation_, str | FilePreparation):
-            X = X if isinstance(self.preparation_, str) else self.preparation_.transform(X)
-            return self.estimator_._table_and_scorer(X, label, has_own=has_own, judged=judged)
-        return frame_scorer(self, X, label, has_own=has_own, judged=judged)
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_, X
+        if isinstance(self.preparation_, FilePreparation):
+            return self.estimator_, self.preparation_.transform(X)
+        return self, X
 
     @property
     def _coding(self) -> Any:
