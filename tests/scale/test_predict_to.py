@@ -29,8 +29,8 @@ from scarless.outside.machine import lock
 from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module
+from scarless.scale.partitions import STORE
 from scarless.scale.predictions import Written
-from scarless.scale.store import STORE
 
 N = 1500
 
@@ -358,7 +358,7 @@ def test_a_damaged_file_is_done_again(tmp_path, claims, model):
 def test_two_processes_do_not_write_into_one_folder(tmp_path, claims, model):
     (tmp_path / "scored").mkdir()
     with (
-        lock(tmp_path / "scored" / module._LOCK),
+        lock(tmp_path / "scored" / module.LOCK_NAME),
         pytest.raises(RuntimeError, match=r"Another process is writing predictions into .*scored; wait"),
     ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")

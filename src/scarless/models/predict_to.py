@@ -28,7 +28,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.sigmoid import sigmoid
 from scarless.scale.columns import PartitionError, labels
-from scarless.scale.plan import Plan
+from scarless.scale.partitions import Plan
 from scarless.scale.predictions import Asked, Written, check_target, refuse_inputs, write_predictions
 
 OUTPUTS = ("probability", "propensity", "posterior")

@@ -22,16 +22,15 @@ from scarless.outside.extras import need
 from scarless.outside.files import naming
 from scarless.outside.machine import lock
 from scarless.outside.progress import Advance, progress_bar
-from scarless.scale.chains import Part, Program
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
 from scarless.scale.files import absolute, is_address
-from scarless.scale.plan import Plan
+from scarless.scale.partitions import Part, Plan, Program
 
-_KEY = b"scarless.predictions"  # in a file's metadata
-_ASIDE = ".part"  # how names of files end that are being written
-_LOCK = ".predict_to.lock"
-_GROUP_ROWS = 2**20
+STAMP_KEY = b"scarless.predictions"  # in a file's metadata
+UNFINISHED = ".part"  # how names of files end that are being written
+LOCK_NAME = ".predict_to.lock"
+GROUP_ROWS = 2**20
 
 
 class Written(NamedTuple):
@@ -154,9 +153,9 @@ def _is_plain(kind: Any) -> bool:
 def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
     """Write a file aside, and give it its name when it is whole."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: json.dumps(stamp).encode()})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), STAMP_KEY: json.dumps(stamp).encode()})
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{_ASIDE}")
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
     texts = [field.name for field in table.schema if not _is_plain(field.type)]
     try:
         with naming(target):
@@ -164,7 +163,7 @@ def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
             parquet.write_table(
                 table,
                 aside,
-                row_group_size=_GROUP_ROWS,
+                row_group_size=GROUP_ROWS,
                 use_dictionary=texts,
                 compression={name: "snappy" if name in texts else "none" for name in table.column_names},
             )
@@ -178,7 +177,7 @@ def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
 
 def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, Any]:
     """Return what is still to be written, and remove what is no longer true; raise rather than mix."""
-    for path in Path(job.folder).rglob(f".*{_ASIDE}"):
+    for path in Path(job.folder).rglob(f".*{UNFINISHED}"):
         path.unlink(missing_ok=True)  # nobody else writes here: of a run that died
     wanted = {path: job.stamp(source) for path, source in targets.items()}
     inputs = {stamp["path"] for stamp in wanted.values()}
@@ -217,7 +216,7 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
     """Return a file's stamp, empty for a damaged one where that may be replaced; raise if it is somebody else's."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
     try:
-        found = (parquet.read_metadata(path).metadata or {}).get(_KEY)
+        found = (parquet.read_metadata(path).metadata or {}).get(STAMP_KEY)
     except need("pyarrow", "predict_to", SCALE).ArrowException:
         if damaged:
             return {}
@@ -275,7 +274,7 @@ def _root(paths: Sequence[str]) -> str:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a folder: what is written aside there is then of a run that died."""
-    holding = lock(folder / _LOCK)
+    holding = lock(folder / LOCK_NAME)
     try:
         holding.__enter__()
     except OSError as error:
