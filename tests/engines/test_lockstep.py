@@ -106,7 +106,7 @@ def test_tasks_of_different_lengths_and_kinds(engines):
 
 
 def test_more_fits_than_run_at_once(engines, monkeypatch):
-    monkeypatch.setattr(lockstep, "_AT_ONCE", 4)
+    monkeypatch.setattr(lockstep, "FITS_AT_ONCE", 4)
     at_once = []
 
     def task(i, engine):

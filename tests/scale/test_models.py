@@ -36,7 +36,7 @@ from scarless.label_frequency.names import possible_frequency_of
 from scarless.metrics import PUScorer
 from scarless.pair.rows import Training, labelled_rows
 from scarless.scale import ParquetRows
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE
 
 N = 900
 PAIR = SAREMClassifier(propensity_attributes=["d"])

@@ -80,8 +80,8 @@ def test_rows_that_are_some_of_a_table_and_pieces(monkeypatch):
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     beta = np.random.default_rng(3).normal(size=9)
     some = Rows({name: values[::3] for name, values in rows.items()}, slice(0, 400, 3))
-    monkeypatch.setattr(fused, "_FEW_ROWS", 32)
-    monkeypatch.setattr(fused, "_MANY_ROWS", 64)
+    monkeypatch.setattr(fused, "PIECE_ROWS", 32)
+    monkeypatch.setattr(fused, "MIN_ROWS_FOR_PIECES", 64)
     contiguous = Rows({name: values.contiguous() for name, values in some.items()}, some.where)
     for widest in (63, 1):  # by a kernel, and in pieces
         monkeypatch.setattr(fused, "_WIDEST", widest)

@@ -28,7 +28,7 @@ _WIDEST, _WIDEST_BESIDE = 63, 32  # columns of one product, and of those beside 
 _TILE, _TERM_ROWS = 16, 256  # rows that a program takes at a time
 _PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
 _MOST_ROWS = 1 << 28  # kernels count in 32 bits: places in five planes of terms must stay below 2 ** 31
-_FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
+PIECE_ROWS, MIN_ROWS_FOR_PIECES = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
 
 def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | None:
@@ -234,7 +234,7 @@ def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
 
 def _crossed(left: Any, weight: Any, right: Any) -> Any:
     """Return ``[left, 1]' diag(weight) [right, 1]``; of many rows in pieces, which keep all of a device busy."""
-    size, total = max(_FEW_ROWS, _PIECE_NUMBERS // max(1, right.shape[1]) // _FEW_ROWS * _FEW_ROWS), 0.0
+    size, total = max(PIECE_ROWS, _PIECE_NUMBERS // max(1, right.shape[1]) // PIECE_ROWS * PIECE_ROWS), 0.0
     for start in range(0, left.shape[0], size):
         part = slice(start, start + size)
         scaled = like(left, weight[part])[:, None]
@@ -245,12 +245,12 @@ def _crossed(left: Any, weight: Any, right: Any) -> Any:
 
 def _product(X: Any, A: Any) -> Any:
     torch, n_rows = import_module("torch"), X.shape[0]
-    n_pieces = n_rows // _FEW_ROWS if n_rows >= _MANY_ROWS else 0
-    end = n_pieces * _FEW_ROWS
+    n_pieces = n_rows // PIECE_ROWS if n_rows >= MIN_ROWS_FOR_PIECES else 0
+    end = n_pieces * PIECE_ROWS
     product = (X[end:].T @ A[end:]).to(torch.float64)
     if n_pieces:
-        pieces = X[:end].unflatten(0, (n_pieces, _FEW_ROWS)).transpose(1, 2)
-        product = product + torch.bmm(pieces, A[:end].unflatten(0, (n_pieces, _FEW_ROWS))).to(torch.float64).sum(0)
+        pieces = X[:end].unflatten(0, (n_pieces, PIECE_ROWS)).transpose(1, 2)
+        product = product + torch.bmm(pieces, A[:end].unflatten(0, (n_pieces, PIECE_ROWS))).to(torch.float64).sum(0)
     return product
 
 

@@ -17,7 +17,7 @@ from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import PredictToMixin, frame_scorer
+from scarless.models.predict_to import PredictToMixin
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary
@@ -31,7 +31,6 @@ from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of
 from scarless.raw.visits import VisitColumns, columns_in_files, refuse_groups
 from scarless.scale.preparing import FilePreparation
-from scarless.scale.scorers import Scorer
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -286,6 +285,21 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         if visits is None:
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
+
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_, X
+        if isinstance(self.preparation_, FilePreparation):
+            return self.estimator_, self.preparation_.transform(X)
+        return self, X
+
+    @property
+    def _coding(self) -> Any:
+        return self.estimator_._coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return bool(self.estimator_._propensity_is_fact)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
         """Return the positions of the prepared columns that come from a raw one."""
@@ -566,22 +580,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
                 UserWarning,
             )
         return arranged(X, list(known), missing)
-
-    def _table_and_scorer(
-        self, X: Any, label: str | None, *, has_own: bool, judged: bool = False
-    ) -> tuple[Any, Scorer]:
-        if isinstance(self.preparation_, str | FilePreparation):
-            X = X if isinstance(self.preparation_, str) else self.preparation_.transform(X)
-            return self.estimator_._table_and_scorer(X, label, has_own=has_own, judged=judged)
-        return frame_scorer(self, X, label, has_own=has_own, judged=judged)
-
-    @property
-    def _coding(self) -> Any:
-        return self.estimator_._coding
-
-    @property
-    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
-        return bool(self.estimator_._propensity_is_fact)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
