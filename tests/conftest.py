@@ -321,9 +321,9 @@ def make_reports_quick(patch):
     The forests that it learns from by default take nine tenths of a report's time; the tests of this check, and most
     fixtures that are shared between tests, have them.
     """
-    from scarless.report.fit import checks
+    from scarless.diagnostics.fit import examination
 
-    patch.setattr(checks, "scar_test", partial(checks.scar_test, estimator="logistic"))
+    patch.setattr(examination, "scar_test", partial(examination.scar_test, estimator="logistic"))
 
 
 @pytest.fixture

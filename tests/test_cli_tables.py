@@ -135,7 +135,7 @@ HOSTILE = {
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values; which of them marks a labelled"),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' gives the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "nothing is left of 'same'"),
-    "text weights": ([*SHORT, "--weights", "smoker"], None, r"Column 'smoker' \(--weights\) must hold numbers"),
+    "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"Column 'smoker' \(--sample-weight\) must hold numbers"),
     "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "it is the label column"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar contradict each other"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
@@ -200,7 +200,7 @@ def test_another_model_and_a_label_of_ones_own(folder):
     table = make_patients(400).drop(columns=["known", "weight", "patient"])
     table["diagnosed"] = np.where(table["diagnosed"].notna(), "E11", "other")
     table.to_csv("patients.csv", index=False)
-    arguments = ["fit", "patients.csv", "--label", "diagnosed", "--positive", "E11", "--propensity", "visits"]
+    arguments = ["fit", "patients.csv", "--label", "diagnosed", "--pos-label", "E11", "--propensity", "visits"]
     assert main([*arguments, "--model", "search", "--out", "run", "--ranked", "ranked.parquet", "--quiet"]) == 0
     ranked = read_table("run/ranked.parquet")
     assert ranked["labelled"].sum() == (table["diagnosed"] == "E11").sum()
@@ -340,7 +340,7 @@ def test_terminal_and_page_count_weights_alike(folder, capsys):
     table = make_patients(800)
     table["weight"] = np.where(table["diagnosed"] == "yes", 3, 1)  # a share of rows times their number would be wrong
     table.to_csv("patients.csv", index=False)
-    arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--weights", "weight", "--quiet"]
+    arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--sample-weight", "weight", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--model", "logistic", "--exclude", "known", "--out", "run"]) == 0
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     labelled = int((table["diagnosed"] == "yes").sum())
@@ -423,7 +423,7 @@ def test_ranked_rows_lie_in_the_folder_of_results(folder, capsys):
 
 
 def test_the_label_is_no_group(folder, capsys):
-    assert main([*FIT, "--out", "run", "--group", "diagnosed"]) == 1
+    assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
     assert "is named by --group, but it is the label" in capsys.readouterr().err
 
 

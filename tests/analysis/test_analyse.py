@@ -18,20 +18,22 @@ from scarless import (
     SCARClassifier,
     TableClassifier,
 )
-from scarless.analysis import analyse, predict_table
+from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
-from scarless.analysis.settings import Settings, read_run
+from scarless.analysis.folders import read_run
+from scarless.analysis.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
 ASIDE = ["patient", "weight", "known"]
+WITHOUT = ColumnRoles(exclude=ASIDE)
 
 
 @pytest.fixture(scope="module")
 def found(patients):
     return analyse(
-        patients, "diagnosed", propensity_attributes=["visits", "insurance"], model="logistic", id="patient",
-        exclude=["weight", "known"],
+        patients, "diagnosed", propensity_attributes=["visits", "insurance"], model="logistic",
+        columns=ColumnRoles(id="patient", columns=ColumnRoles(exclude=["weight", "known"])),
     )  # fmt: skip
 
 
@@ -128,10 +130,10 @@ def test_new_rows_without_labels_columns_or_known_levels(patients, found):
 
 
 ESTIMATORS = {
-    "search": ({"propensity": ("visits",)}, SAREMClassifierCV),
-    "logistic": ({"propensity": ("all",), "model": "logistic"}, SAREMClassifier),
-    "boosted": ({"propensity": ("visits",), "model": "boosted"}, SARStackingClassifier),
-    "stack": ({"propensity": ("visits",), "model": "stack"}, SARStackingClassifier),
+    "search": ({"propensity_attributes": ("visits",)}, SAREMClassifierCV),
+    "logistic": ({"propensity_attributes": ("all",), "model": "logistic"}, SAREMClassifier),
+    "boosted": ({"propensity_attributes": ("visits",), "model": "boosted"}, SARStackingClassifier),
+    "stack": ({"propensity_attributes": ("visits",), "model": "stack"}, SARStackingClassifier),
     "scar": ({"scar": True}, SCARClassifier),
 }
 
@@ -143,15 +145,15 @@ def test_each_model_is_the_estimator_of_its_name(name):
     assert type(made) is kind
     if name != "scar":
         assert made.random_state == 3
-        wanted = options["propensity"]
+        wanted = options["propensity_attributes"]
         assert made.propensity_attributes == ("all" if wanted == ("all",) else list(wanted))
     if name == "boosted":
         assert [member for member, _ in made.estimators] == ["boosting"]
 
 
 def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients):
-    options = {"exclude": ["patient"], "class_attributes": ["age", "smoker"]}
-    known = analyse(patients, "diagnosed", known_propensity="known", weights="weight", **options)
+    columns, options = ColumnRoles(sample_weight="weight", exclude=["patient"]), {"known_propensity": "known"}
+    known = analyse(patients, "diagnosed", classification_attributes=["age", "smoker"], columns=columns, **options)
     features = patients[["age", "smoker"]]
     s = patients["diagnosed"].notna().astype(int)
     by_hand = TableClassifier(scarless.PropensityWeightedClassifier(method="likelihood")).fit(
@@ -180,7 +182,7 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
             return self
 
         monkeypatch.setattr(SAREMClassifierCV, "fit", choose)
-    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], exclude=ASIDE)
+    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], columns=WITHOUT)
     assert found.notes[0] == "Penalties were chosen with 600 rows, drawn at random; the models are fitted to all."
     used = found.model.estimator
     assert len(used.Cs) < 5 or not sets
@@ -194,7 +196,7 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
 
 
 def test_frames_of_polars_and_other_things(patients):
-    found = analyse(pl.from_pandas(patients), "diagnosed", scar=True, exclude=ASIDE)
+    found = analyse(pl.from_pandas(patients), "diagnosed", scar=True, columns=WITHOUT)
     assert len(found.table) == 1200
     with pytest.raises(TypeError, match="analyse takes a data frame with named columns, got ndarray"):
         analyse(patients.to_numpy(), "diagnosed", scar=True)
@@ -216,32 +218,34 @@ LEAKS = {
 def test_a_column_that_gives_the_label_away_is_refused(patients, name):
     make, how = LEAKS[name]
     with pytest.raises(ValueError, match=rf"Column 'leak' gives the label away: .*{how}.*--exclude leak"):
-        analyse(patients.assign(leak=make(patients)), "diagnosed", scar=True, exclude=ASIDE)
+        analyse(patients.assign(leak=make(patients)), "diagnosed", scar=True, columns=WITHOUT)
 
 
 def test_a_column_that_tells_but_for_one_row_is_left_out(patients):
     near = patients["diagnosed"].notna().astype(float)
     near.iloc[int(np.flatnonzero(near)[0])] = 0.0
-    found = analyse(patients.assign(near=near), "diagnosed", scar=True, exclude=ASIDE)
+    found = analyse(patients.assign(near=near), "diagnosed", scar=True, columns=WITHOUT)
     assert "near" not in found.model.feature_names_in_
     assert "Column 'near' all but gives the label away: its value is not 0 in" in found.notes[0]
 
 
 def test_a_column_that_names_rows_is_left_out_and_said(patients):
     patients = patients[:300]
-    found = analyse(patients.assign(number=np.arange(300)), "diagnosed", scar=True, exclude=["weight", "known"])
+    found = analyse(
+        patients.assign(number=np.arange(300)), "diagnosed", scar=True, columns=ColumnRoles(exclude=["weight", "known"])
+    )
     assert [note.split(":")[0] for note in found.notes] == [
         "Column 'patient' is another one in every row, as an id is",
         "Column 'number' is another one in every row, as an id is",
     ]
     assert not {"patient", "number"} & set(found.model.feature_names_in_)
-    kept = analyse(patients[:35], "diagnosed", scar=True, class_attributes=["patient", "age"])
+    kept = analyse(patients[:35], "diagnosed", scar=True, classification_attributes=["patient", "age"])
     assert "patient" in kept.model.feature_names_in_
 
 
 def test_long_tails_are_told_of(patients):
     income = np.random.default_rng(0).lognormal(10, 1, 1200)
-    found = analyse(patients.assign(income=income), "diagnosed", scar=True, exclude=ASIDE)
+    found = analyse(patients.assign(income=income), "diagnosed", scar=True, columns=WITHOUT)
     assert found.notes == [
         "Long tails: beside 'income' the models see the logarithm too, as effects may follow either."
     ]
@@ -249,19 +253,21 @@ def test_long_tails_are_told_of(patients):
 
 def test_numbers_must_be_numbers(patients):
     with pytest.raises(
-        ValueError, match=r"Column 'smoker' \(--weights\) must hold numbers; 1,200 of 1,200 rows do not"
+        ValueError, match=r"Column 'smoker' \(--sample-weight\) must hold numbers; 1,200 of 1,200 rows do not"
     ):
-        analyse(patients, "diagnosed", scar=True, weights="smoker")
-    with pytest.raises(ValueError, match=r"Column 'age' \(--weights\) has 110 missing values, the first in row 1"):
-        analyse(patients, "diagnosed", scar=True, weights="age")
+        analyse(patients, "diagnosed", scar=True, columns=ColumnRoles(sample_weight="smoker"))
+    with pytest.raises(
+        ValueError, match=r"Column 'age' \(--sample-weight\) has 110 missing values, the first in row 1"
+    ):
+        analyse(patients, "diagnosed", scar=True, columns=ColumnRoles(sample_weight="age"))
 
 
 def test_what_labels_cannot_say_is_said_and_what_a_fit_warns_of_is_kept(patients):
-    found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", exclude=ASIDE)
+    found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", columns=WITHOUT)
     assert found.notes[0] == EITHER_WAY
     assert all("ranks labelled rows worse than the naive model" in note for note in found.notes[2:])
     seen = ["age", "visits"]
-    options = {"class_attributes": seen, "propensity_attributes": seen, "model": "logistic"}
+    options = {"classification_attributes": seen, "propensity_attributes": seen, "model": "logistic"}
     found = analyse(patients, "diagnosed", **options)
     assert any("can be exchanged" in note for note in found.notes)
     assert found.summary()["notes"] == found.notes
@@ -335,15 +341,20 @@ def test_audits_say_which_model_is_the_class(hospital):
     named = analyse(table, "diagnosed", audit="checked", propensity_attributes="all", model="logistic")
     assert not named.either_way
     assert "posterior" in named.ranked().columns
-    same = {"class_attributes": ["age", "visits"], "propensity_attributes": ["age", "visits"], "model": "logistic"}
+    same = {
+        "classification_attributes": ["age", "visits"],
+        "propensity_attributes": ["age", "visits"],
+        "model": "logistic",
+    }
     assert analyse(table.drop(columns="checked"), "diagnosed", **same).either_way
 
 
 def test_survey_weights_give_intervals_that_count_rows():
     table = make_patients(600).drop(columns=["known"])
-    options = {"propensity_attributes": ["visits"], "model": "logistic", "id": "patient"}
-    plain = analyse(table.drop(columns=["weight"]), "diagnosed", **options)
-    heavy = analyse(table.assign(weight=333.0), "diagnosed", weights="weight", **options)
+    options = {"propensity_attributes": ["visits"], "model": "logistic"}
+    plain = analyse(table.drop(columns=["weight"]), "diagnosed", columns=ColumnRoles(id="patient"), **options)
+    roles = ColumnRoles(id="patient", sample_weight="weight")
+    heavy = analyse(table.assign(weight=333.0), "diagnosed", columns=roles, **options)
     assert any("They are taken for survey weights" in note for note in heavy.notes)
     (low, high), (lowest, highest) = (each.model.class_prior_interval() for each in (heavy, plain))
     assert high - low > 0.5 * (highest - lowest)

@@ -59,7 +59,12 @@ def claims(place, monkeypatch):
 
 
 def settings(**options):
-    values = {"label": "diagnosed", "propensity": ["visits"], "model": "logistic", "exclude": ["known", "weight"]}
+    values = {
+        "label": "diagnosed",
+        "propensity_attributes": ["visits"],
+        "model": "logistic",
+        "exclude": ["known", "weight"],
+    }
     return Settings.from_dict({**values, "id": "patient", **options}, source="a test")
 
 
@@ -146,7 +151,7 @@ def test_labels_may_be_words(tmp_path):
 
 
 def test_ids_are_left_out_and_weights_are_taken(claims):
-    found = analyse_files(ParquetRows(claims), settings(id="", exclude=["known"], weights="weight"))
+    found = analyse_files(ParquetRows(claims), settings(id="", exclude=["known"], sample_weight="weight"))
     assert "patient" not in found.model.feature_names_in_
     assert "weight" not in found.model.feature_names_in_
     assert any("Column 'patient' is another one in every row" in note for note in found.notes)
@@ -157,9 +162,11 @@ def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
     with pytest.raises(ValueError, match="--model stack needs all rows in memory; a folder of files is fitted by"):
         analyse_files(ParquetRows(claims), settings(model="stack"))
     with pytest.raises(ValueError, match="--known-propensity needs all rows in memory"):
-        analyse_files(ParquetRows(claims), settings(propensity=[], known_propensity="known", exclude=["weight"]))
+        analyse_files(
+            ParquetRows(claims), settings(propensity_attributes=[], known_propensity="known", exclude=["weight"])
+        )
     with pytest.raises(ValueError, match="There is no column 'visit'"):
-        analyse_files(ParquetRows(claims), settings(propensity=["visit"]))
+        analyse_files(ParquetRows(claims), settings(propensity_attributes=["visit"]))
     gaps = write(tmp_path / "gaps", make_patients(N))
     with pytest.raises(ValueError, match=r"In files the label column 'diagnosed' must have two values, .* no gaps"):
         analyse_files(ParquetRows(gaps), settings())
@@ -252,4 +259,4 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     assert found.summary()["labelled"] == int(table["diagnosed"].sum())
     assert any(f"Of {n_audited} audits, which all count in the fit" in note for note in found.notes)
     with pytest.raises(ValueError, match=r"There is no column 'visit_2' \(a look of the fit\), and others are there"):
-        files._labels_there(Settings(looks=("visit_1", "visit_2"), scar=True), ["visit_1"])
+        files._labels_there(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])

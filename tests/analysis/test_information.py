@@ -9,19 +9,24 @@ import pytest
 from tests.analysis.conftest import HOURS, LOOKS
 
 import scarless
-from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, analyse
-from scarless.analysis import predict_table
+from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, analyse
+from scarless.analysis import ColumnRoles, predict_table
 from scarless.analysis.estimators import make_estimator
-from scarless.analysis.information import as_visits
+from scarless.analysis.folders import write_toml
 from scarless.analysis.ranking import rank_rows
-from scarless.analysis.settings import Settings, write_toml
+from scarless.analysis.settings import Settings, as_visits
 from scarless.raw.preparation import KeepNone
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
-ONE = {"propensity_attributes": ["visits", "insurance"], "id": "patient", "model": "logistic"}
-THREE = {**ONE, "looks": LOOKS, "visits": {"hours": HOURS}, "exclude": ["diagnosed"]}
-GIVEN = {"looks": ("a", "b"), "scar": True}
+ONE = {"propensity_attributes": ["visits", "insurance"], "model": "logistic"}
+VISITS = Labelling(visit_attributes={"hours": HOURS})
+THREE = {**ONE, "label": LOOKS, "labelling": VISITS, "columns": ColumnRoles(id="patient", exclude=["diagnosed"])}
+GIVEN = {"label": ("a", "b"), "scar": True}
+
+
+def leaving_out(*names):
+    return ColumnRoles(id="patient", exclude=list(names))
 
 
 @pytest.fixture(scope="module")
@@ -31,38 +36,38 @@ def looked(hospital):
 
 @pytest.fixture(scope="module")
 def audited(hospital):
-    return analyse(hospital[0], "diagnosed", audit="checked", exclude=[*LOOKS, *HOURS], **ONE)
+    return analyse(hospital[0], "diagnosed", audit="checked", columns=leaving_out(*LOOKS, *HOURS), **ONE)
 
 
 def test_what_is_written_is_read_back():
     settings = Settings(
-        looks=("a b", "c"), propensity=("x",), visits={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")},
-        audit="checked", prevalence=0.35, prevalence_se=0.02, false_positives="estimate", own_propensities=True,
+        label=("a b", "c"), propensity_attributes=("x",), audit="checked", prevalence=0.35, prevalence_se=0.02,
+        visit_attributes={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")}, false_positive_rate="estimate", shared=False,
     )  # fmt: skip
     values = tomllib.loads(write_toml({**settings.to_dict(), "source": {"file": "x.csv"}}))
     del values["source"]
     assert Settings.from_dict(values) == settings
-    assert Settings.from_dict(Settings("s", scar=True, false_positives=0.02).to_dict()).false_positives == 0.02
-    assert not {"looks", "visits", "audit", "prevalence", "false_positives"} & Settings("s", scar=True).to_dict().keys()
+    assert Settings.from_dict(Settings("s", scar=True, false_positive_rate=0.02).to_dict()).false_positive_rate == 0.02
+    assert Settings("s", scar=True).to_dict().keys() == {"label", "scar", "model", "seed", "level"}
 
 
 REFUSED = {
-    "both": ({**GIVEN, "label": "s"}, "--label and --look contradict each other"),
+    "both": ({"label": "s", "looks": ["a", "b"], "scar": True}, "--label and --looks contradict each other"),
     "share": ({**GIVEN, "prevalence": 35.0}, "The prevalence is a share of rows and must lie between 0 and 1; got 35"),
     "no share": ({**GIVEN, "prevalence": 0.0}, "must lie between 0 and 1; got 0"),
     "error alone": ({**GIVEN, "prevalence_se": 0.1}, "--prevalence-se is the standard error of --prevalence, which is"),
     "error": ({**GIVEN, "prevalence": 0.3, "prevalence_se": -1.0}, "at least 0 and below 0.5; got -1"),
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
-    "rate": ({**GIVEN, "false_positives": 0.7}, "The false-positive rate must be at least 0 and below 0.5.*got 0.7"),
-    "rate of words": ({**GIVEN, "false_positives": "some"}, "or 'estimate'; got 'some'"),
-    "stack": ({"looks": ("a", "b"), "propensity": ["x"], "model": "stack"}, "--model stack knows one label of"),
-    "boosted": ({"label": "s", "audit": "a", "propensity": ["x"], "model": "boosted"}, "take --model search or"),
+    "rate": ({**GIVEN, "false_positive_rate": 0.7}, "The false-positive rate must be at least 0 and below 0.5.*got 0.7"),
+    "rate of words": ({**GIVEN, "false_positive_rate": "some"}, "or 'estimate'; got 'some'"),
+    "stack": ({"label": ("a", "b"), "propensity_attributes": ["x"], "model": "stack"}, "--model stack knows one label of"),
+    "boosted": ({"label": "s", "audit": "a", "propensity_attributes": ["x"], "model": "boosted"}, "take --model search or"),
     "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
-    "own": ({"label": "s", "scar": True, "own_propensities": True}, "--own-propensities is for several looks"),
-    "visits": ({**GIVEN, "visits": {"h": ["h1"]}}, "--visit h has 1 column, and there are 2 looks"),
-    "visits of a label": ({"label": "s", "scar": True, "visits": {"h": ["h1"]}}, "there are no looks"),
-    "visits of words": ({**GIVEN, "visits": "h"}, "visits must be a table of lists of columns, got 'h'"),
-    "visit of words": ({**GIVEN, "visits": {"h": "h1"}}, "visits: h must be a list of column names, got 'h1'"),
+    "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared is for several looks"),
+    "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "--visit-attributes h has 1 column, and there are 2 looks"),
+    "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),
+    "visits of words": ({**GIVEN, "visit_attributes": "h"}, "visit_attributes must be a table of lists of columns, got 'h'"),
+    "visit of words": ({**GIVEN, "visit_attributes": {"h": "h1"}}, "visit_attributes: h must be a list of column names, got 'h1'"),
     "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be the label and the audit"),
     "nothing": ({"scar": True}, "which column is the label"),
 }  # fmt: skip
@@ -76,41 +81,40 @@ def test_contradictions_and_slips_are_refused(name):
 
 
 def test_visits_are_read_from_lines():
-    assert as_visits(["h=a,b", "e = c , d"], "here") == {"h": ("a", "b"), "e": ("c", "d")}
+    assert as_visits(["h=a,b", "e = c , d"], "visit_attributes", "here") == {"h": ("a", "b"), "e": ("c", "d")}
     for line in ("h", "=a", "h="):
-        with pytest.raises(ValueError, match="--visit names an attribute and its columns"):
-            as_visits([line], "here")
-    with pytest.raises(ValueError, match="--visit names 'h' twice"):
-        as_visits(["h=a", "h=b"], "here")
+        with pytest.raises(ValueError, match="--visit-attributes names an attribute and its columns"):
+            as_visits([line], "visit_attributes", "here")
+    with pytest.raises(ValueError, match="--visit-attributes names 'h' twice"):
+        as_visits(["h=a", "h=b"], "visit_attributes", "here")
 
 
 def test_columns_have_one_role():
-    settings = Settings(looks=("a", "b"), scar=True, visits={"h": ("h1", "h2")}, audit="checked")
+    settings = Settings(label=("a", "b"), scar=True, visit_attributes={"h": ("h1", "h2")}, audit="checked")
     assert settings.features(["a", "b", "h1", "h2", "checked", "x"]) == ["h1", "h2", "x"]
     columns = ["a", "b", "h1", "h2", "checked", "x"]
     settings.check_columns(columns)
     for changes, message in (
-        ({"propensity": ("h1",), "scar": False}, "named by --propensity, but it belongs to a single look"),
-        ({"class_attributes": ("a",)}, "it is the label column of a look"),
-        ({"class_attributes": ("checked",), "audit": "checked"}, "it is the column of audits"),
+        ({"propensity_attributes": ("h1",), "scar": False}, "named by --propensity, but it belongs to a single look"),
+        ({"classification_attributes": ("a",)}, "it is the label column of a look"),
+        ({"classification_attributes": ("checked",), "audit": "checked"}, "it is the column of audits"),
         ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
     ):
         with pytest.raises(ValueError, match=message):
-            Settings(**({"looks": ("a", "b"), "scar": True, "visits": {"h": ("h1", "h2")}} | changes)).check_columns(
-                columns
-            )
+            Settings(
+                **({"looks": ("a", "b"), "scar": True, "visit_attributes": {"h": ("h1", "h2")}} | changes)
+            ).check_columns(columns)
 
 
 def test_models_are_told_what_was_given():
     model = make_estimator(
-        Settings(looks=("a", "b"), propensity=("x",), model="logistic", visits={"h": ("h1", "h2")}, prevalence=0.3,
-                 prevalence_se=0.02, false_positives=0.01, own_propensities=True)
+        Settings(("a", "b"), ("x",), model="logistic", visit_attributes={"h": ("h1", "h2")}, prevalence=0.3,
+                 prevalence_se=0.02, false_positive_rate=0.01, shared=False)
     )  # fmt: skip
     assert isinstance(model, SAREMClassifier)
-    said = model.labelling
-    assert (said.visit_attributes, said.shared) == ({"h": ["h1", "h2"]}, False)
-    assert (said.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
-    search = make_estimator(Settings(looks=("a", "b"), propensity=("x",), class_attributes=("y",), prevalence=0.3))
+    assert (model.labelling.visit_attributes, model.labelling.shared) == ({"h": ["h1", "h2"]}, False)
+    assert (model.labelling.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
+    search = make_estimator(Settings(("a", "b"), ("x",), classification_attributes=("y",), prevalence=0.3))
     assert isinstance(search, SAREMClassifierCV)
     assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})
     scar = make_estimator(Settings("s", scar=True, audit="checked", model="logistic"))
@@ -120,7 +124,7 @@ def test_models_are_told_what_was_given():
 
 def test_looks_and_audits_settle_the_share(hospital, looked, audited):
     _, ill = hospital
-    plain = analyse(hospital[0], "diagnosed", exclude=[*LOOKS, *HOURS, "checked"], **ONE)
+    plain = analyse(hospital[0], "diagnosed", columns=leaving_out(*LOOKS, *HOURS, "checked"), **ONE)
     widths = []
     for found in (plain, audited, looked):
         low, high = found.model.class_prior_interval()
@@ -160,7 +164,7 @@ def test_a_summary_counts_audits_and_looks(hospital, looked, audited):
     for each in facts["looks"]:
         low, high = each["label_frequency_interval"]
         assert low < each["label_frequency"] < high
-    assert facts["settings"]["visits"] == {"hours": HOURS}
+    assert facts["settings"]["visit_attributes"] == {"hours": HOURS}
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - facts["labelled"])
     assert "looks" not in audited.summary()
     assert any(note.startswith("Audits: 200 rows were checked") for note in audited.notes)
@@ -171,9 +175,10 @@ def test_wrong_labels_are_counted_out(hospital):
     rng, wrong = np.random.default_rng(3), table.copy()
     for name in LOOKS:
         wrong.loc[(wrong[name] == "no") & (rng.random(len(wrong)) < 0.03), name] = "yes"
-    with pytest.raises(ValueError, match="--false-positives estimate"):
+    with pytest.raises(ValueError, match="--false-positive-rate estimate"):
         analyse(wrong, audit="checked", **THREE)
-    found = analyse(wrong, audit="checked", false_positives="estimate", **THREE)
+    estimated = Labelling(visit_attributes={"hours": HOURS}, false_positive_rate="estimate")
+    found = analyse(wrong, audit="checked", **{**THREE, "labelling": estimated})
     facts = found.summary()
     (rate,) = (each["value"] for each in facts["false_positive_rates"])
     low, high = found.model.class_prior_interval()
@@ -187,7 +192,8 @@ def test_wrong_labels_are_counted_out(hospital):
 def test_a_prevalence_that_is_taken_for_exact_is_said(hospital):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = analyse(hospital[0], "diagnosed", prevalence=0.4, exclude=[*LOOKS, *HOURS, "checked"], **ONE)
+        columns = leaving_out(*LOOKS, *HOURS, "checked")
+        found = analyse(hospital[0], "diagnosed", known=[ClassPrior(0.4)], columns=columns, **ONE)
     assert found.model.class_prior_ == pytest.approx(0.4, abs=1e-4)
     assert any("is taken for exact, which no survey is" in note for note in found.notes)
 
@@ -208,8 +214,8 @@ def test_new_rows_have_what_they_have(hospital, looked):
 
 
 def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
-    every = {"propensity_attributes": "all", "id": "patient", "model": "logistic", "exclude": [*HOURS, "diagnosed"]}
-    found = analyse(hospital[0].drop(columns="checked"), looks=LOOKS, **every)
+    every = {"propensity_attributes": "all", "model": "logistic", "columns": leaving_out(*HOURS, "diagnosed")}
+    found = analyse(hospital[0].drop(columns="checked"), LOOKS, **every)
     assert not any("labels alone cannot say which" in note for note in found.notes)
 
 
@@ -236,7 +242,8 @@ def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
 
 @pytest.mark.parametrize("given", ["one label", "looks and audits"])
 def test_a_table_is_prepared_once_for_fit_ranking_summary_report_and_files(hospital, tmp_path, monkeypatch, given):
-    known = {"exclude": [*LOOKS, *HOURS], "label": "diagnosed"} if given == "one label" else {"audit": "checked"}
+    one = {"columns": leaving_out(*LOOKS, *HOURS), "label": "diagnosed"}
+    known = one if given == "one label" else {"audit": "checked"}
     done, transform = [], KeepNone.transform
     monkeypatch.setattr(KeepNone, "transform", lambda self, X: done.append(len(X)) or transform(self, X))
     found = analyse(hospital[0], **{**(ONE if given == "one label" else THREE), **known})

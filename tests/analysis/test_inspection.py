@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from tests.analysis.conftest import make_patients
 
-from scarless.analysis import inspect_table
+from scarless.analysis import ColumnRoles, inspect_table
+from scarless.analysis.columns import names_rows
 from scarless.analysis.inspection import Driver, _settled, _verdict
-from scarless.analysis.kinds import names_rows
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,9 @@ def test_leaks_are_shown_and_left_out_of_the_guess():
 
 def test_large_tables_are_looked_at_with_a_sample(monkeypatch):
     monkeypatch.setattr("scarless.analysis.inspection._MOST_ROWS", 500)
-    found = inspect_table(make_patients(900).drop(columns="known"), "diagnosed", exclude=["patient"])
+    found = inspect_table(
+        make_patients(900).drop(columns="known"), "diagnosed", columns=ColumnRoles(exclude=["patient"])
+    )
     assert found.notes == ("What labels depend on is looked at with 500 rows, drawn at random.",)
     assert found.n_rows == 900
 

@@ -29,7 +29,7 @@ def test_clear_columns_are_read(name):
     values, positive = CLEAR[name]
     found = read_labels(pd.Series(values), "label")
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0])
-    assert found.positive == (positive,)
+    assert found.pos_label == (positive,)
     assert found.note == ""
 
 
@@ -43,35 +43,35 @@ def test_text_in_any_dress(dtype):
 
 @pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
 def test_a_value_may_be_named(values, positive):
-    np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", positive=positive).s, [1, 0, 1, 0])
+    np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", pos_label=positive).s, [1, 0, 1, 0])
 
 
 @pytest.mark.parametrize("positive", [None, "yes", "Yes", "YES"])
 def test_capital_letters_make_no_difference(positive):
     values = pd.Series(["yes", "No", "Yes", "no", "YES", None])
-    found = read_labels(values, "dx", positive=positive)
+    found = read_labels(values, "dx", pos_label=positive)
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0, 1, 0])
     assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as a label.")
 
 
 def test_a_single_letter_that_is_no_word_is_taken_as_it_is_written():
     values = pd.Series(["a", "A", "b", "a"])
-    found = read_labels(values, "allele", positive="a")
+    found = read_labels(values, "allele", pos_label="a")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
     assert "'a' marks a label, and 'A' (1 rows) does not" in found.note
-    np.testing.assert_array_equal(read_labels(values, "allele", positive=["a", "A"]).s, [1, 1, 0, 1])
+    np.testing.assert_array_equal(read_labels(values, "allele", pos_label=["a", "A"]).s, [1, 1, 0, 1])
     np.testing.assert_array_equal(read_labels(pd.Series(["Y", "y", "n", "N"]), "dx").s, [1, 1, 0, 0])
 
 
 def test_several_values_may_mark_a_label():
     values = pd.Series(["yes", "no", "Maybe", "maybe", "never", None])
-    found = read_labels(values, "dx", positive=["yes", "maybe"])
+    found = read_labels(values, "dx", pos_label=["yes", "maybe"])
     np.testing.assert_array_equal(found.s, [1, 0, 1, 1, 0, 0])
-    assert set(found.positive) == {"yes", "Maybe", "maybe"}
+    assert set(found.pos_label) == {"yes", "Maybe", "maybe"}
     with pytest.raises(ValueError, match="No row of the label column 'dx' has the value 'perhaps'"):
-        read_labels(values, "dx", positive=["yes", "perhaps"])
-    with pytest.raises(ValueError, match="--positive any means every value of 'dx'; leave the others out"):
-        read_labels(values, "dx", positive=["yes", ANY])
+        read_labels(values, "dx", pos_label=["yes", "perhaps"])
+    with pytest.raises(ValueError, match="--pos-label any means every value of 'dx'; leave the others out"):
+        read_labels(values, "dx", pos_label=["yes", ANY])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_words_of_other_languages(yes, no):
 
 def test_every_value_may_mark_a_row():
     dates = pd.Series(pd.to_datetime(["2020-01-01", None, "2021-05-06"]))
-    found = read_labels(dates, "diagnosed_on", positive=ANY)
+    found = read_labels(dates, "diagnosed_on", pos_label=ANY)
     np.testing.assert_array_equal(found.s, [1, 0, 1])
 
 
@@ -94,12 +94,12 @@ REFUSED = {
     "three values": (
         [1, 2, 3],
         None,
-        r"has 3 values; which of them marks a labelled row: '1' \(1 rows\).*--positive VALUE",
+        r"has 3 values; which of them marks a labelled row: '1' \(1 rows\).*--pos-label VALUE",
     ),
-    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*--positive any if every value does"),
+    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*--pos-label any if every value does"),
     "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
     "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
-    "only no": ([0, 0], None, r"has the one value '0', which reads as no label.*--positive 0"),
+    "only no": ([0, 0], None, r"has the one value '0', which reads as no label.*--pos-label 0"),
     "no such value": (["a", None], "b", "No row of the label column 'kind' has the value 'b'; it has 'a'"),
 }
 
@@ -108,7 +108,7 @@ REFUSED = {
 def test_what_is_not_clear_is_asked(name):
     values, positive, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
-        read_labels(pd.Series(values), "kind", positive=positive)
+        read_labels(pd.Series(values), "kind", pos_label=positive)
 
 
 @given(st.lists(st.sampled_from(["yes", "no", None]), min_size=2, max_size=20))

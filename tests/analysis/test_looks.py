@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scarless.analysis.looks import looks_again, read_audit, read_looks, read_observed
+from scarless.analysis.labels import looks_again, read_audit, read_looks, read_observed
 from scarless.analysis.settings import Settings
 
 NAN = np.nan
@@ -60,9 +60,9 @@ LOOKS_REFUSED = {
     "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "it is not clear whether an empty cell is a look"),
     "only labels, said": ({"a": ["x1", None]}, {"positive": "x1"}, "Write 'no' .or 0. where somebody looked"),
     "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "'b' of a look is empty: that look took place nowhere"),
-    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"must have two values.*--positive VALUE"),
+    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"must have two values.*--pos-label VALUE"),
     "strange": ({"a": ["seen", "gone"]}, {}, r"must have two values.*'seen' \(1 rows\)"),
-    "any": ({"a": ["yes", "no"]}, {"positive": "any"}, "--positive any is for one label column"),
+    "any": ({"a": ["yes", "no"]}, {"pos_label": "any"}, "--pos-label any is for one label column"),
     "minus one alone": ({"a": [1, -1, 1]}, {}, "must have two values"),
 }  # fmt: skip
 
@@ -81,21 +81,21 @@ def test_looks_and_audits_may_be_written_with_and_without_capitals():
     assert set(marks) == {"yes", "Yes", "YES"}
     assert "are all read as a label" in notes[1]
     np.testing.assert_array_equal(read_audit(table["one"], "checked"), [1, 0, 1, NAN])
-    several, _, _ = read_looks(pd.DataFrame({"one": ["ill", "Sick", "well"]}), positive=["ill", "sick"])
+    several, _, _ = read_looks(pd.DataFrame({"one": ["ill", "Sick", "well"]}), pos_label=["ill", "sick"])
     np.testing.assert_array_equal(several, [[1], [1], [0]])
-    settings = Settings(looks=("one",), scar=True, positive=marks)
+    settings = Settings(label=("one",), scar=True, pos_label=marks)
     np.testing.assert_array_equal(looks_again(pd.DataFrame({"one": ["yEs", "no", None]}), settings), [[1], [0], [NAN]])
 
 
 def test_a_value_of_ones_own_marks_a_label():
-    labels, marks, _ = read_looks(pd.DataFrame({"a": ["seen", "gone", None]}), positive="seen")
+    labels, marks, _ = read_looks(pd.DataFrame({"a": ["seen", "gone", None]}), pos_label="seen")
     np.testing.assert_array_equal(labels[:, 0], [1, 0, NAN])
     assert marks == ("seen",)
 
 
 def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
     table = pd.DataFrame({"one": ["yes", "no", None], "two": ["no", "no", None], "label": ["yes", None, None]})
-    looks = read_observed(table, Settings(looks=("one", "two"), scar=True))
+    looks = read_observed(table, Settings(label=("one", "two"), scar=True))
     label = read_observed(table, Settings("label", scar=True))
     np.testing.assert_array_equal(looks.labels.to_numpy(), [[1, 0], [0, 0], [NAN, NAN]])
     np.testing.assert_array_equal(label.labels, [1, 0, 0])
@@ -110,16 +110,16 @@ def test_a_label_that_a_check_refutes_names_the_option():
     table = pd.DataFrame({"label": ["yes", "yes", None, None], "checked": ["no", "yes", "no", None]})
     with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) says negative .*row 1\)"):
         read_observed(table, Settings("label", scar=True, audit="checked"))
-    with pytest.raises(ValueError, match="--false-positives estimate"):
+    with pytest.raises(ValueError, match="--false-positive-rate estimate"):
         read_observed(table, Settings("label", scar=True, audit="checked"))
-    found = read_observed(table, Settings("label", scar=True, audit="checked", false_positives=0.05))
+    found = read_observed(table, Settings("label", scar=True, audit="checked", false_positive_rate=0.05))
     assert found.audited.tolist() == [True, True, True, False]
     with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
-        read_observed(table, Settings("label", scar=True, false_positives="estimate"))
+        read_observed(table, Settings("label", scar=True, false_positive_rate="estimate"))
 
 
 def test_new_rows_are_read_by_the_words_of_the_fit():
-    settings = Settings(looks=("one", "two"), scar=True, positive="seen")
+    settings = Settings(label=("one", "two"), scar=True, pos_label="seen")
     found = looks_again(pd.DataFrame({"one": ["seen", "gone", None]}), settings)
     np.testing.assert_array_equal(found, [[1, NAN], [0, NAN], [NAN, NAN]])
     with pytest.raises(ValueError, match="must have 'seen', one value for no label"):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scarless.analysis.settings import Settings, read_run, write_toml
+from scarless.analysis.folders import read_run, write_toml
+from scarless.analysis.settings import Settings
 
 COLUMNS = ["age", "visits", "insurance", "diagnosed", "patient", "weight"]
 NAMES = st.text(min_size=1, max_size=12)
@@ -26,9 +27,9 @@ def test_what_is_written_is_read_back(label, propensity, seed, id):
 
 
 def test_columns_that_models_may_see():
-    settings = Settings("diagnosed", ("visits",), id="patient", weights="weight", exclude=("age",))
+    settings = Settings("diagnosed", ("visits",), id="patient", sample_weight="weight", exclude=("age",))
     assert settings.features(COLUMNS) == ["visits", "insurance"]
-    assert Settings("diagnosed", ("visits",), class_attributes=("age",)).features(COLUMNS) == ["age", "visits"]
+    assert Settings("diagnosed", ("visits",), classification_attributes=("age",)).features(COLUMNS) == ["age", "visits"]
     with pytest.raises(ValueError, match="No column is left for the models to see"):
         Settings("diagnosed", scar=True).features(["diagnosed"])
 
@@ -39,8 +40,14 @@ REFUSED = {
         {},
         r"look up the class of some 50 rows drawn at random \(--audit COLUMN --propensity all\): without",
     ),
-    "two ways": ({"propensity": ["age"], "scar": True}, "--propensity and --scar contradict each other: take one"),
-    "three ways": ({"propensity": ["age"], "scar": True, "known_propensity": "e"}, "--scar and --known-propensity"),
+    "two ways": (
+        {"propensity_attributes": ["age"], "scar": True},
+        "--propensity and --scar contradict each other: take one",
+    ),
+    "three ways": (
+        {"propensity_attributes": ["age"], "scar": True, "known_propensity": "e"},
+        "--scar and --known-propensity",
+    ),
     "stack without": (
         {"scar": True, "model": "stack"},
         "--model stack learns what the labelling depends on; it cannot go",
@@ -48,7 +55,7 @@ REFUSED = {
     "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
     "level": ({"scar": True, "level": 1.0}, "The level must lie between 0 and 1; got 1"),
     "key": ({"scar": True, "sede": 1}, "there is no setting 'sede'. Did you mean 'seed'"),
-    "names": ({"propensity": [1]}, r"propensity must be a list of column names, got \[1\]"),
+    "names": ({"propensity_attributes": [1]}, r"propensity_attributes must be a list of column names, got \[1\]"),
     "seed": ({"scar": True, "seed": "a"}, "seed must be a whole number, got 'a'"),
     "truth": ({"scar": "yes"}, "scar must be true or false, got 'yes'"),
     "bool seed": ({"scar": True, "seed": True}, "seed must be a whole number, got True"),
@@ -76,11 +83,17 @@ COLUMNS_REFUSED = {
     "case": ({"label": "Diagnosed", "scar": True}, "Did you mean 'diagnosed'"),
     "far": ({"label": "zzz", "scar": True}, "There are: 'age', 'visits'"),
     "propensity": (
-        {"label": "diagnosed", "propensity": ["visit"]},
+        {"label": "diagnosed", "propensity_attributes": ["visit"]},
         r"no column 'visit' \(--propensity\). Did you mean 'visits'",
     ),
-    "two roles": ({"label": "diagnosed", "propensity": ["diagnosed"]}, "named by --propensity.*it is the label column"),
-    "id seen": ({"label": "diagnosed", "scar": True, "id": "patient", "class_attributes": ["patient"]}, "it is the id"),
+    "two roles": (
+        {"label": "diagnosed", "propensity_attributes": ["diagnosed"]},
+        "named by --propensity.*it is the label column",
+    ),
+    "id seen": (
+        {"label": "diagnosed", "scar": True, "id": "patient", "classification_attributes": ["patient"]},
+        "it is the id",
+    ),
 }
 
 

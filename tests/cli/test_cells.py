@@ -78,7 +78,7 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     n = int(yes.sum())
     spelt = patients["diagnosed"].where(~yes, [["yes", "Yes", "YES"][row % 3] for row in range(len(yes))]).fillna("no")
     patients.assign(diagnosed=spelt).to_csv("spelt.csv", index=False)
-    assert main(["fit", "spelt.csv", *FIT, "--positive", "yes"]) == 0
+    assert main(["fit", "spelt.csv", *FIT, "--pos-label", "yes"]) == 0
     told = capsys.readouterr().out
     assert told.startswith(f"{n} of 400 rows are labelled.")
     assert "are all read as a label" in told
@@ -93,7 +93,7 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     assert "which marked a label in the fit: all rows are taken for unlabelled" in capsys.readouterr().out
     two = spelt.where(spelt != "Yes", "perhaps")
     patients.assign(diagnosed=two).to_csv("two.csv", index=False)
-    assert main(["fit", "two.csv", *FIT, "--positive", "yes", "--positive", "Perhaps", "--force"]) == 0
+    assert main(["fit", "two.csv", *FIT, "--pos-label", "yes", "--pos-label", "Perhaps", "--force"]) == 0
     assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
@@ -133,9 +133,9 @@ def test_weights_are_checked_before_the_work_and_told_by_row_and_column(patients
     weights[list(cells)] = list(cells.values())
     patients.assign(weight=weights).to_csv("patients.csv", index=False)
     monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
-    assert main(["fit", "patients.csv", *(each for each in FIT if each != "weight"), "--weights", "weight"]) == 1
+    assert main(["fit", "patients.csv", *(each for each in FIT if each != "weight"), "--sample-weight", "weight"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("scarless: Column 'weight' (--weights)")
+    assert line.startswith("scarless: Column 'weight' (--sample-weight)")
     assert told in line
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("quick_reports")
 
 AUDITED = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--audit", "checked"]
 AUDITED += ["--prevalence", "0.35", "--prevalence-se", "0.02", "--exclude", *LOOKS, *HOURS, "--id", "patient"]
-LOOKED = ["fit", "patients.csv", "--look", *LOOKS, "--visit", f"hours={','.join(HOURS)}", "--propensity", "visits"]
+LOOKED = ["fit", "patients.csv", "--looks", *LOOKS, "--visit-attributes", f"hours={','.join(HOURS)}", "--propensity", "visits"]
 LOOKED += ["insurance", "--audit", "checked", "--exclude", "diagnosed", "--id", "patient", "--model", "logistic"]
 
 
@@ -93,11 +93,12 @@ def test_one_way_to_name_labels_takes_the_place_of_the_other(patients, folder, c
     options = ["--label", "diagnosed", "--exclude", *LOOKS, *HOURS, "--out", "one", "--quiet"]
     assert main(["fit", "--config", "run/run.toml", *options]) == 0
     settings = json.loads((folder / "one" / "summary.json").read_text())["settings"]
-    assert not {"looks", "visits"} & settings.keys()
+    assert "visit_attributes" not in settings
+    assert settings["label"] == "diagnosed"
     assert settings["audit"] == "checked"
-    options = ["--look", *LOOKS, "--exclude", *HOURS, "diagnosed", "--out", "two", "--quiet"]
+    options = ["--looks", *LOOKS, "--exclude", *HOURS, "diagnosed", "--out", "two", "--quiet"]
     assert main(["fit", "--config", "one/run.toml", *options]) == 0
-    assert "label" not in json.loads((folder / "two" / "summary.json").read_text())["settings"]
+    assert json.loads((folder / "two" / "summary.json").read_text())["settings"]["label"] == LOOKS
 
 
 def test_a_seed_of_nought_goes_before_that_of_a_file(folder, capsys):
@@ -109,7 +110,7 @@ def test_a_seed_of_nought_goes_before_that_of_a_file(folder, capsys):
 
 def test_inspect_says_which_model_is_the_class(patients, capsys):
     assert (
-        main(["inspect", "patients.csv", "--look", *LOOKS, "--audit", "checked", "--exclude", *HOURS, "diagnosed"]) == 0
+        main(["inspect", "patients.csv", "--looks", *LOOKS, "--audit", "checked", "--exclude", *HOURS, "diagnosed"]) == 0
     )
     told = capsys.readouterr().out
     last = told.splitlines()[-1]
@@ -129,7 +130,7 @@ REFUSED = {
     ),
     "a label that a check refutes": (
         lambda table: table.assign(checked=table["checked"].where(table["diagnosed"].isna(), "no")), AUDITED,
-        "--false-positives estimate",
+        "--false-positive-rate estimate",
     ),
     "looks without a no": (
         lambda table: table.assign(**{name: table[name].where(table[name] == "yes") for name in LOOKS}), LOOKED,
@@ -144,13 +145,13 @@ REFUSED = {
     "no such column": (lambda table: table, [*AUDITED, "--audit", "chequed"], "There is no column 'chequed' (--audit)"),
     "percent": (lambda table: table, [*AUDITED, "--prevalence", "35"], "must lie between 0 and 1; got 35"),
     "nothing": (lambda table: table, [*AUDITED, "--prevalence", "0"], "must lie between 0 and 1; got 0"),
-    "often": (lambda table: table, [*AUDITED, "--false-positives", "often"], "or 'estimate'; got 'often'"),
+    "often": (lambda table: table, [*AUDITED, "--false-positive-rate", "often"], "or 'estimate'; got 'often'"),
     "stack": (lambda table: table, [*AUDITED, "--model", "stack"], "--model stack knows one label of each row only"),
-    "no visit": (lambda table: table, [*LOOKED, "--visit", "effort"], "effort_2,effort_3; got 'effort'"),
-    "too many rates": (lambda table: table, [*LOOKED, "--false-positives", "0", "0.1"], "has 2 rates, and there are 3"),
+    "no visit": (lambda table: table, [*LOOKED, "--visit-attributes", "effort"], "effort_2,effort_3; got 'effort'"),
+    "too many rates": (lambda table: table, [*LOOKED, "--false-positive-rate", "0", "0.1"], "has 2 rates, and there are 3"),
     "one propensity": (
-        lambda table: table, ["fit", "patients.csv", "--look", *LOOKS, "--scar", "--false-positives", "0", "0.1", "0"],
-        "--false-positives differ between looks that share one propensity",
+        lambda table: table, ["fit", "patients.csv", "--looks", *LOOKS, "--scar", "--false-positive-rate", "0", "0.1", "0"],
+        "--false-positive-rate differs between looks that share one propensity",
     ),
     "whose frequency": (
         lambda table: table, [*LOOKED, "--label-frequency", "0.8"],
@@ -174,14 +175,14 @@ REFUSED = {
         "must be at least 0 and below 0.5; got 0.5",
     ),
     "bounds": (
-        lambda table: table, [*LOOKED, "--propensity-bounds", "0.9", "0.2"],
-        "--propensity-bounds are the least and the largest propensity there may be, as 0.2 1; got 0.9 0.2",
+        lambda table: table, [*LOOKED, "--bounds", "0.9", "0.2"],
+        "--bounds are the least and the largest propensity there may be, as 0.2 1; got 0.9 0.2",
     ),
     "bounds of a search": (
-        lambda table: table, [*AUDITED, "--propensity-bounds", "0.2", "1"],
-        "--propensity-bounds go with --model logistic; got --model search",
+        lambda table: table, [*AUDITED, "--bounds", "0.2", "1"],
+        "--bounds go with --model logistic; got --model search",
     ),
-    "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --look contradict each other"),
+    "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --looks contradict each other"),
 }  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def _as_folder(folder, table, n_files=3):
 def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
     table, ill = patients
     _as_folder(folder, table)
-    options = ["--look", *LOOKS, "--audit", "checked", "--propensity", "visits", "insurance", "--model", "logistic"]
+    options = ["--looks", *LOOKS, "--audit", "checked", "--propensity", "visits", "insurance", "--model", "logistic"]
     options += ["--prevalence", "0.35", "--prevalence-se", "0.02", "--exclude", "diagnosed", *HOURS, "--id", "patient"]
     assert main(["fit", "claims", *options, "--out", "run", "--quiet"]) == 0
     told = capsys.readouterr().out
@@ -243,23 +244,23 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     _as_folder(folder, table.assign(**{name: table[name].fillna("") for name in LOOKS}))
     arguments = ["claims" if each == "patients.csv" else each for each in LOOKED]
     assert main([*arguments, "--out", "run", "--quiet"]) == 1
-    assert "--visit needs all rows in memory" in capsys.readouterr().err
+    assert "--visit-attributes needs all rows in memory" in capsys.readouterr().err
     options = ["--propensity", "visits", "--model", "logistic", "--exclude", "diagnosed", *HOURS]
-    assert main(["fit", "claims", "--look", *LOOKS, *options, "--out", "run", "--quiet"]) == 1
+    assert main(["fit", "claims", "--looks", *LOOKS, *options, "--out", "run", "--quiet"]) == 1
     assert "must have two values, and gaps where nobody looked; these have 3" in capsys.readouterr().err
     bits = [(table[name] == "yes").astype(int) for name in LOOKS]
     for name, values in zip(LOOKS, bits, strict=True):
         table[name] = values
     (folder / "bits").mkdir()
     table.to_parquet("bits/a.parquet", index=False)
-    arguments = ["fit", "bits", "--look", *LOOKS, *options, "--audit", "checked", "--out", "run", "--quiet"]
+    arguments = ["fit", "bits", "--looks", *LOOKS, *options, "--audit", "checked", "--out", "run", "--quiet"]
     assert main(arguments) == 1
     assert "In files audits are written as 1 and 0, or as labels are (0, 1); 'checked' has" in capsys.readouterr().err
 
 
 def test_a_folder_is_looked_at_with_its_looks(folder, capsys):
     _as_folder(folder, make_hospital(600)[0])
-    assert main(["inspect", "claims", "--look", *LOOKS, "--audit", "checked"]) == 0
+    assert main(["inspect", "claims", "--looks", *LOOKS, "--audit", "checked"]) == 0
     assert "Looks that took place: 'visit_1'" in capsys.readouterr().out
 
 
@@ -294,10 +295,10 @@ def test_what_a_study_says_of_the_only_look(patients, folder, capsys):
 
 
 def test_rates_of_looks_that_differ(patients, folder, capsys):
-    rates = ["--own-propensities", "--false-positives", "0.01", "estimate", "0"]
+    rates = ["--not-shared", "--false-positive-rate", "0.01", "estimate", "0"]
     assert main([*LOOKED, *rates, "--out", "run", "--quiet"]) == 0
     facts = _facts(folder, "run")
-    assert facts["settings"]["false_positives"] == [0.01, "estimate", 0.0]
+    assert facts["settings"]["false_positive_rate"] == [0.01, "estimate", 0.0]
     assert [each["is"] for each in facts["false_positive_rates"]] == ["given", "estimated", "given"]
     values = [each["value"] for each in facts["false_positive_rates"]]
     assert values[0] == pytest.approx(0.01)
@@ -310,9 +311,9 @@ def test_rates_of_looks_that_differ(patients, folder, capsys):
 
 
 def test_propensities_keep_to_their_bounds(patients, folder, capsys):
-    assert main([*AUDITED, "--model", "logistic", "--propensity-bounds", "0.2", "0.6", "--out", "run", "--quiet"]) == 0
+    assert main([*AUDITED, "--model", "logistic", "--bounds", "0.2", "0.6", "--out", "run", "--quiet"]) == 0
     ranked = read_table("run/ranked.csv")
     assert 0.2 <= ranked["propensity"].min() <= ranked["propensity"].max() <= 0.6
-    assert _facts(folder, "run")["settings"]["propensity_bounds"] == [0.2, 0.6]
+    assert _facts(folder, "run")["settings"]["bounds"] == [0.2, 0.6]
     assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
     assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()

@@ -71,7 +71,7 @@ def test_a_sheet_may_be_named(patients, capsys):
 def test_attributes_of_visits_alone_are_what_the_labelling_depends_on(tmp_path, monkeypatch, capsys, model):
     monkeypatch.chdir(tmp_path)
     make_hospital(800)[0].to_csv("hospital.csv", index=False)
-    options = ["--look", *LOOKS, "--visit", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
+    options = ["--looks", *LOOKS, "--visit-attributes", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
     assert main(["fit", "hospital.csv", *options, "--model", model, "--id", "patient", "--quiet"]) == 0
     assert "Of the positives a look finds: visit_1 " in capsys.readouterr().out
 
@@ -81,18 +81,18 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     several["age"] += np.random.default_rng(0).normal(size=len(several))
     several.to_csv("several.csv", index=False)
     widths = []
-    for group in ([], ["--group", "patient"]):
+    for group in ([], ["--groups", "patient"]):
         assert main(["fit", "several.csv", *FIT, "--id", "patient", "--force", *group]) == 0
         low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
         widths.append(high - low)
     assert widths[1] > 1.3 * widths[0]
-    assert "--group patient" in capsys.readouterr().out  # what the first was told
+    assert "--groups patient" in capsys.readouterr().out  # what the first was told
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
     low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
     assert high - low == pytest.approx(widths[1])
-    assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--group", "patient", "--out", "new"]) == 1
-    assert "--group goes with one label column and --propensity" in capsys.readouterr().err
+    assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--groups", "patient", "--out", "new"]) == 1
+    assert "--groups goes with one label column and --propensity" in capsys.readouterr().err
     several["patient"] = several["patient"].where(several.index != 3)
     several.to_csv("gaps.csv", index=False)
-    assert main(["fit", "gaps.csv", *FIT, "--group", "patient", "--force"]) == 1
-    assert "Column 'patient' (--group) has 1 missing values, the first in row 4" in capsys.readouterr().err
+    assert main(["fit", "gaps.csv", *FIT, "--groups", "patient", "--force"]) == 1
+    assert "Column 'patient' (--groups) has 1 missing values, the first in row 4" in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_a_leak_is_refused_left_out_or_named():
     out, notes = settle_leaks(found, [])
     assert out == ["date of it"]
     assert "filled in in 38 of 40 labelled rows and in no others" in notes[0]
-    assert "was left out. To keep it, name it in --propensity or --class-attributes" in notes[0]
+    assert "was left out. To keep it, name it in --propensity or --classification-attributes" in notes[0]
     assert "--exclude score" in notes[1]
     out, notes = settle_leaks(found, ["date of it"])
     assert out == []

@@ -15,7 +15,7 @@ import scarless
 from scarless import SAREMClassifier, SCARClassifier, TableClassifier
 from scarless.models.explaining import average_row
 from scarless.report import model_report
-from scarless.report.fit.ranked import N_REASONS, SMALLEST
+from scarless.diagnostics.fit.rows import N_REASONS, SMALLEST_REASON
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -43,7 +43,7 @@ def test_they_are_the_reasons_of_the_report(model):
     found = model.explain(TABLE.iloc[[row.position for row in shown]], n_reasons=None)
     assert any(row.reasons for row in shown)
     for row in shown:
-        own = found[(found["row"] == TABLE.index[row.position]) & (found["contribution"] >= SMALLEST)]
+        own = found[(found["row"] == TABLE.index[row.position]) & (found["contribution"] >= SMALLEST_REASON)]
         own = own.sort_values("contribution", ascending=False)[:N_REASONS]
         assert [reason.column for reason in row.reasons] == own["column"].tolist()
         assert [reason.contribution for reason in row.reasons] == pytest.approx(own["contribution"].tolist(), abs=1e-6)

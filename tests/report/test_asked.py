@@ -3,8 +3,8 @@
 import pytest
 
 from scarless.report import Story, build_report, render_page
-from scarless.report.asked import answers, story_of_spec
 from scarless.report.results import group
+from scarless.report.story import answers, story_of_spec
 
 QUESTION = {"better": "sar-em", "than": ["naive"], "by": "mse_f"}
 ONE = {"settings": ("all",), "n_propensity_attributes": (2,), "methods": ("naive", "scar-km2", "scar-tice", "sar-em")}

@@ -5,20 +5,22 @@ from typing import TYPE_CHECKING
 from scarless.outside.late import late_names
 
 if TYPE_CHECKING:
-    from scarless.analysis.answer import Analysis, analyse
+    from scarless.analysis.answer import Analysis, analyse, analyse_table
     from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
     from scarless.analysis.inspection import ColumnFacts, Inspection, inspect_table
     from scarless.analysis.ranking import predict_table
-    from scarless.analysis.settings import Settings
+    from scarless.analysis.settings import ColumnRoles, Settings
 
 __all__ = [
     "Analysis",
     "ColumnFacts",
+    "ColumnRoles",
     "FileAnalysis",
     "Inspection",
     "Settings",
     "analyse",
     "analyse_files",
+    "analyse_table",
     "inspect_table",
     "predict_files",
     "predict_table",
@@ -26,11 +28,11 @@ __all__ = [
 
 # The command line reads the settings from here to say its `--help`, and imports no model for that.
 _HOMES = {
-    "answer": ("Analysis", "analyse"),
+    "answer": ("Analysis", "analyse", "analyse_table"),
     "files": ("FileAnalysis", "analyse_files", "predict_files"),
     "inspection": ("ColumnFacts", "Inspection", "inspect_table"),
     "ranking": ("predict_table",),
-    "settings": ("Settings",),
+    "settings": ("ColumnRoles", "Settings"),
 }
 _LATER = {name: f"scarless.analysis.{home}" for home, names in _HOMES.items() for name in names}
 

@@ -1,24 +1,24 @@
-"""The classifier that settings ask for."""
+"""The classifier that settings ask for: the one place where settings become estimators."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from scarless.analysis.looks import Observed
+from scarless.analysis.labels import Observed
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import (
+    ClassPrior,
+    LabelFrequency,
     Labelling,
     PropensityWeightedClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
-    TableClassifier,
 )
 from scarless.models.sar_stacking import default_boosting
-from scarless.pair.facts import ClassPrior, LabelFrequency
-from scarless.pair.labelling import labelling_of
+from scarless.raw import TableClassifier
 
 MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 
@@ -29,15 +29,14 @@ def make_estimator(settings: Settings) -> Any:
         return PropensityWeightedClassifier(method="likelihood")
     if settings.scar and not settings.informed:
         return SCARClassifier()
+    named = settings.propensity_attributes
     options: dict[str, Any] = {
-        "propensity_attributes": ALL if settings.propensity == (ALL,) else list(settings.propensity) or None,
+        "propensity_attributes": ALL if named == (ALL,) else list(named) or None,
         "random_state": settings.seed,
         **_information(settings),
     }
-    if settings.scar:
-        options["propensity_attributes"] = None
-    seen = list(settings.class_attributes)
-    if settings.model == "logistic" or (settings.scar and settings.informed):
+    seen = list(settings.classification_attributes)
+    if settings.model == "logistic" or settings.scar:
         return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
     if seen:
         options["attribute_sets"] = {"chosen": seen}
@@ -57,23 +56,23 @@ def _information(settings: Settings) -> dict[str, Any]:
     for name, share in settings.label_frequency.items():
         error = float(settings.label_frequency_se.get(name, 0.0))
         known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
-    rates = settings.false_positives
+    rates = settings.false_positive_rate
     labelling = Labelling(
-        visit_attributes={name: list(columns) for name, columns in settings.visits.items()} or None,
-        bounds=settings.propensity_bounds or None,
-        shared=not settings.own_propensities,
+        visit_attributes={name: list(columns) for name, columns in settings.visit_attributes.items()} or None,
+        bounds=settings.bounds or None,
+        shared=settings.shared,
         false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
         audit_labels=settings.audit_labels,
     )
     return {"labelling": labelling, "known": known or None}
 
 
-def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int, groups: Any = None) -> SAREMClassifierCV:
+def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, settings: Settings, groups: Any = None) -> Any:
     """Return a search among those candidates only that a sample of the rows leaves possible.
 
     Rows that were checked are all in the sample.
     """
-    drawn = np.random.default_rng(seed).choice(len(X), SAMPLE, replace=False)
+    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE, replace=False)
     rows = np.union1d(drawn, np.flatnonzero(observed.audited))
     part = observed.of(rows)
     given = {} if part.audit is None else {"audit": part.audit}
@@ -86,8 +85,7 @@ def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int, g
     }
     names = set(found["param_attributes"][chosen])
     if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        visits = {column for columns in (labelling_of(search).visit_attributes or {}).values() for column in columns}
-        seen = [column for column in X.columns if column not in visits]
+        seen = [column for column in X.columns if column not in settings.visit_columns]
         penalties["attribute_sets"] = [
             seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
         ]

@@ -1,32 +1,118 @@
 """A folder of Parquet files in, an answer out: models of all rows, a report on a sample, predictions as files."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from scarless.analysis.answer import (
-    Analysis,
-    Tell,
-    choose_features,
-    seen_levels,
-    told_tails,
-)
-from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
-from scarless.analysis.file_looks import Whole
-from scarless.analysis.information import told_of
-from scarless.analysis.informed import informed_summary
+import numpy as np
+
+from scarless.analysis.answer import Analysis, Tell, fit_model
+from scarless.analysis.columns import choose_features, seen_levels
+from scarless.analysis.estimators import SAMPLE, narrowed
 from scarless.analysis.inspection import Inspection, inspect_table
-from scarless.analysis.labels import ANY
+from scarless.analysis.labels import ANY, Observed, as_frame_of_looks, as_text, listed, read_observed, value_counts
 from scarless.analysis.ranking import EITHER_WAY
+from scarless.analysis.rules import notes_on
 from scarless.analysis.settings import ALL, Settings
-from scarless.models import SAREMClassifierCV
+from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
-from scarless.outside.plain_words import plain
 from scarless.raw import TableClassifier
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
+
+
+class Whole(NamedTuple):
+    """What was seen of all rows: each combination of labels and audit, and how many rows have it."""
+
+    kinds: Any
+    rows: Integers
+    observed: Observed
+
+    @classmethod
+    def of(cls, kinds: Any, settings: Settings) -> "Whole":
+        """Read what `draw_rows` counted."""
+        frame = kinds.to_pandas(ignore_metadata=True)
+        names, rows = list(frame.columns[:-1]), frame.iloc[:, -1].to_numpy(dtype=np.int64)
+        return cls(frame[names], rows, read_observed(frame[names], settings, rows=rows))
+
+    @property
+    def n_labelled(self) -> int:
+        """How many rows have any label."""
+        return int(self.rows[self.observed.s == 1].sum())
+
+    @property
+    def n_audited(self) -> int:
+        """How many rows were checked."""
+        return int(self.rows[self.observed.audited].sum())
+
+    def pos_label(self, settings: Settings) -> Any:
+        """Return the value that marks a label, as it is in the files; raise where models would read others there."""
+        text = {name: as_text(self.kinds[name]) for name in settings.labels}
+        seen = {name: (self.kinds[name].notna() & (self.kinds[name] != -1)).to_numpy() for name in settings.labels}
+        values = {value for name in settings.labels for value in self.kinds[name][seen[name]].tolist()}
+        if len(values) != 2:
+            counts = value_counts(text[settings.labels[0]], self.rows)
+            raise ValueError(
+                f"In files the columns of looks must have two values, and gaps where nobody looked; these have "
+                f"{len(values)} ({settings.labels[0]!r}: {listed(counts)}; blanks and empty text are values). Write 1 "
+                "and 0, and nothing."
+            )
+        self._refuse_other_words(values, settings)
+        marks = self.observed.pos_label
+        return next(
+            value
+            for name in settings.labels
+            for value, said in zip(self.kinds[name].tolist(), text[name], strict=True)
+            if said in marks
+        )
+
+    def _refuse_other_words(self, values: set[Any], settings: Settings) -> None:
+        """Raise where audits are written in words that are not those of labels."""
+        if not settings.audit:
+            return
+        column = self.kinds[settings.audit]
+        found = set(column[(column.notna() & (column != -1)).to_numpy()].tolist())
+        if not found <= {0, 1} and not found <= values:
+            raise ValueError(
+                f"In files audits are written as 1 and 0, or as labels are ({', '.join(map(repr, sorted(values)))}); "
+                f"{settings.audit!r} has {listed(value_counts(as_text(column), self.rows))}."
+            )
+
+    def of_sample(self, table: Any, settings: Settings) -> Observed:
+        """Return the same of rows of the table, by their values."""
+        audit = None
+        if settings.audit and self.observed.audit is not None:
+            audit = self._codes(table, settings.audit, self.observed.audit)
+        if not settings.looks:
+            s = self._codes(table, settings.labels[0], self.observed.s.astype(np.float64)).astype(np.int64)
+            return Observed(s, s, audit, self.observed.pos_label, ())
+        labels = np.asarray(self.observed.labels, dtype=np.float64)
+        seen = np.column_stack([self._codes(table, name, labels[:, k]) for k, name in enumerate(settings.looks)])
+        s = (seen == 1).any(axis=1).astype(np.int64)
+        return Observed(s, as_frame_of_looks(seen, settings, table), audit, self.observed.pos_label, ())
+
+    def _codes(self, table: Any, name: str, codes: Vector) -> Vector:
+        known = dict(zip(as_text(self.kinds[name]), codes, strict=True))
+        return as_text(table[name]).map(known).to_numpy(dtype=np.float64)
+
+    def summary(self, settings: Settings) -> dict[str, Any]:
+        """Return counts of audits and looks, over all rows, as a summary has them."""
+        found: dict[str, Any] = {}
+        if self.observed.audit is not None:
+            positive = int(self.rows[self.observed.audit == 1].sum())
+            found["audits"] = {"rows": self.n_audited, "positive": positive}
+        if settings.looks:
+            labels = np.asarray(self.observed.labels, dtype=np.float64)
+            found["looks"] = [
+                {
+                    "column": name,
+                    "took_place": int(self.rows[np.isfinite(labels[:, k])].sum()),
+                    "labels": int(self.rows[labels[:, k] == 1].sum()),
+                }
+                for k, name in enumerate(settings.looks)
+            ]
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,9 +153,7 @@ class FileAnalysis(Analysis):
         return predict_files(self.model, self.rows, folder, force=force)
 
     def _informed(self) -> dict[str, Any]:
-        observed = self.label._replace(labels=self._observed())
-        model, features = self._asked
-        found = informed_summary(model, observed, features, self.settings, self._column("weights"))
+        found = super()._informed()
         counted = {} if self.whole is None else self.whole.summary(self.settings)
         looks = [each | of_all for each, of_all in zip(found.get("looks", ()), counted.get("looks", ()), strict=True)]
         return found | counted | ({"looks": looks} if looks else {})
@@ -90,40 +174,37 @@ class FileAnalysis(Analysis):
 
 def inspect_files(
     rows: ParquetRows,
-    label: str | None = None,
+    label: Any = None,
     *,
-    looks: Any = (),
     audit: str = "",
-    positive: Any = None,
-    exclude: Any = (),
-    seed: int = 0,
+    columns: Any = None,
+    pos_label: Any = None,
+    random_state: int = 0,
 ) -> Inspection:
     """Look at files as `inspect_table` looks at a table, by 50,000 rows at most; and at the files themselves.
 
     Parameters
     ----------
     rows : ParquetRows
-    label : str, optional
-        Column that says which rows are labelled.
-    looks : list of str, optional
-        In place of it: columns of labels, one for each look.
+    label : str or list of str
+        Column that says which rows are labelled; a list names columns of labels, one for each look.
     audit : str, optional
         Column with the class of rows that somebody checked.
-    positive : object, optional
-        The value that marks a labelled row.
-    exclude : list of str, default=()
-        Columns that are left out.
-    seed : int, default=0
+    columns : ColumnRoles, optional
+        Which columns to leave out.
+    pos_label : object or list of them, optional
+        The value that marks a labelled row, or several.
+    random_state : int, default=0
 
     Returns
     -------
     Inspection
     """
-    named = [name for name in (label, *looks, audit) if name]
-    drawn = draw_rows(rows.with_index(), named, SAMPLE, seed)
+    labels = [label] if isinstance(label, str) else list(label or ())
+    drawn = draw_rows(rows.with_index(), [name for name in (*labels, audit) if name], SAMPLE, random_state)
     table = drawn.table.to_pandas(ignore_metadata=True)
-    options: dict[str, Any] = {"looks": looks, "audit": audit, "positive": positive, "exclude": exclude, "seed": seed}
-    found = inspect_table(table, label, **options)
+    options: dict[str, Any] = {"pos_label": pos_label, "columns": columns, "random_state": random_state}
+    found = inspect_table(table, label, audit=audit, **options)
     if drawn.n_rows > found.n_rows:
         among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
         found = replace(found, notes=(among, *found.notes))
@@ -175,39 +256,42 @@ def analyse_files(
     whole = Whole.of(drawn.kinds, settings)
     observed, pos_label = whole.of_sample(sample, settings), _pos_label(whole, drawn.labels, settings)
     features, told, leaks = choose_features(sample, settings, observed.s)
-    notes = [*(whole.observed.notes if settings.informed else ()), *told_of(settings), *told]
-    if settings.propensity == (ALL,) and not settings.tells_apart(whole.n_audited):
-        notes.append(EITHER_WAY)
-    if drawn.n_rows > SAMPLE:
-        notes.append(
-            f"The models are fitted to all {drawn.n_rows:,} rows. This report, its counts of rows and its checks are "
-            f"about {SAMPLE:,} of them, drawn at random with seed {settings.seed}."
-        )
-        if settings.audit:
-            notes.append(
-                f"Of {whole.n_audited:,} audits, which all count in the fit, the report shows those "
-                f"{int(observed.audited.sum()):,} that are among its rows."
-            )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator = make_estimator(settings)
-        if isinstance(estimator, SAREMClassifierCV) and drawn.n_rows > MANY_ROWS:
-            tell("choosing penalties")
-            more = _with_checked(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
-            estimator = narrowed(estimator, more[features], whole.of_sample(more, settings), settings.seed)
-            notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
-        tell("fitting both models")
-        given = {"sample_weight": settings.weights} if settings.weights else {}
-        classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
-        given |= {"audit": settings.audit} if settings.audit else {}
+    before = [*(whole.observed.notes if settings.informed else ()), *notes_on(settings), *told]
+    given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
+    given |= {"audit": settings.audit} if settings.audit else {}
+
+    def fit(classifier: TableClassifier) -> None:
+        classifier.estimator.set_params(pos_label=pos_label)
         classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
-    notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
-    notes += told_tails(classifier)
-    classifier.settings_ = {**settings.to_dict(), "positive": list(observed.positive)}
+
+    def narrow(search: Any) -> Any:
+        more = _with_checked(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
+        return narrowed(search, more[features], whole.of_sample(more, settings), settings)
+
+    classifier, notes = fit_model(settings, drawn.n_rows, fit, narrow, tell)
+    classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
     classifier.levels_ = seen_levels(sample[features])
-    facts = dict(source or {})
-    counted = (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
-    return FileAnalysis(classifier, settings, notes, sample, observed, facts, rows, *counted, leaks=leaks)
+    facts, counted = dict(source or {}), (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
+    made = FileAnalysis(classifier, settings, before, sample, observed, facts, rows, *counted, leaks=leaks)
+    if settings.propensity_attributes == (ALL,) and made.either_way:
+        before.append(EITHER_WAY)
+    before += [*_notes_on_sample(whole, observed, drawn.n_rows, settings), *notes]
+    return made
+
+
+def _notes_on_sample(whole: "Whole", observed: Observed, n_rows: int, settings: Settings) -> list[str]:
+    if n_rows <= SAMPLE:
+        return []
+    notes = [
+        f"The models are fitted to all {n_rows:,} rows. This report, its counts of rows and its checks are about "
+        f"{SAMPLE:,} of them, drawn at random with seed {settings.seed}."
+    ]
+    if settings.audit:
+        notes.append(
+            f"Of {whole.n_audited:,} audits, which all count in the fit, the report shows those "
+            f"{int(observed.audited.sum()):,} that are among its rows."
+        )
+    return notes
 
 
 def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
@@ -256,13 +340,13 @@ def _refuse_in_memory(settings: Settings) -> None:
             f"--model {settings.model} needs all rows in memory; a folder of files is fitted by --model search or "
             "logistic."
         )
-    if settings.visits:
+    if settings.visit_attributes:
         raise ValueError(
-            "--visit needs all rows in memory; a folder of files has --look and --audit without it. Give one file, "
-            "such as a sample of the rows drawn at random."
+            "--visit-attributes needs all rows in memory; a folder of files has --looks and --audit without it. Give "
+            "one file, such as a sample of the rows drawn at random."
         )
-    if settings.group:
-        raise ValueError("--group needs all rows in memory. Give one file, such as a sample of whole groups.")
+    if settings.groups:
+        raise ValueError("--groups needs all rows in memory. Give one file, such as a sample of whole groups.")
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(
@@ -283,7 +367,7 @@ def _with_checked(sample: Any, checked: Any) -> Any:
 
 def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
     """Return the value that marks a labelled row, as it is in the files; raise where there are not two of them."""
-    positive = whole.observed.positive
+    positive = whole.observed.pos_label
     if settings.looks:
         return whole.pos_label(settings)
     if len(labels) != 2 or None in labels or positive == (ANY,):

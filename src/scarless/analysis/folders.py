@@ -1,8 +1,10 @@
-"""Folders of results: made aside, put in their place when all is there."""
+"""The folder of a run: made aside, put in its place when all is there; and `run.toml`, which repeats the run."""
 
 import shutil
 import tempfile
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from scarless.outside.files import check_place
 
@@ -39,3 +41,41 @@ def move_into_place(aside: Path, folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         aside.rename(folder)
+
+
+def read_run(path: str | Path) -> dict[str, Any]:
+    """Read a ``run.toml``."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from error
+
+
+def write_toml(values: dict[str, Any]) -> str:
+    """Return plain values and tables of them as TOML."""
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    for key, table in values.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{_key(key)}]", *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _key(key: str) -> str:
+    plain = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
+    return key if plain else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return '"' + "".join(_escaped(character) for character in str(value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from scarless.analysis.answer import as_pandas
-from scarless.analysis.kinds import column_kind, told_of_twins
-from scarless.analysis.looks import Observed, read_observed
-from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
+from scarless.analysis.columns import as_pandas, column_kind, notes_on_twins
+from scarless.analysis.labels import Observed, read_observed
+from scarless.analysis.rules import ENOUGH_AUDITS
+from scarless.analysis.settings import ALL, Settings, nearest
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.constant_propensity import holm
@@ -22,8 +22,9 @@ from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import read_numbers, refuse_huge
 
-_MOST_ROWS = 20_000  # that the labelling is looked at with
-_LIKELY = 0.01  # adjusted p-value below which an attribute is named
+MOST_ROWS = 20_000  # that the labelling is looked at with
+LARGEST_P = 0.01  # adjusted p-value below which an attribute is named
+_NOT_LOOKED_AT = ("empty", "constant", "label", "look", "audit", "id")
 _TOL = 1e-6  # gain in log-likelihood per row at which a fit ends: 0.02 in all, which moves no p-value to speak of
 _MANY_PIECES = 40  # prepared columns, above which two starts must do: five take a minute with 140
 NOTHING = "Nothing stands out: labels do not show what class or labelling depend on."
@@ -116,34 +117,27 @@ class Inspection:
 
 def inspect_table(
     table: Any,
-    label: str | None = None,
+    label: Any = None,
     *,
-    looks: Any = (),
     audit: str = "",
-    positive: Any = None,
-    exclude: Any = (),
-    number: Any = (),
-    text: Any = (),
-    seed: int = 0,
+    columns: Any = None,
+    pos_label: Any = None,
+    random_state: int = 0,
 ) -> Inspection:
     """Look at a table before anything is fitted.
 
     Parameters
     ----------
     table : data frame
-    label : str, optional
-        Column that says which rows are labelled.
-    looks : list of str, optional
-        In place of it: columns of labels, one for each look.
+    label : str or list of str
+        Column that says which rows are labelled; a list names columns of labels, one for each look.
     audit : str, optional
         Column with the class of rows that somebody checked.
-    positive : object or list of them, optional
+    columns : ColumnRoles, optional
+        Which columns to leave out, and which are numbers, or text, where their cells leave it open.
+    pos_label : object or list of them, optional
         The value that marks a labelled row, where that is not clear, or several values.
-    exclude : list of str, optional
-        Columns to leave out.
-    number, text : list of str, optional
-        Columns that are numbers, or text, where their cells leave it open.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of the sample that a large table is looked at with.
 
     Returns
@@ -152,27 +146,23 @@ def inspect_table(
         Prints as text.
     """
     table = as_pandas(table)
-    settings = Settings.from_dict(
-        {"label": label or "", "looks": looks, "audit": audit, "propensity": ALL, "exclude": exclude,
-         "positive": positive, "number": number, "text": text}, source="inspect",
-    )  # fmt: skip
+    options: dict[str, Any] = {"columns": columns, "pos_label": pos_label, "random_state": random_state}
+    settings = Settings.of_call(label=label, audit=audit, propensity_attributes=ALL, **options)
     for name in (*settings.labels, *((audit,) if audit else ()), *settings.exclude, *settings.number, *settings.text):
         if name not in table.columns:
-            raise ValueError(f"There is no column {name!r}.{nearest_column(name, list(table.columns))}")
+            raise ValueError(f"There is no column {name!r}.{nearest(name, list(table.columns))}")
     found = read_observed(table, settings)
     others = [name for name in table.columns if name not in settings.aside]
     read, told, questions = read_numbers(table[others], number=settings.number, text=settings.text)
     table = table.assign(**{name: read[name] for name in others})
-    roles = dict.fromkeys(settings.looks, "look") | ({label: "label"} if label else {}) | {audit: "audit"}
+    roles = dict.fromkeys(settings.labels, "look" if settings.looks else "label") | {audit: "audit"}
     facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
-    of_no_use = {
-        each.name for each in facts if each.kind in ("empty", "constant", "label", "look", "audit", "id") or each.leak
-    }
-    seen = [name for name in table.columns if name not in of_no_use | set(exclude)]
+    of_no_use = {each.name for each in facts if each.kind in _NOT_LOOKED_AT or each.leak} | set(settings.exclude)
+    seen = [name for name in table.columns if name not in of_no_use]
     nothing: _Look = (((), ()), "There is no column to look at.", [])
-    parts, verdict, notes = _look(table[seen], found, seed) if seen else nothing
-    leaks = _told_leaks([each.name for each in facts if each.leak and each.name not in exclude])
-    notes = [*found.notes, *told, *questions, *told_of_twins(table), *leaks, *notes]
+    parts, verdict, notes = _look(table[seen], found, settings.seed) if seen else nothing
+    leaks = _told_leaks([each.name for each in facts if each.leak and each.name not in settings.exclude])
+    notes = [*found.notes, *told, *questions, *notes_on_twins(table), *leaks, *notes]
     return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, tuple(notes))
 
 
@@ -207,10 +197,10 @@ def _remark(kind: str) -> str:
 def _look(X: Any, observed: Observed, seed: int) -> "_Look":
     """Test which columns the labels depend on, fit two models that both see these, and see what each leans on."""
     notes = []
-    if len(X) > _MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(X), _MOST_ROWS, replace=False))
+    if len(X) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(X), MOST_ROWS, replace=False))
         X, observed = X.iloc[rows], observed.of(rows)
-        notes.append(f"What labels depend on is looked at with {_MOST_ROWS:,} rows, drawn at random.")
+        notes.append(f"What labels depend on is looked at with {MOST_ROWS:,} rows, drawn at random.")
     nobody: tuple[tuple[Driver, ...], tuple[Driver, ...]] = ((), ())
     try:
         with warnings.catch_warnings():
@@ -246,7 +236,7 @@ def _columns_that_matter(X: Any, s: Any) -> tuple[list[Any], int]:
         pieces.setdefault(origin.column, []).append(j)
     Z = np.asarray(model.prepare(X), dtype=np.float64)
     p_values = label_tests(Z, np.asarray(s, dtype=np.float64), list(pieces.values()))
-    sure = {str(name) for name, p in zip(pieces, holm(p_values), strict=True) if p < _LIKELY}
+    sure = {str(name) for name, p in zip(pieces, holm(p_values), strict=True) if p < LARGEST_P}
     return [name for name in X.columns if str(name) in sure], sum(len(pieces[name]) for name in pieces if name in sure)
 
 
@@ -261,7 +251,7 @@ def _beats_one(model: TableClassifier, X: Any, s: Any, seed: int) -> bool:
     """Whether two models fit the labels better than one class with the same propensity for all: likelihood ratio."""
     alone = SAREMClassifier(propensity_attributes=None, tol=_TOL, random_state=seed).fit(model.prepare(X), s)
     gain = 2.0 * (model.estimator_.log_likelihood_ - alone.log_likelihood_)
-    return bool(chi2.sf(gain, len(model.origins_ or ())) < _LIKELY)
+    return bool(chi2.sf(gain, len(model.origins_ or ())) < LARGEST_P)
 
 
 def _leans_on(
@@ -278,7 +268,7 @@ def _leans_on(
         best: dict[str | None, Driver] = {}
         for origin, effect, p in zip(origins, coef, p_of_model, strict=True):
             known = best.get(origin.column)
-            if p < _LIKELY and (known is None or p < known.p_value):
+            if p < LARGEST_P and (known is None or p < known.p_value):
                 best[origin.column] = Driver(origin.label, float(effect), float(p), str(origin.column))
         found.append(tuple(sorted(best.values(), key=lambda driver: driver.p_value)))
     return found[0], found[1]

@@ -5,8 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from scarless.analysis.labels import as_text, folded, listed, marked, value_counts
-from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
+from scarless.analysis.labels import (
+    Observed,
+    as_frame_of_looks,
+    as_text,
+    audit_again,
+    folded,
+    listed,
+    looks_again,
+    marked,
+    value_counts,
+)
 from scarless.analysis.settings import ALL, Settings
 from scarless.checks.estimators import opened
 from scarless.checks.labels import NO
@@ -192,7 +201,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         if settings.known_propensity not in table.columns and observed is not None:
             raise ValueError(f"There is no column {settings.known_propensity!r} (the known propensity of the fit).")
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
-    if settings.propensity == (ALL,) and len(settings.looks) < 2 and not settings.audit:
+    if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
         notes.append(EITHER_WAY)
     notes += new_levels(model, table)
     naive = getattr(model, "naive_", None)
@@ -212,7 +221,8 @@ def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, li
     there = [name for name in settings.labels if name in table.columns and table[name].notna().any()]
     notes = []
     if not there:
-        named = f"column {settings.label!r}" if settings.label else f"columns {', '.join(map(repr, settings.looks))}"
+        several = f"columns {', '.join(map(repr, settings.looks))}"
+        named = several if settings.looks else f"column {settings.label!r}"
         return None, [
             f"There is no label in {named}, so nobody knows which of these rows were looked at: they are ranked by "
             "probability, and there is no posterior."
@@ -230,17 +240,17 @@ def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, li
     audit = None
     if settings.audit and settings.audit in table.columns and table[settings.audit].notna().any():
         audit = audit_again(table[settings.audit], settings)
-    return Observed(s, labels, audit, settings.positive, ()), notes
+    return Observed(s, labels, audit, settings.pos_label, ()), notes
 
 
 def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
     """Return the labels of new rows, and what to say; other than in a fit, all or none of them may be labelled."""
     text = as_text(values)
-    s = marked(text, settings.positive).astype(np.int64)
+    s = marked(text, settings.pos_label).astype(np.int64)
     counts = value_counts(text)
     if s.any() or all(folded(value) in NO for value in counts.index):
         return s, []
-    said = " or ".join(map(repr, settings.positive))
+    said = " or ".join(map(repr, settings.pos_label))
     return s, [
         f"No row of the label column {settings.label!r} has {said}, which marked a label in the fit: all rows are "
         f"taken for unlabelled. It has {listed(counts)}."

@@ -1,145 +1,338 @@
-"""What a run was asked to do: checked once, kept with the model, and written down so that it can be repeated."""
+"""What a run is asked to do. Each setting is declared once, in `Settings`: its kind, default, help and flag.
 
-import tomllib
-from dataclasses import asdict, dataclass, field, fields
+The command line makes its flags of these declarations, `run.toml` its keys, and `analyse` its checks. A test holds the
+docstrings of `analyse`, `Labelling` and `ColumnRoles` against them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from scarless.analysis.information import (
-    as_rate,
-    as_values,
-    as_visits,
-    rates_of,
-    refuse_odd_information,
-    with_frequencies,
-)
+from scarless.analysis.rules import ESTIMATE, refuse_contradictions
 
-MODELS = ("search", "stack", "logistic", "boosted")
 ALL = "all"
-ENOUGH_AUDITS = 50  # to tell class and labelling apart
-_NAMES = ("propensity", "class_attributes", "exclude", "looks", "number", "text")  # that hold names of columns
+ANALYSE = "analyse"
+# Words of earlier versions. Files of an earlier run, and models that were saved then, are still read.
+OLD_KEYS = {
+    "propensity": "propensity_attributes", "class_attributes": "classification_attributes", "looks": "label",
+    "visits": "visit_attributes", "false_positives": "false_positive_rate", "propensity_bounds": "bounds",
+    "weights": "sample_weight", "group": "groups", "positive": "pos_label",
+}  # fmt: skip
+OLD_FLAGS = {
+    "--class-attributes": "--classification-attributes", "--false-positives": "--false-positive-rate",
+    "--own-propensities": "--not-shared", "--propensity-bounds": "--bounds", "--weights": "--sample-weight",
+    "--positive": "--pos-label",
+}  # fmt: skip
+_ALWAYS_WRITTEN = ("model", "seed", "level")
+Read = Callable[[Any, str, str], Any]
+
+
+# --- kinds of values: how each is read from Python, from a file and from the command line
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a value is checked and brought into one form, and what argparse is told of it."""
+
+    read: Read  # value, name of the setting, and who said it -> value, or an error
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
+    return ValueError(f"{source}: {key} must be {words}, got {value!r}.")
+
+
+def _of_type(kinds: Any, words: str) -> Read:
+    def read(value: Any, key: str, source: str) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+            raise _must_be(key, words, value, source)
+        return value
+
+    return read
+
+
+def _read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise _must_be(key, "a list of column names", value, source)
+    return tuple(dict.fromkeys(names))
+
+
+def _read_label(value: Any, key: str, source: str) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else _read_names(value, key, source)
+
+
+def _read_share(value: Any, key: str, source: str) -> float | None:
+    return None if value is None else _of_type(int | float, "a number")(value, key, source)
+
+
+def _read_bounds(value: Any, key: str, source: str) -> tuple[float, ...]:
+    given = () if value is None else value
+    if not isinstance(given, list | tuple) or not all(type(each) in (int, float) for each in given):
+        raise _must_be(key, "two numbers", value, source)
+    return tuple(given)
+
+
+def as_rate(value: Any, key: str, source: str) -> Any:
+    """Return a false-positive rate as a number, or the word "estimate"; of several looks, one for each.
+
+    Examples
+    --------
+    >>> as_rate("0.01", "rate", "here"), as_rate(["0.01", "estimate"], "rate", "here")
+    (0.01, (0.01, 'estimate'))
+    """
+    if isinstance(value, list | tuple) and value:
+        rates = tuple(as_rate(each, key, source) for each in value)
+        return rates if len(rates) > 1 else rates[0]
+    try:
+        return value if value == ESTIMATE or type(value) in (int, float) else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{source}: {key} must be a number, the share of negatives that a look labels, or 'estimate'; got "
+            f"{value!r}."
+        ) from None
+
+
+def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
+    """Return the values that mark a label as texts: of one, or of several; none where that is not said.
+
+    Examples
+    --------
+    >>> as_values("yes", "pos_label", "here"), as_values(["yes", 1.0], "pos_label", "here")
+    (('yes',), ('yes', '1'))
+    """
+    given = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(each, dict | list | tuple | set) for each in given):
+        raise _must_be(key, "a value of the label column, or a list of them", value, source)
+    known = [each for each in given if each is not None and each != ""]
+    plain = [f"{each:g}" if type(each) in (int, float) else str(each) for each in known]
+    return tuple(dict.fromkeys(plain))
+
+
+def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
+    """Return visit attributes: a name each, and a column for each look; lines as `effort=effort_1,effort_2` are read.
+
+    Examples
+    --------
+    >>> as_visits(["effort=effort_1,effort_2"], "visit_attributes", "here")
+    {'effort': ('effort_1', 'effort_2')}
+    """
+    flag = f"--{key.replace('_', '-')}"
+    if isinstance(value, list | tuple):
+        lines = [str(line).partition("=") for line in value]
+        odd = [f"{name}{sign}{columns}" for name, sign, columns in lines if not (name.strip() and sign and columns)]
+        if odd:
+            raise ValueError(
+                f"{source}: {flag} names an attribute and its columns, one for each look, as "
+                f"effort=effort_1,effort_2,effort_3; got {odd[0]!r}."
+            )
+        twice = sorted({name for name, _, _ in lines if [other for other, _, _ in lines].count(name) > 1})
+        if twice:
+            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice; give all of its columns at once.")
+        value = {name.strip(): [each.strip() for each in columns.split(",")] for name, _, columns in lines}
+    if not isinstance(value, dict | None):
+        raise _must_be(key, "a table of lists of columns", value, source)
+    for name, columns in (value or {}).items():
+        if not isinstance(columns, list | tuple) or not all(isinstance(each, str) and each for each in columns):
+            raise ValueError(f"{source}: {key}: {name} must be a list of column names, got {columns!r}.")
+    return {str(name): tuple(columns) for name, columns in (value or {}).items()}
+
+
+def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float]:
+    """Return shares by the columns of labels; ``seen_1=0.8`` is read, and a bare number where there is one look.
+
+    Examples
+    --------
+    >>> as_shares(["seen_1=0.8", "seen_2=0.7"], "label_frequency", ("seen_1", "seen_2"), "here")
+    {'seen_1': 0.8, 'seen_2': 0.7}
+    >>> as_shares(0.8, "label_frequency", ("diagnosed",), "here")
+    {'diagnosed': 0.8}
+    """
+    option = f"--{key.replace('_', '-')}"
+    if not isinstance(value, dict):
+        given = value if isinstance(value, list | tuple) else [value]
+        pairs = [str(each).rpartition("=") for each in given]
+        names = [name.strip() for name, _, _ in pairs]
+        bare = len(pairs) == 1 and not names[0]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice or ("" in names and not (bare and len(labels) == 1)):
+            raise ValueError(
+                f"{source}: {option} says of which look each share is, once for each: {option} "
+                f"{' '.join(f'{name}=0.8' for name in labels[:2])}; got {' '.join(map(str, given))}."
+            )
+        value = {labels[0] if bare else name: number for name, (_, _, number) in zip(names, pairs, strict=True)}
+    try:
+        return {str(name): float(number) for name, number in value.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"{source}: {key} must hold numbers, as {labels[0]}=0.8; got {value!r}.") from None
+
+
+_COLUMN = Kind(_of_type(str, "text"), {"metavar": "COLUMN"})
+_COLUMNS = Kind(_read_names, {"nargs": "+", "metavar": "COLUMN"})
+_TRUTH = Kind(_of_type(bool, "true or false"), {"action": "store_true", "default": None})
+_SHARES = {"nargs": "+"}
+
+
+# --- the declarations
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of a setting."""
+
+    kind: Kind
+    help: str
+    flags: tuple[str, ...]  # of the command line; the first is the one that sentences use
+    of: str  # the parameter of `analyse` that says it: the setting's own name where this is empty
+    aside: str  # what a column is that no model may see; empty of others
+    options: dict[str, Any]  # what argparse is told, over those of the kind
+
+
+def _setting(default: Any, kind: Kind, help: str, *flags: str, of: str = "", aside: str = "", **options: Any) -> Any:
+    declared = Declared(kind, help, flags, of, aside, {**kind.options, **options})
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata={"declared": declared})
+    return field(default=default, metadata={"declared": declared})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices of one analysis.
+    """The choices of one analysis."""
 
-    Attributes
-    ----------
-    label : str
-        Column that says which rows are labelled; empty with `looks`.
-    propensity : tuple of str
-        Columns that the labelling may depend on; ``("all",)`` for every column. Empty with `scar` or
-        `known_propensity`.
-    class_attributes : tuple of str
-        Columns that the class may depend on; empty for all.
-    model : {"search", "stack", "logistic", "boosted"}
-        How both are learned.
-    scar : bool
-        Whether every positive is as likely to be labelled as any other.
-    known_propensity : str
-        Column with known propensities, empty for none.
-    weights, id : str
-        Columns with row weights, and with names of rows; empty for none.
-    exclude : tuple of str
-        Columns that are left out.
-    positive : tuple of str
-        The values that mark a labelled row; empty where that is clear.
-    seed : int
-        Seed of everything that is drawn.
-    level : float
-        Nominal probability that an interval covers.
-    looks : tuple of str
-        Columns of labels, one for each look, in place of `label`; an empty cell is a look that did not take place.
-    visits : dict
-        Attributes of looks: a name, and a column for each look.
-    audit : str
-        Column with the class of rows that someone checked; empty for none.
-    audit_labels : {"keep", "drop", "undo"}
-        What labels of audited rows mean: see `SAREMClassifier`.
-    prevalence, prevalence_se : float
-        A share of positives that is known from elsewhere, and its standard error; None for none.
-    label_frequency, label_frequency_se : dict
-        The share of positives that a look labels, where it is known from elsewhere, and its standard error, by the
-        columns of labels.
-    propensity_bounds : tuple of float
-        The least and the largest propensity there may be; empty for none.
-    false_positives : float or "estimate", or a tuple of them
-        How often a look labels a negative row; of all looks, or of each.
-    own_propensities : bool
-        Whether each look has coefficients of its own.
-    group : str
-        Column with what each row belongs to, as a patient with several rows; empty where each row is its own.
-    number, text : tuple of str
-        Columns that are numbers, with missing cells where there is none, or text, where their cells leave it open.
-    """
-
-    label: str = ""
-    propensity: tuple[str, ...] = ()
-    class_attributes: tuple[str, ...] = ()
-    model: str = "search"
-    scar: bool = False
-    known_propensity: str = ""
-    weights: str = ""
-    id: str = ""
-    exclude: tuple[str, ...] = ()
-    positive: tuple[str, ...] = ()
-    seed: int = 0
-    level: float = 0.95
-    looks: tuple[str, ...] = ()
-    visits: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    audit: str = ""
-    audit_labels: str = "keep"
-    prevalence: float | None = None
-    prevalence_se: float | None = None
-    false_positives: Any = 0.0
-    own_propensities: bool = False
-    label_frequency: dict[str, float] = field(default_factory=dict)
-    label_frequency_se: dict[str, float] = field(default_factory=dict)
-    propensity_bounds: tuple[float, ...] = ()
-    group: str = ""
-    number: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
+    label: str | tuple[str, ...] = _setting(
+        "", Kind(_read_label, {"metavar": "COLUMN"}),
+        "column that says which rows are labelled", "--label", aside="label column",
+    )  # fmt: skip
+    propensity_attributes: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns that the labelling may depend on; `all` with --audit or --looks, if you cannot name any",
+        "--propensity", "--propensity-attributes",
+    )  # fmt: skip
+    classification_attributes: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns that the class may depend on (default: all columns)", "--classification-attributes"
+    )
+    model: str = _setting(
+        "search", Kind(_of_type(str, "text")),
+        "search (default), stack for the best probabilities, boosted, or logistic: the fastest, whose interval is too "
+        "short", "--model", choices=("search", "stack", "logistic", "boosted"),
+    )  # fmt: skip
+    scar: bool = _setting(False, _TRUTH, "every positive is as likely to be labelled as any other", "--scar")
+    known_propensity: str = _setting(
+        "", _COLUMN, "column with known propensities", "--known-propensity", aside="column of known propensities"
+    )
+    audit: str = _setting(
+        "", _COLUMN, "column with the class of rows that somebody checked, yes or no; else empty", "--audit",
+        aside="column of audits",
+    )  # fmt: skip
+    visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)
+        {}, Kind(as_visits, {"action": "append", "metavar": "NAME=COLUMN,..."}),
+        "attribute of looks, a column of numbers for each: effort=effort_1,effort_2; may be repeated",
+        "--visit-attributes", of="labelling",
+    )  # fmt: skip
+    bounds: tuple[float, ...] = _setting(
+        (), Kind(_read_bounds, {"nargs": 2, "type": float, "metavar": ("LEAST", "LARGEST")}),
+        "between which propensities lie, with --model logistic: 0.2 1", "--bounds", of="labelling",
+    )  # fmt: skip
+    shared: bool = _setting(
+        True, Kind(_of_type(bool, "true or false"), {"action": "store_false", "default": None}),
+        "each look has coefficients of its own", "--not-shared", of="labelling",
+    )  # fmt: skip
+    false_positive_rate: Any = _setting(  # noqa: RUF009 (as above)
+        0.0, Kind(as_rate, {"nargs": "+", "metavar": "RATE"}),
+        "share of negatives that a look labels, or `estimate` (default: 0); with --not-shared one for each",
+        "--false-positive-rate", of="labelling",
+    )  # fmt: skip
+    audit_labels: str = _setting(
+        "keep", Kind(_of_type(str, "text"), {"metavar": "HOW"}),
+        "drop: findings of audits were entered as labels; undo: the same, and only rows without a label were audited "
+        "(default: keep, they were not)", "--audit-labels", of="labelling",
+    )  # fmt: skip
+    prevalence: float | None = _setting(
+        None, Kind(_read_share, {"type": float, "metavar": "P"}),
+        "share of positives, where it is known from elsewhere", "--prevalence", of="known",
+    )  # fmt: skip
+    prevalence_se: float | None = _setting(
+        None, Kind(_read_share, {"type": float, "metavar": "SE"}), "its standard error (default: it is exact)",
+        "--prevalence-se", of="known",
+    )  # fmt: skip
+    label_frequency: dict[str, float] = _setting(  # noqa: RUF009 (as above)
+        {}, Kind(_of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]P"}),
+        "share of positives that a look labels, where it is known: 0.8, or of several looks visit_1=0.8",
+        "--label-frequency", of="known",
+    )  # fmt: skip
+    label_frequency_se: dict[str, float] = _setting(  # noqa: RUF009 (as above)
+        {}, Kind(_of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]SE"}),
+        "its standard error, or that of each (default: it is exact)", "--label-frequency-se", of="known",
+    )  # fmt: skip
+    id: str = _setting("", _COLUMN, "column with names of rows", "--id", of="columns", aside="id")
+    sample_weight: str = _setting(
+        "", _COLUMN, "column with row weights", "--sample-weight", of="columns", aside="column of weights"
+    )
+    groups: str = _setting(
+        "", _COLUMN, "column with what rows belong to: several rows of one patient, say", "--groups", of="columns",
+        aside="group of rows",
+    )  # fmt: skip
+    exclude: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns to leave out", "--exclude", of="columns", aside="column to exclude"
+    )
+    number: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns that are numbers; cells that are none are missing", "--number", of="columns"
+    )
+    text: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns that are text, although most of their cells are numbers", "--text", of="columns"
+    )
+    pos_label: tuple[str, ...] = _setting(
+        (), Kind(as_values, {"action": "append", "metavar": "VALUE"}),
+        "value of the label column that marks a labelled row, large or small letters alike; repeat it for several; "
+        "`any` for every value", "--pos-label",
+    )  # fmt: skip
+    seed: int = _setting(
+        0, Kind(_of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
+        "seed of everything that is drawn (default: 0)", "--seed", of="random_state",
+    )  # fmt: skip
+    level: float = _setting(
+        0.95, Kind(_of_type(int | float, "a number"), {"type": float, "metavar": "P"}),
+        "nominal probability that intervals cover (default: 0.95)", "--level",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "positive", as_values(self.positive, "the settings"))
-        if self.model not in MODELS:
-            raise ValueError(f"The model must be one of {', '.join(MODELS)}; got {self.model!r}.")
-        if not 0.0 < self.level < 1.0:
-            raise ValueError(f"The level must lie between 0 and 1; got {self.level:g}.")
-        self._refuse_contradictions()
-        refuse_odd_information(self)
+        for name, declared in declarations():
+            object.__setattr__(self, name, declared.kind.read(getattr(self, name), name, "the settings"))
+        refuse_contradictions(self, MODELS)
 
-    def _refuse_contradictions(self) -> None:
-        ways = [name for name, given in self._ways() if given]
-        if not ways and not self.visits:  # what looks depend on is something that the labelling depends on
-            raise ValueError(
-                "What does the labelling depend on? Name the columns (--propensity visits insurance); --scar if every "
-                "positive is as likely to be labelled as any other; --known-propensity COLUMN if you know it. If you "
-                f"can name none, look up the class of some {ENOUGH_AUDITS} rows drawn at random (--audit COLUMN "
-                "--propensity all): without such rows labels cannot say which rows are positive."
-            )
-        if len(ways) > 1:
-            raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
-        if self.group and self.takes_no_groups:
-            raise ValueError(
-                "--group goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
-                "--look, --audit, --prevalence, --label-frequency, --false-positives, --propensity-bounds or --model "
-                "boosted."
-            )
-        both = [name for name in self.number if name in self.text]
-        if both:
-            raise ValueError(f"Column {both[0]!r} is named by --number and by --text: it is one or the other.")
-        if self.model not in ("search", "logistic") and (self.scar or self.known_propensity):
-            raise ValueError(f"--model {self.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
+    # --- what follows from them
 
-    def _ways(self) -> list[tuple[str, bool]]:
-        return [
-            ("--propensity", bool(self.propensity)),
-            ("--scar", self.scar),
-            ("--known-propensity", bool(self.known_propensity)),
-        ]
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """The columns of labels where there are several looks, or one at some of the rows; none of a label column."""
+        return self.label if isinstance(self.label, tuple) else ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of labels: one, or one for each look."""
+        return self.label if isinstance(self.label, tuple) else (self.label,)
+
+    @property
+    def rates(self) -> tuple[Any, ...]:
+        """The false-positive rates, one by one."""
+        rates = self.false_positive_rate
+        return rates if isinstance(rates, tuple) else (rates,)
+
+    @property
+    def informed(self) -> bool:
+        """Whether there is more to go by than one label of each row."""
+        known = self.prevalence is not None or bool(self.label_frequency)
+        return bool(self.looks or self.audit or known or self.may_be_wrong or self.bounds)
+
+    @property
+    def may_be_wrong(self) -> bool:
+        """Whether a negative may have a label."""
+        return any(rate != 0 for rate in self.rates)
+
+    @property
+    def estimates_rates(self) -> bool:
+        """Whether how often that is so is to be estimated."""
+        return ESTIMATE in self.rates
 
     @property
     def takes_no_groups(self) -> bool:
@@ -147,183 +340,251 @@ class Settings:
         return bool(self.scar or self.known_propensity or self.informed or self.model == "boosted")
 
     @property
-    def informed(self) -> bool:
-        """Whether there is more to go by than one label of each row."""
-        known = self.prevalence is not None or bool(self.label_frequency)
-        return bool(self.looks or self.audit or known or self.may_be_wrong or self.propensity_bounds)
-
-    @property
-    def may_be_wrong(self) -> bool:
-        """Whether a negative may have a label."""
-        return any(rate != 0 for rate in rates_of(self))
-
-    @property
-    def estimates_rates(self) -> bool:
-        """Whether how often that is so is to be estimated."""
-        return any(isinstance(rate, str) for rate in rates_of(self))
-
-    def tells_apart(self, n_audits: int) -> bool:
-        """Whether rows say which model is the class, also where both see the same columns."""
-        return len(self.looks) > 1 or n_audits >= ENOUGH_AUDITS
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The columns of labels: one, or one for each look."""
-        return self.looks or (self.label,)
-
-    @property
     def visit_columns(self) -> tuple[str, ...]:
         """All columns that belong to single looks."""
-        return tuple(name for names in self.visits.values() for name in names)
+        return tuple(name for names in self.visit_attributes.values() for name in names)
 
     @property
     def aside(self) -> tuple[str, ...]:
         """Columns that no model may see."""
-        given = (*self.labels, self.audit, self.known_propensity, self.weights, self.id, self.group, *self.exclude)
-        return tuple(dict.fromkeys(name for name in given if name))
+        given = (name for key, declared in declarations() if declared.aside for name in self._columns(key))
+        return tuple(dict.fromkeys(given))
 
-    def check_columns(self, columns: list[str]) -> None:
-        """Raise where a column that is named is not there, or has two roles."""
-        for role, names in self._roles():
-            for name in names:
-                if name not in columns:
-                    raise ValueError(f"There is no column {name!r} ({role}).{nearest_column(name, columns)}")
-        if self.group and self.group in (*self.labels, self.audit):
-            role = "label" if self.group in self.labels else "audit"
-            raise ValueError(
-                f"Column {self.group!r} is named by --group, but it is the {role}: "
-                "name the column that says which patient or thing a row belongs to."
-            )
-        seen = [("--propensity", name) for name in self.propensity if name != ALL]
-        seen += [("--class-attributes", name) for name in self.class_attributes]
-        seen += [("--visit", name) for name in self.visit_columns]
-        seen += [("--number", name) for name in self.number] + [("--text", name) for name in self.text]
-        for option, name in seen:
-            if option in ("--propensity", "--class-attributes") and name in self.visit_columns:
-                raise ValueError(
-                    f"Column {name!r} is named by {option}, but it belongs to a single look (--visit): the propensity "
-                    "of that look sees it, and no other model."
-                )
-            if name in self.aside:
-                raise ValueError(
-                    f"Column {name!r} is named by {option}, but it is not for the models to see: it is the "
-                    f"{self._role_of(name)}."
-                )
+    def _columns(self, key: str) -> tuple[str, ...]:
+        """Return the columns that a setting names."""
+        value = self.visit_columns if key == "visit_attributes" else getattr(self, key)
+        names = (value,) if isinstance(value, str) else value
+        return tuple(name for name in names if name and not (key == "propensity_attributes" and name == ALL))
 
     def features(self, columns: list[str]) -> list[str]:
         """Return the columns that models may see, in the table's order."""
         left = [name for name in columns if name not in self.aside]
         if not left:
             raise ValueError("No column is left for the models to see.")
-        if not self.class_attributes:
+        if not self.classification_attributes:
             return left
-        wanted = {*self.class_attributes, *self.propensity, *self.visit_columns}
+        wanted = {*self.classification_attributes, *self.propensity_attributes, *self.visit_columns}
         return left if ALL in wanted else [name for name in left if name in wanted]
 
-    def _roles(self) -> list[tuple[str, tuple[str, ...]]]:
-        propensity = () if self.propensity == (ALL,) else self.propensity
-        return [
-            ("the label column", (self.label,) if self.label else ()),
-            ("--look", self.looks),
-            ("--audit", (self.audit,) if self.audit else ()),
-            ("--visit", self.visit_columns),
-            ("--propensity", propensity),
-            ("--class-attributes", self.class_attributes),
-            ("--known-propensity", (self.known_propensity,) if self.known_propensity else ()),
-            ("--weights", (self.weights,) if self.weights else ()),
-            ("--id", (self.id,) if self.id else ()),
-            ("--group", (self.group,) if self.group else ()),
-            ("--exclude", self.exclude),
-            ("--number", self.number),
-            ("--text", self.text),
-        ]
+    def check_columns(self, columns: list[str]) -> None:
+        """Raise where a column that is named is not there, or has two roles."""
+        for key in _NAME_COLUMNS:
+            for name in self._columns(key):
+                if name not in columns:
+                    raise ValueError(f"There is no column {name!r} ({self._role(key)}).{nearest(name, columns)}")
+        if self.groups and self.groups in (*self.labels, self.audit):
+            role = "label" if self.groups in self.labels else "audit"
+            raise ValueError(
+                f"Column {self.groups!r} is named by --groups, but it is the {role}: "
+                "name the column that says which patient or thing a row belongs to."
+            )
+        for key in _SEEN_BY_MODELS:
+            for name in self._columns(key):
+                self._refuse_second_role(name, key)
 
-    def _role_of(self, name: str) -> str:
-        roles = {
-            self.label: "label column",
-            **dict.fromkeys(self.looks, "label column of a look"),
-            self.audit: "column of audits",
-            self.weights: "column of weights",
-            self.group: "group of rows",
-            self.id: "id",
-            self.known_propensity: "column of known propensities",
-        }
-        return roles.get(name, "column to exclude")
+    def _refuse_second_role(self, name: str, key: str) -> None:
+        flag = flag_of(key)
+        if key in ("propensity_attributes", "classification_attributes") and name in self.visit_columns:
+            raise ValueError(
+                f"Column {name!r} is named by {flag}, but it belongs to a single look (--visit-attributes): the "
+                "propensity of that look sees it, and no other model."
+            )
+        if name in self.aside:
+            of_look = " of a look" if name in self.looks else ""
+            other = next(each.aside for role, each in declarations() if each.aside and name in self._columns(role))
+            raise ValueError(
+                f"Column {name!r} is named by {flag}, but it is not for the models to see: it is the {other}{of_look}."
+            )
+
+    def _role(self, key: str) -> str:
+        if key == "label":
+            return "--looks" if self.looks else "the label column"
+        return flag_of(key)
+
+    # --- as plain values
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, without those that say nothing."""
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        plain["visits"] = {name: list(columns) for name, columns in self.visits.items()}
-        if self.false_positives == 0:
-            del plain["false_positives"]
-        if self.audit_labels == "keep":
-            del plain["audit_labels"]
-        return {
-            name: value
-            for name, value in plain.items()
-            if value is not None and not (isinstance(value, str | list | bool | dict) and not value)
-        }
+        """Return plain values, without those that are as always."""
+        found = {}
+        for each in fields(self):
+            value, usual = getattr(self, each.name), _default(each)
+            if value != usual or each.name in _ALWAYS_WRITTEN:
+                found[each.name] = _plain(value)
+        return found
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], *, source: str = "the settings") -> "Settings":
         """Build settings from plain values, or say which key is wrong."""
-        kinds = {field.name: field.type for field in fields(cls)}
-        for key in values:
-            if key not in kinds:
-                raise ValueError(f"{source}: there is no setting {key!r}.{nearest_column(key, list(kinds))}")
-        made: dict[str, Any] = {
-            key: _as_names(key, value, source) if key in _NAMES else value for key, value in values.items()
-        }
-        made["positive"] = as_values(made.get("positive"), source)
-        if "visits" in made:
-            made["visits"] = as_visits(made["visits"], source)
-        if "false_positives" in made:
-            made["false_positives"] = as_rate(made["false_positives"], source)
-        if isinstance(made.get("propensity_bounds"), list):
-            made["propensity_bounds"] = tuple(made["propensity_bounds"])
-        made = with_frequencies(made, source)
-        for key, value in made.items():
-            _check_kind(key, value, source)
-        if not made.get("label") and not made.get("looks"):
+        declared = dict(declarations())
+        made = _with_frequencies(_renamed(values, source), source)
+        for key in made:
+            if key not in declared:
+                raise ValueError(f"{source}: there is no setting {key!r}.{nearest(key, list(declared))}")
+        read = {key: declared[key].kind.read(value, key, source) for key, value in made.items()}
+        if not read.get("label"):
             raise ValueError(f'{source}: which column is the label? Set label = "..." (--label).')
-        return cls(**made)
+        return cls(**read)
+
+    @classmethod
+    def of_call(cls, labelling: Any = None, known: Any = (), columns: Any = None, **values: Any) -> "Settings":
+        """Build settings from the parameters of `analyse`."""
+        values["seed"] = values.pop("random_state")
+        values |= _of_labelling(labelling) | _of_known(known, values["label"]) | _of_columns(columns)
+        return cls.from_dict({key: value for key, value in values.items() if value is not None}, source=ANALYSE)
 
 
-def _as_names(key: str, value: Any, source: str) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{source}: {key} must be a list of column names, got {value!r}.")
-    return tuple(dict.fromkeys(names))
+def declarations() -> Iterator[tuple[str, Declared]]:
+    """Return the name of each setting with what is declared of it."""
+    for each in fields(Settings):
+        yield each.name, each.metadata["declared"]
 
 
-_KINDS: dict[str, tuple[Any, str]] = {
-    "scar": (bool, "true or false"),
-    "seed": (int, "a whole number"),
-    "level": ((int, float), "a number"),
-    "own_propensities": (bool, "true or false"),
-    "prevalence": ((int, float), "a number"),
-    "prevalence_se": ((int, float), "a number"),
-    "false_positives": ((int, float, str, tuple), "a number or 'estimate', or one for each look"),
-    "label_frequency": (dict, "a table of numbers"),
-    "label_frequency_se": (dict, "a table of numbers"),
-    "propensity_bounds": (tuple, "two numbers"),
-    "positive": (tuple, "a value or a list of values"),
-    "visits": (dict, "a table of lists of columns"),
-}
-_MAY_BE_NOTHING = ("prevalence", "prevalence_se")
+def flag_of(key: str) -> str:
+    """Return the flag of a setting, as sentences name it."""
+    return str(dict(declarations())[key].flags[0])
 
 
-def _check_kind(key: str, value: Any, source: str) -> None:
-    kind, words = _KINDS.get(key, (str, "text")) if key not in _NAMES else (tuple, "a list")
-    if value is None and key in _MAY_BE_NOTHING:
-        return
-    if key == "propensity_bounds" and not all(type(each) in (int, float) for each in value or ()):
-        raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{source}: {key} must be {words}, got {value!r}.")
+def _default(each: Field[Any]) -> Any:
+    return each.default if each.default is not MISSING else {}
 
 
-def nearest_column(name: str, known: list[str]) -> str:
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+MODELS = dict(declarations())["model"].options["choices"]
+_NAME_COLUMNS = (
+    "label", "audit", "visit_attributes", "propensity_attributes", "classification_attributes", "known_propensity",
+    "sample_weight", "id", "groups", "exclude", "number", "text",
+)  # fmt: skip
+_SEEN_BY_MODELS = ("propensity_attributes", "classification_attributes", "visit_attributes", "number", "text")
+Settings.__doc__ = "\n".join(
+    [
+        "The choices of one analysis, as a `run.toml` holds them.\n\n    Attributes\n    ----------",
+        *(f"    {name}\n        {each.help[0].upper()}{each.help[1:]}." for name, each in declarations()),
+        "    ",
+    ]
+)
+
+
+# --- from Python's objects, and from words of earlier versions
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """What columns of a table are for, beside labels and attributes.
+
+    Parameters
+    ----------
+    id : str, optional
+        Column with names of rows.
+    sample_weight : str, optional
+        Column with row weights.
+    groups : str, optional
+        Column with what each row belongs to, where several rows are of one patient or thing: folds never split a group,
+        and intervals of the share of positives account for groups.
+    exclude : list of str, optional
+        Columns to leave out.
+    number, text : list of str, optional
+        Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
+        Fewer are taken for missing, with a note that names them; see `scarless.raw.tables`.
+
+    Examples
+    --------
+    >>> from scarless.analysis import ColumnRoles
+    >>> ColumnRoles(id="patient", exclude=["ward"]).exclude
+    ['ward']
+    """
+
+    id: str = ""
+    sample_weight: str = ""
+    groups: str = ""
+    exclude: Any = ()
+    number: Any = ()
+    text: Any = ()
+
+
+def _of_columns(columns: Any) -> dict[str, Any]:
+    if columns is None:
+        return {}
+    if not isinstance(columns, ColumnRoles):
+        raise TypeError(f"{ANALYSE}: columns must be ColumnRoles(...), as ColumnRoles(id='patient'); got {columns!r}.")
+    return {each.name: getattr(columns, each.name) for each in fields(columns)}
+
+
+def _of_labelling(labelling: Any) -> dict[str, Any]:
+    if labelling is None:
+        return {}
+    if not hasattr(labelling, "get_params"):
+        raise TypeError(f"{ANALYSE}: labelling must be Labelling(...), as Labelling(shared=False); got {labelling!r}.")
+    given = dict(labelling.get_params(deep=False))
+    if given.pop("offset", None) is not None:
+        raise ValueError(
+            f"{ANALYSE}: Labelling's offset is added to a logit as it is, and a raw table is prepared first. Name the "
+            "column in propensity_attributes; or prepare the table, and fit SAREMClassifier to it."
+        )
+    return given
+
+
+def _of_known(known: Any, label: Any) -> dict[str, Any]:
+    """Return what is known from elsewhere as plain values."""
+    from scarless.pair.facts import ClassPrior, LabelFrequency  # noqa: PLC0415 (imports SciPy; --help does without)
+
+    if not isinstance(known, list | tuple | None):
+        raise TypeError(f"{ANALYSE}: known must be a list, as [ClassPrior(0.35, se=0.02)]; got {known!r}.")
+    found: dict[str, Any] = {}
+    shares: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    columns = [label] if isinstance(label, str) else list(label or ())
+    for claim in known or ():
+        if isinstance(claim, ClassPrior) and claim.where is None and "prevalence" not in found:
+            found |= {"prevalence": claim.value, "prevalence_se": claim.se or None}
+        elif isinstance(claim, LabelFrequency) and claim.look < len(columns) and columns[claim.look] not in shares:
+            shares[columns[claim.look]] = claim.value
+            errors |= {columns[claim.look]: claim.se} if claim.se else {}
+        else:
+            raise ValueError(
+                f"{ANALYSE}: known holds one ClassPrior of all rows, and one LabelFrequency of each look (the first is "
+                f"look 0); got {claim!r}."
+            )
+    return found | ({"label_frequency": shares, "label_frequency_se": errors} if shares else {})
+
+
+def _renamed(values: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return values by their names of today."""
+    if values.get("label") and values.get("looks"):
+        raise ValueError("--label and --looks contradict each other: name all columns of labels by --looks.")
+    found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}
+    for key, value in values.items():
+        if key == "own_propensities":
+            found["shared"] = not _of_type(bool, "true or false")(value, key, source)
+        elif key in OLD_KEYS and not (key == "looks" and not value):
+            found[OLD_KEYS[key]] = tuple(value) if key == "looks" and isinstance(value, list | tuple) else value
+    return found
+
+
+def _with_frequencies(values: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return settings whose label frequencies, and their standard errors, are by the columns of labels."""
+    label = values.get("label", "")
+    labels = (label,) if isinstance(label, str) else tuple(label)
+    found = dict(values)
+    for key in ("label_frequency", "label_frequency_se"):
+        given = found.pop(key, None)
+        if given is None or given in ((), [], {}):
+            continue
+        alone = given if isinstance(given, list | tuple) else [given]
+        known = found.get("label_frequency")
+        bare = not isinstance(given, dict) and len(alone) == 1 and "=" not in str(alone[0])
+        if bare and key == "label_frequency_se" and known:
+            found[key] = dict.fromkeys(known, as_shares(given, key, ("",), source)[""])  # of all that are known
+        else:
+            found[key] = as_shares(given, key, labels, source)
+    return found
+
+
+def nearest(name: str, known: list[str]) -> str:
     """Return a sentence that names the nearest of known names, or the known ones."""
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     lower = [each for each in known if each.casefold() == name.casefold()]
@@ -331,41 +592,3 @@ def nearest_column(name: str, known: list[str]) -> str:
     if best:
         return f" Did you mean {best[0]!r}?"
     return f" There are: {', '.join(map(repr, known[:12]))}{', ...' if len(known) > 12 else ''}."
-
-
-def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a ``run.toml``."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}.") from error
-
-
-def write_toml(values: dict[str, Any]) -> str:
-    """Return plain values and tables of them as TOML."""
-    lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
-    for key, table in values.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{_key(key)}]", *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _key(key: str) -> str:
-    plain = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
-    return key if plain else _toml(key)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return '"' + "".join(_escaped(character) for character in str(value)) + '"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    return character if character.isprintable() else f"\\U{ord(character):08X}"

@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,8 +15,9 @@ from threading import Timer
 from typing import Any
 
 from scarless import analysis
-from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder, check_name
-from scarless.analysis.settings import MODELS, read_run
+from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder, check_name, read_run
+from scarless.analysis.rules import NO_LABEL
+from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, declarations
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain
@@ -24,29 +25,11 @@ from scarless.outside.progress import duration
 
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
 EXTRA = "tool"
-MODEL_HELP = (
-    "search (default), stack for the best probabilities, boosted, or logistic: the fastest, whose interval is too short"
-)
-_OPTIONS = {  # of the command line, and what they are called in a run.toml
-    "label": "label", "propensity": "propensity", "class_attributes": "class_attributes", "model": "model",
-    "scar": "scar", "known_propensity": "known_propensity", "weights": "weights", "id": "id", "exclude": "exclude",
-    "positive": "positive", "seed": "seed", "level": "level", "look": "looks", "visit": "visits", "audit": "audit",
-    "audit_labels": "audit_labels",
-    "prevalence": "prevalence", "prevalence_se": "prevalence_se", "false_positives": "false_positives",
-    "own_propensities": "own_propensities", "label_frequency": "label_frequency",
-    "label_frequency_se": "label_frequency_se", "propensity_bounds": "propensity_bounds",
-    "number": "number", "text": "text", "group": "group",
-}  # fmt: skip
-_WAYS = {"propensity", "scar", "known_propensity"}
-_FREQUENCIES = {"label_frequency", "label_frequency_se"}  # by the columns of labels
-_INSTEAD = (
-    (_WAYS, _WAYS),
-    ({"label"}, {"looks", "visits", "own_propensities", *_FREQUENCIES}),
-    ({"looks"}, {"label", *_FREQUENCIES}),
-    ({"label_frequency"}, {"label_frequency_se"}),
-)
-_SHOWN = 5  # rows on the screen
-_SILENCE = 2.0  # seconds after which a stage is named
+INSPECTED = ("label", "audit", "pos_label", "exclude", "number", "text")  # settings that `inspect` takes
+_WAYS = {"propensity_attributes", "scar", "known_propensity"}
+_OF_LABELS = {"label_frequency", "label_frequency_se"}  # by the columns of labels
+_OF_LOOKS = {"visit_attributes", "shared"}
+SECONDS_OF_SILENCE = 2.0  # after which a stage is named
 
 
 class Stages:
@@ -65,7 +48,7 @@ class Stages:
         self.end()
         self.what, self.since = what, time.monotonic()
         if not self.quiet:
-            self._timer = Timer(_SILENCE, partial(print, f"{what} ...", file=sys.stderr, flush=True))
+            self._timer = Timer(SECONDS_OF_SILENCE, partial(print, f"{what} ...", file=sys.stderr, flush=True))
             self._timer.daemon = True
             self._timer.start()
 
@@ -89,20 +72,19 @@ def inspect(options: argparse.Namespace) -> int:
     """Show columns, gaps, leaks, and what labels depend on."""
     from scarless.analysis.files import inspect_files, with_advice  # noqa: PLC0415 (imports the models)
 
-    chosen = {"positive": options.positive, "exclude": options.exclude or ()}
-    if options.label is None and not options.look:
-        raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
-    if options.file.is_dir():
+    said, file = _said(options, INSPECTED), options.file
+    roles = {name: said.pop(name) for name in ("exclude", "number", "text") if name in said}
+    if not said.get("label"):
+        raise ValueError(NO_LABEL)
+    if file.is_dir():
         from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
 
-        chosen |= {"looks": options.look or (), "audit": options.audit or ""}
-        print(inspect_files(ParquetRows(options.file), options.label, **chosen))
+        print(inspect_files(ParquetRows(file), columns=analysis.ColumnRoles(**roles), **said))
     else:
-        (table, told), looks = _read(options), options.look or ()
-        chosen |= {"number": options.number or (), "text": options.text or ()}
-        found = analysis.inspect_table(table, options.label, looks=looks, audit=options.audit or "", **chosen)
+        table, told = _read(options)
+        found = analysis.inspect_table(table, columns=analysis.ColumnRoles(**roles), **said)
         found = replace(found, notes=(*told, *found.notes))
-        print(with_advice(found, [str(options.file)]) if options.file.suffix == ".parquet" else found)
+        print(with_advice(found, [str(file)]) if file.suffix == ".parquet" else found)
     return DONE
 
 
@@ -120,18 +102,16 @@ def fit(options: argparse.Namespace) -> int:
     values.pop("ranked", None)
     check_folder(folder, force=options.force)
     _check_table(Path(check_name(ranked)))
+    settings = analysis.Settings.from_dict(values, source="the command line")
     screen = Stages(quiet=options.quiet)
     if _is_many(options):
-        return _fit_files(options, values, folder, screen)
+        return _fit_files(options, settings, folder, screen)
     try:
         with screen.stage(f"reading {options.file.name}"):
             table, told = _read(options)
             facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
             facts |= {"sheet": options.sheet} if options.sheet else {}
-        propensity = values.pop("propensity", ())
-        found = analysis.analyse(
-            table, values.pop("label", None), propensity_attributes=propensity, source=facts, progress=screen, **values
-        )
+        found = analysis.analyse_table(table, settings, source=facts, progress=screen)
         found.notes[:0] = told
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
     except KeyboardInterrupt:
@@ -141,10 +121,9 @@ def fit(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _fit_files(options: argparse.Namespace, values: dict[str, Any], folder: Path, screen: Stages) -> int:
+def _fit_files(options: argparse.Namespace, settings: "analysis.Settings", folder: Path, screen: Stages) -> int:
     """Fit both models to all rows of a folder of Parquet files; report on a sample, and write predictions."""
     rows = _rows(options)
-    settings = analysis.Settings.from_dict(values, source="the command line")
     try:
         plan = rows.plan(raw=True)
         facts = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
@@ -235,19 +214,34 @@ def _model_file(path: Path) -> Path:
     return path / MODEL if path.is_dir() else path
 
 
+def _said(options: argparse.Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return what the command line says, by the names of settings."""
+    asked = [name for name, _ in declarations()] if names is None else names
+    said = {name: getattr(options, name) for name in asked if getattr(options, name) is not None}
+    if options.looks:
+        if "label" in said:
+            raise ValueError("--label and --looks contradict each other: name all columns of labels by --looks.")
+        said["label"] = tuple(options.looks)
+    return said
+
+
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the command line says, and where it says nothing what the file of an earlier run does."""
-    given = {key: getattr(options, name) for name, key in _OPTIONS.items()}
-    said = {key: value for key, value in given.items() if value is not None and value is not False}
-    values = {key: value for key, value in config.items() if key not in ("source", "versions")} | said
-    for ways, instead in _INSTEAD:
-        if ways & said.keys():  # one way said on the command line takes the place of another in the file
-            values = {key: value for key, value in values.items() if key not in instead or key in said}
-    unknown = [key for key in values if key not in {*_OPTIONS.values(), "ranked"}]
+    said = _said(options)
+    values = {OLD_KEYS.get(key, key): value for key, value in config.items() if key not in ("source", "versions")}
+    instead = _WAYS if _WAYS & said.keys() else set()  # of the file, which the command line takes the place of
+    if "label" in said:
+        instead = instead | _OF_LABELS | (_OF_LOOKS if isinstance(said["label"], str) else set())
+    if "label_frequency" in said:
+        instead = instead | _OF_LABELS
+    values = {key: value for key, value in values.items() if key not in instead} | said
+    unknown = [
+        key for key in values if key not in {*(name for name, _ in declarations()), "ranked", "own_propensities"}
+    ]
     if unknown:
         raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
-    if "label" not in values and "looks" not in values:
-        raise ValueError("Which column is the label? Say so: --label COLUMN; of several looks --look COLUMN COLUMN.")
+    if not values.get("label"):
+        raise ValueError(NO_LABEL)
     return values
 
 
@@ -306,7 +300,8 @@ def _weighted(facts: dict[str, Any]) -> str:
     if "weight" not in facts:
         return ""
     sums = f"{facts['weight_labelled']:,.0f} of {facts['weight']:,.0f}"
-    return f"; with the weights of {facts['settings']['weights']!r} they count as {sums}, and positives are counted so"
+    column = facts["settings"]["sample_weight"]
+    return f"; with the weights of {column!r} they count as {sums}, and positives are counted so"
 
 
 def _between(facts: dict[str, Any]) -> str:
@@ -323,8 +318,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     look.add_argument(
         "file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet"
     )
-    look.add_argument("--label", metavar="COLUMN", help="column that says which rows are labelled")
-    _add_looks(look)
+    _add_settings(look, INSPECTED)
     _add_reading(look)
     look.set_defaults(command=inspect, packages=PACKAGES, extra=EXTRA)
     _add_fit(commands.add_parser("fit", help="learn from a file who is positive and who gets labelled; write a report"))
@@ -336,9 +330,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     again.add_argument("--scheduler", metavar="ADDRESS", help="who walks a folder's files: as for `fit`")
     again.add_argument("--force", action="store_true", help="replace a file of that name")
-    again.add_argument("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
-    again.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
-    again.add_argument("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")
+    _add_reading(again)
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
     graph = commands.add_parser("export", help="write a stored model as an ONNX graph, preparation included")
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
@@ -350,29 +342,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _add_fit(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet")
-    add("--label", metavar="COLUMN", help="column that says which rows are labelled")
-    _add_looks(parser)
-    _add_information(parser)
+    _add_settings(parser)
     add(
         "--scheduler",
         metavar="ADDRESS",
         help="for a folder: `threads` (default), `ray`, or a Dask scheduler, tcp://...",
     )
-    add(
-        "--propensity",
-        nargs="+",
-        metavar="COLUMN",
-        help="what the labelling depends on; `all` with --audit or --look, if you cannot name any",
-    )
-    add("--scar", action="store_true", default=None, help="every positive is as likely to be labelled as any other")
-    add("--known-propensity", metavar="COLUMN", help="column with known propensities")
-    add("--class-attributes", nargs="+", metavar="COLUMN", help="what the class may depend on (default: all columns)")
-    add("--model", choices=MODELS, help=MODEL_HELP)
-    add("--weights", metavar="COLUMN", help="column with row weights")
-    add("--id", metavar="COLUMN", help="column with names of rows")
-    add("--group", metavar="COLUMN", help="column with what rows belong to: several rows of one patient, say")
-    add("--seed", type=int, metavar="N", help="seed of everything that is drawn (default: 0)")
-    add("--level", type=float, metavar="P", help="of intervals (default: 0.95)")
     add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
     add("--ranked", metavar="NAME", help="file of ranked rows in it, .csv or .parquet (default: ranked.csv)")
     add("--config", type=Path, metavar="FILE", help="run.toml of an earlier fit, to repeat it; options go before it")
@@ -382,73 +357,31 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=fit, packages=PACKAGES, extra=EXTRA)
 
 
-def _add_looks(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--look",
-        nargs="+",
-        metavar="COLUMN",
-        help="in place of --label: columns of several looks, yes or no; an empty cell is no look at all",
-    )
-    add("--audit", metavar="COLUMN", help="column with the class of rows that somebody checked, yes or no; else empty")
+def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
+    """Add the flags of settings, as they are declared; those of earlier versions say what they are called now."""
+    for name, declared in declarations():
+        if names is None or name in names:
+            parser.add_argument(*declared.flags, dest=name, help=declared.help, **declared.options)
+        if name == "label":
+            parser.add_argument(
+                "--looks",
+                nargs="+",
+                metavar="COLUMN",
+                help="in place of --label: columns of several looks, yes or no; an empty cell is no look at all",
+            )
+    for old, new in OLD_FLAGS.items():
+        parser.add_argument(old, nargs="*", action=_Renamed, const=new, help=argparse.SUPPRESS)
 
 
-def _add_information(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--audit-labels",
-        metavar="HOW",
-        help="drop: findings of audits were entered as labels; undo: the same, and only rows without a label were "
-        "audited (default: keep, they were not)",
-    )
-    add(
-        "--visit",
-        action="append",
-        metavar="NAME=COLUMN,...",
-        help="attribute of looks, a column of numbers for each: effort=effort_1,effort_2; may be repeated",
-    )
-    add("--own-propensities", action="store_true", default=None, help="each look has coefficients of its own")
-    add("--prevalence", type=float, metavar="P", help="share of positives, where it is known from elsewhere")
-    add("--prevalence-se", type=float, metavar="SE", help="its standard error (default: it is exact)")
-    add(
-        "--label-frequency",
-        nargs="+",
-        metavar="[LOOK=]P",
-        help="share of positives that a look labels, where it is known: 0.8, or of several looks visit_1=0.8",
-    )
-    add(
-        "--label-frequency-se",
-        nargs="+",
-        metavar="[LOOK=]SE",
-        help="its standard error, or that of each (default: it is exact)",
-    )
-    add(
-        "--propensity-bounds",
-        nargs=2,
-        type=float,
-        metavar=("LEAST", "LARGEST"),
-        help="between which propensities lie, with --model logistic: 0.2 1",
-    )
-    add(
-        "--false-positives",
-        nargs="+",
-        metavar="RATE",
-        help="share of negatives that a look labels, or `estimate` (default: 0); with --own-propensities one for each",
-    )
+class _Renamed(argparse.Action):
+    """A flag of an earlier version: an error that says what it is called now."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.error(f"{self.option_strings[0]} is now called {self.const}")
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--positive",
-        action="append",
-        metavar="VALUE",
-        help="value of the label column that marks a labelled row, large or small letters alike; repeat it for "
-        "several; `any` for every value",
-    )
-    add("--exclude", nargs="+", metavar="COLUMN", help="columns to leave out")
-    add("--number", nargs="+", metavar="COLUMN", help="columns that are numbers; cells that are none are missing")
-    add("--text", nargs="+", metavar="COLUMN", help="columns that are text, although most of their cells are numbers")
     add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
     add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
     add("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")

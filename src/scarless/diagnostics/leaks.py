@@ -75,7 +75,7 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
             out.append(name)
             notes.append(
                 f"Column {name!r} {leak.remark}. It says nothing of rows without a label, and was left out. To keep "
-                "it, name it in --propensity or --class-attributes."
+                "it, name it in --propensity or --classification-attributes."
             )
         else:
             notes.append(f"Column {name!r} {leak.remark}. {advice(f', {exclude}')}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from scarless.experiments import Store, methods
 from scarless.papers import bekker2019
 from scarless.report import Story, names, render_report
-from scarless.report.asked import story_of_spec
+from scarless.report.story import story_of_spec
 
 __all__ = ["METHODS", "PLAIN", "render_results", "story_of"]
 

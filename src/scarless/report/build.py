@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from scarless.outside.progress import duration
+from scarless.outside.sentences import listed
 from scarless.report.figures import Figure, rank_figures, score_figures
-from scarless.report.names import SCORES, dataset_label, listed, setting_name
+from scarless.report.names import SCORES, dataset_label, setting_name
 from scarless.report.results import Record, Results, group
 from scarless.report.story import Answer, Chapter, Story
 from scarless.report.tables import (

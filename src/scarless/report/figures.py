@@ -10,9 +10,9 @@ from math import ceil, floor, isfinite, log10
 
 from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
 from scarless.report.names import MAIN_SCORES, SCORES, cut, dataset_label, setting_name, setting_title
-from scarless.report.numbers import p_sentence, plain
 from scarless.report.results import Condition, Results, Row
 from scarless.report.tables import best_methods
+from scarless.report.words import p_sentence, plain
 
 WIDTH = 358.0
 ROW, TOP, BOTTOM = 18.0, 42.0, 26.0
@@ -54,8 +54,16 @@ class Dot:
 
 
 @dataclass(frozen=True)
+class Area:
+    """A filled polygon."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: str
+
+
+@dataclass(frozen=True)
 class Panel:
-    """One drawing."""
+    """One drawing; `description` says what it shows to a reader who cannot see it."""
 
     title: str
     height: float
@@ -63,6 +71,8 @@ class Panel:
     dots: tuple[Dot, ...]
     texts: tuple[Text, ...]
     width: float = WIDTH
+    areas: tuple[Area, ...] = ()
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,15 +152,22 @@ def _axis(intervals: Sequence[MeanInterval]) -> Axis:
     pad = 0.03 * (high - low)
     high = 1.0 if high > 0.9 else max(high + pad, SHORTEST_AXIS)
     low = 0.0 if low < 0.4 * high else min(max(low - pad, 0.0), high - SHORTEST_AXIS)
-    step = _nice((high - low) / 4)
-    ticks = tuple(step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1))
+    step, ticks = nice_step((high - low) / 4), tuple(ticks_between(low, high))
     return Axis(low, high, ticks, len(f"{step:.9f}".rstrip("0").partition(".")[2]))
 
 
-def _nice(step: float) -> float:
+def nice_step(step: float) -> float:
     """Return the smallest of 1, 2, 2.5, 5 times a power of ten that is not below a step: at least two ticks fit in."""
     power = 10.0 ** floor(log10(step))
     return next(float(factor * power) for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
+
+
+def ticks_between(low: float, high: float) -> list[float]:
+    """Return some five places for ticks of an axis."""
+    if high <= low:
+        return [low]
+    step = nice_step((high - low) / 4)
+    return [step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
 def _half(interval: MeanInterval) -> float:

@@ -172,14 +172,3 @@ def in_order(methods: Sequence[str], names: Mapping[str, MethodName]) -> list[st
     """
     roles = dict.fromkeys((TRUTH, LABELS, *(names[method].role for method in methods)))
     return [method for role in roles for method in methods if names[method].role == role]
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as one enumerates them in a sentence.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

@@ -1,20 +1,27 @@
 """From data to files: one HTML page, figures as SVG, results as CSV."""
 
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from scarless.experiments import Store, check_spec
-from scarless.experiments.store import MANIFEST
+from scarless.experiments.store import KEY, MANIFEST, key_of
 from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.files import write_whole
 from scarless.report.build import Report, build_report
-from scarless.report.csv_files import records_csv, results_csv
 from scarless.report.figures import Figure, Panel
+from scarless.report.names import SCORES
+from scarless.report.results import Record, Results, group
 from scarless.report.story import Story
 
 PAGE, RESULTS, RECORDS, FIGURES = "report.html", "results.csv", "records.csv", "figures"
+DIGITS = 6  # of numbers in CSV files
+FOUND = ("class_prior", "label_frequency", "n_iter", "converged")
 COLUMNS, MARGIN, GAP, HEAD, LEGEND = 2, 24.0, 36.0, 66.0, 22.0
 
 
@@ -99,3 +106,52 @@ def _sheet(figure: Figure) -> Sheet:
         y += max(panel.height for panel in row) + GAP / 2
         width = max(width, 2 * MARGIN + len(row) * (row[0].width + GAP) - GAP)
     return Sheet(tuple(places), width, y - GAP / 2 + MARGIN)
+
+
+# --- CSV
+
+
+def results_csv(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> str:
+    """Return one line per dataset, setting, k and method: means, half-widths of 95% intervals, runs, seconds."""
+    results = group(records, timings, manifest)
+    scores = results.scores()
+    columns = [f"{score}_{part}" for score in scores for part in ("mean", "half_width")]
+    head = ["dataset", "setting", "k", "method", "n_runs", "n_failed", *columns, "mean_seconds"]
+    return _csv(head, (_line(results, row, scores) for row in results.rows()))
+
+
+def _line(results: Results, row: Any, scores: Sequence[str]) -> list[Any]:
+    intervals = [results.interval(row, score) for score in scores]
+    seconds = results.seconds.get(row, [])
+    return [
+        *row,
+        len(results.runs.get(row, {})),
+        len(results.failed.get(row, [])),
+        *(_number(value) for item in intervals for value in (item.mean, item.half)),
+        _number(sum(seconds) / len(seconds)) if seconds else "",
+    ]
+
+
+def records_csv(records: Sequence[Record], timings: Sequence[Record]) -> str:
+    """Return one line per run."""
+    seconds = {key_of(timing): timing for timing in timings}
+    head = [*KEY, *SCORES, *FOUND, "seconds", "peak_mb", "warnings", "error"]
+    lines = []
+    for record in records:
+        timing = seconds.get(key_of(record), {})
+        joined = {**record, **{name: timing.get(name, "") for name in ("seconds", "peak_mb")}}
+        joined["warnings"] = "; ".join(record.get("warnings", []))
+        lines.append([joined.get(name, "") for name in head])
+    return _csv(head, lines)
+
+
+def _csv(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _number(value: float) -> str:
+    return f"{value:.{DIGITS}g}" if isfinite(value) else ""

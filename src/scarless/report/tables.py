@@ -7,8 +7,8 @@ from math import isfinite
 
 from scarless.outside.progress import duration
 from scarless.report.names import SCORES, dataset_label
-from scarless.report.numbers import NOTHING, with_half
-from scarless.report.results import FEWEST_RUNS, Condition, Results, Row
+from scarless.report.results import FEWEST_RUNS, Condition, Duel, Results, Row
+from scarless.report.words import NOTHING, p_value, plain, signed, with_half
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first `n_names` columns hold names, the rest numbers."""
+    """A table; the columns `names` hold names or words, the rest numbers."""
 
     caption: str
     head: tuple[str, ...]
     sections: tuple[Section, ...]
-    n_names: int = 1
+    names: tuple[int, ...] = (0,)
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str | Cell]], n_names: int = 1) -> Table:
-    """Return a table of one section; texts become cells."""
-    return Table(caption, tuple(head), (section("", rows),), n_names)
+    """Return a table of one section, whose first columns hold names; texts become cells."""
+    return Table(caption, tuple(head), (section("", rows),), tuple(range(n_names)))
 
 
 def section(heading: str, rows: Iterable[Sequence[str | Cell]]) -> Section:
@@ -155,7 +155,7 @@ def _counted(caption: str, head: tuple[str, ...], counts: dict[str, dict[tuple[s
         section(message, [[*where, str(n)] for where, n in sorted(places.items())])
         for message, places in sorted(counts.items())
     ]
-    return Table(caption, head, tuple(sections), n_names=len(head) - 1) if sections else None
+    return Table(caption, head, tuple(sections), names=tuple(range(len(head) - 1))) if sections else None
 
 
 def method_table(results: Results) -> Table:
@@ -164,4 +164,28 @@ def method_table(results: Results) -> Table:
         section(role, [[results.label(method), results.method_names[method].explanation, method] for method in methods])
         for role, methods in groupby(results.methods, lambda method: results.method_names[method].role)
     ]
-    return Table("The methods", ("method", "what it does", "in the files"), tuple(sections), 3)
+    return Table("The methods", ("method", "what it does", "in the files"), tuple(sections), (0, 1, 2))
+
+
+def duel_table(results: Results, found: Sequence[Duel]) -> Table:
+    """Return duels of one method by one score as a table."""
+    one, score = found[0].one, SCORES[found[0].score]
+    sections = [
+        section(condition.label, [_duel_row(results, item) for item in found if item.condition == condition])
+        for condition in dict.fromkeys(item.condition for item in found)
+    ]
+    head = ("against", "better on", "clearly better", "clearly worse", "mean gain", "average ranks", "Nemenyi p")
+    return Table(f"{results.label(one)} against others, by {score.label}", head, tuple(sections))
+
+
+def _duel_row(results: Results, item: Duel) -> list[str | Cell]:
+    ranks = [plain(item.comparison.rank(method), 2) for method in (item.one, item.other)]
+    return [
+        results.label(item.other),
+        f"{len(item.better)} of {len(item.gains)}",
+        str(len(item.clearly_better)),
+        str(len(item.clearly_worse)),
+        signed(item.mean_gain, SCORES[item.score].decimals),
+        " / ".join(ranks),
+        Cell(p_value(item.comparison.p_value(item.one, item.other)), strong=item.significant),
+    ]

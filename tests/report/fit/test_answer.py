@@ -9,10 +9,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
+from scarless.diagnostics.fit.subject import says_nothing
 from scarless.models import Interval
 from scarless.report import model_report
-from scarless.report.fit.answer import SILENT, says_nothing
-from scarless.report.fit.words import share_range
+from scarless.report.fit.answer import SILENT
+from scarless.report.words import share_range
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 

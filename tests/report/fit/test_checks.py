@@ -15,9 +15,9 @@ from scarless.diagnostics import (
     profile_class_prior,
     scar_test,
 )
+from scarless.diagnostics.fit import examination as module
 from scarless.outside.plain_words import plain
 from scarless.report import model_report
-from scarless.report.fit import checks as module
 from scarless.report.fit.data import find
 
 KEYS = ["identifiability", "selection", "scar", "profile", "calibration", "sensitivity"]
@@ -150,8 +150,9 @@ def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch
     def fail(*_, **__):
         raise error("out of order")
 
-    for name in ("identifiability_report", "profile_class_prior", "scar_test", "label_calibration", "sensitivity"):
+    for name in ("identifiability_report", "profile_class_prior", "scar_test", "label_calibration"):
         monkeypatch.setattr(module, name, fail)
+    monkeypatch.setattr(module.Sensitivity, "from_estimator", fail)
     report = model_report(*small, n_ranked=2)
     failed = [check.key for check in report.checks if check.status == "none"]
     assert failed == ["identifiability", "scar", "profile", "calibration", "sensitivity"]
@@ -206,5 +207,5 @@ def test_warnings_are_shown_and_not_printed(small, monkeypatch):
 
 @pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MANY_COLUMNS, True)])
 def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest):
-    found = module._scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
+    found = module.scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
     assert isinstance(found, ExtraTreesClassifier) if forest else found is None

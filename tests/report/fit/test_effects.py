@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransform
 
 from scarless import SAREMClassifier, SCARClassifier
 from scarless.report import model_report
-from scarless.report.fit.effects import _unclear
+from scarless.report.fit.parts import _unclear
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 

@@ -6,14 +6,15 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from scarless import ClassPrior, Labelling, SAREMClassifier, TableClassifier
+from scarless.diagnostics.fit.examination import Examination
+from scarless.diagnostics.fit.subject import Subject
 from scarless.labelling import simulate_looks
 from scarless.report import model_report
-from scarless.report.fit import looks as module
 from scarless.report.fit.data import find
-from scarless.report.fit.figures import answer_bar
-from scarless.report.fit.subject import Subject
+from scarless.report.fit.page import answer_bar
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -38,9 +39,8 @@ def make_table(n=1500, seed=0, rate=0.0):
 
 
 def fit(table, S, audit=None, **options):
-    model = SAREMClassifier(
-        propensity_attributes=["visits"], **options, labelling=Labelling(visit_attributes={"effort": EFFORT})
-    )
+    labelling = clone(options.pop("labelling", Labelling())).set_params(visit_attributes={"effort": EFFORT})
+    model = SAREMClassifier(propensity_attributes=["visits"], labelling=labelling, **options)
     return TableClassifier(model).fit(table, S, **({} if audit is None else {"audit": audit}))
 
 
@@ -69,7 +69,7 @@ def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
     table, S, audit, _ = make_table(400, rate=rate)
     model = fit(table, S, audit, labelling=Labelling(false_positive_rate=rate))
     subject = subject_of(model, table, S, audit)
-    found = module._number_of_labels(subject)
+    found = Examination.of(subject, np.random.default_rng(0)).repeats().counted
     f, seen = subject.f, np.isfinite(S)
     e = np.column_stack([model.predict_propensity(table, look=k) for k in range(3)])
     expected = np.zeros((len(S), 4))
@@ -80,9 +80,9 @@ def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
                 there = p if label else 1.0 - p
                 chance[row] *= np.where(seen[:, k], there, 1.0 - label)
         expected[:, sum(pattern)] += f * chance[0] + (1.0 - f) * chance[1]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(1.0 - found[:, 0], subject.label_chance, atol=1e-12)
+    np.testing.assert_allclose(found.expected, expected.sum(axis=0), atol=1e-9)
+    np.testing.assert_array_equal(found.observed, np.bincount((S == 1).sum(axis=1), minlength=4))
+    np.testing.assert_allclose(1.0 - expected[:, 0], subject.label_chance, atol=1e-12)
 
 
 def test_what_was_given_is_told(report, rows, model):

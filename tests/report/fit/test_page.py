@@ -12,7 +12,7 @@ from tests.report.fit.conftest import KINDS
 from scarless import SCARClassifier, TableClassifier
 from scarless.report import model_report
 from scarless.report.fit.data import Answer, Effect, Effects, Estimate, Picture
-from scarless.report.fit.figures import NAMES, RIGHT, answer_bar, draw, forest, short
+from scarless.report.fit.page import NAMES, RIGHT, answer_bar, draw, forest, short
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 

@@ -11,10 +11,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless import NaiveClassifier, SAREMClassifier, SCARClassifier
 from scarless.diagnostics import yield_curve
+from scarless.diagnostics.fit import rows as module
+from scarless.diagnostics.fit.subject import Subject
 from scarless.models.explaining import by_replacement
 from scarless.report import model_report
-from scarless.report.fit import ranked
-from scarless.report.fit.subject import Subject
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -51,7 +51,7 @@ def test_reasons_of_two_columns_by_hand():
     for row in report.ranked.rows:
         raw = X.iloc[row.position]
         parts = np.ravel(model[-1].coef_) * ((raw - X.mean()) / X.std(ddof=0)).to_numpy()
-        order = [j for j in np.argsort(-parts) if parts[j] >= ranked.SMALLEST]
+        order = [j for j in np.argsort(-parts) if parts[j] >= module.SMALLEST_REASON]
         assert [reason.column for reason in row.reasons] == [X.columns[j] for j in order]
         assert [reason.contribution for reason in row.reasons] == pytest.approx(parts[order])
         assert [reason.value for reason in row.reasons] == [f"{raw.iloc[j]:.4g}" for j in order]
@@ -79,7 +79,7 @@ def test_both_ways_to_reasons_agree_where_both_are_possible(small):
     top = subject.part(np.arange(40))
     groups = list(subject.groups.values())
     replaced = by_replacement(subject.inner, top.prepared, subject.moments.mean, groups)
-    np.testing.assert_allclose(replaced, ranked.contributions_of(subject, top), atol=1e-6)
+    np.testing.assert_allclose(replaced, module.contributions_of(subject, top), atol=1e-6)
 
 
 def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):
@@ -97,7 +97,7 @@ def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):
 
 
 def test_too_many_columns_for_such_reasons_is_said(fitted, patients, monkeypatch):
-    monkeypatch.setattr(ranked, "MOST_CELLS", 10)
+    monkeypatch.setattr(module, "MOST_CELLS", 10)
     report = model_report(fitted("boosted"), *patients, n_ranked=3)
     assert "No reasons: with 4 columns" in report.ranked.notes[-1]
     assert all(row.reasons == () for row in report.ranked.rows)

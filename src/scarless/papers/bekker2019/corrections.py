@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from scarless.papers.bekker2019.spec import FIGURES
-from scarless.report.duels import Duel, duels
 from scarless.report.names import SCORES, dataset_label
-from scarless.report.numbers import NOTHING, signed, with_half
-from scarless.report.results import Results
+from scarless.report.results import Duel, Results, duels
 from scarless.report.story import Chapter, Point, Points
 from scarless.report.tables import Cell, Section, Table, section
+from scarless.report.words import NOTHING, signed, with_half
 
 PAIRS = (
     ("known-e", "published-known-e"),

@@ -5,13 +5,13 @@ from math import isfinite, nan
 from statistics import median
 
 from scarless.experiments.statistics import MeanInterval
+from scarless.outside.sentences import listed
 from scarless.papers.bekker2019.spec import specification
-from scarless.report.duels import Duel, duel_table, duels
-from scarless.report.names import SCORES, dataset_label, listed
-from scarless.report.numbers import percent, plain, signed
-from scarless.report.results import Condition, Results, Row
+from scarless.report.names import SCORES, dataset_label
+from scarless.report.results import Condition, Duel, Results, Row, duels
 from scarless.report.story import Answer, Questions
-from scarless.report.tables import Table, section, table
+from scarless.report.tables import Table, duel_table, section, table
+from scarless.report.words import percent, plain, signed
 
 HERO = "sar-em"
 SCAR_METHODS = ("scar-km2", "scar-tice")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.diagnostics.leaks import Leak, advice, find_leaks
+from scarless.diagnostics.fit.subject import NEARLY_ALL_LABELLED, WIDE_INTERVAL, Subject
+from scarless.diagnostics.leaks import Leak, advice
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import (
-    Interval,
     NaiveClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -17,49 +17,43 @@ from scarless.models import (
     SCARClassifier,
 )
 from scarless.models.summary import FEW_LABELS
-from scarless.outside.plain_words import plain
+from scarless.outside.sentences import listed, text
 from scarless.report.fit.data import Answer, Check, Estimate, find
-from scarless.report.fit.looks import ENOUGH_AUDITS, cautions
-from scarless.report.fit.ranked import some_rows
-from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import about, count, listed, number, share, share_range, text
+from scarless.report.fit.looks import cautions
+from scarless.report.words import about, count, number, share, share_range
 
-WIDE = 0.4  # width of an interval, or share of what was possible, from which it says next to nothing
-MOST_OF_POSSIBLE = 0.75
+WIDE = WIDE_INTERVAL
+MOST_OF_POSSIBLE = 0.75  # share of what was possible, from which an interval says next to nothing
 # How often nominal 95% intervals of the class prior covered (benchmarks/README.md, "elsewhere"), columns named.
 COVERED: dict[type, str] = {SARStackingClassifier: "96%", SAREMClassifierCV: "83%", SAREMClassifier: "83%"}
 COVERED_NAMELESS: dict[type, str] = {SARStackingClassifier: "96%"}  # of other models it was not measured
-ALL = 0.99  # label frequency from which next to nothing is missing
-NEARLY_ALL = 0.95  # class prior
-FLAT = 0.2  # distance of most rows' logits below which they are as good as one
+NEARLY_ALL_POSITIVE = 0.95  # class prior
+FLAT_LOGITS = 0.2  # distance of most rows' logits below which they are as good as one
 CERTAIN, TOO_MANY = 0.999, 0.05  # a chance, and the share of rows that may have it without a label
 _NEAREST = 1e-12  # to 0 and 1
-SHORT = 1.25  # ratio of an interval's ends below which it leaves no room to speak of
-MOST_ROWS = 50_000  # that leaks are looked for in
 SILENT = "how many more are positive, this fit does not tell: it takes every positive to have a label already"
 OTHER_ROWS = 0.25  # by which the share of labelled rows may differ from that of the fit
+MOST_NAMED = 6  # names in a sentence
 
 
-def make_answer(
-    subject: Subject, identifiability: Any, checks: tuple[Check, ...], leaks: tuple[Leak, ...] = ()
-) -> Answer:
+def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> Answer:
     """Return how many positives there are, with what to know first; `identifiability` is None where none is known.
 
     Where the fit says nothing of positives without a label, there is no number.
     """
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
-    right = _right_labels(subject, labelled)
+    right, leaks = subject.right_labels, subject.leaks
     known = labelled / n if subject.rates_are_none else 0.0
     naive = isinstance(subject.inner, NaiveClassifier)  # whose class prior is a share of labels
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
-    interval, why_none = _interval(subject, "class_prior_interval")
+    interval, why_none = subject.interval_of("class_prior_interval")
     found = Estimate(None if prior is None else max(prior, known))
     if interval is not None:
         found = Estimate(found.value, *subject.prior_interval())
-    told = (*_cautions(subject, found, frequency, identifiability, leaks), *_of_the_labels(checks))
-    frequencies, _ = _interval(subject, "label_frequency_interval")
+    told = (*_cautions(subject, found, frequency, identifiability), *_of_the_labels(checks))
+    frequencies, _ = subject.interval_of("label_frequency_interval")
     labelled_share = Estimate(frequency, *((None, None) if frequencies is None else map(number, frequencies)))
-    nothing = is_silent(subject)
+    nothing = subject.silent
     if nothing:
         found, labelled_share = Estimate(None), Estimate(None)
     missing = _scaled(found, n, right)
@@ -72,28 +66,10 @@ def make_answer(
         missing=missing,
         label_frequency=labelled_share,
         cautions=(*cautions(subject), *told),
-        sentence=_sentence(subject, n, labelled, found, missing, reservation(either_way(subject), leaks)),
+        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.either_way, leaks)),
         notes=tuple(_notes(subject, why_none, nothing=nothing)),
         wrong=labelled - right,
     )
-
-
-def _right_labels(subject: Subject, labelled: float) -> float:
-    """Return how many labelled rows are positive: all of them, unless labels may be wrong."""
-    if subject.rates_are_none:
-        return labelled
-    return float(subject.weight @ (subject.s * subject.posterior))
-
-
-def _interval(subject: Subject, method: str) -> tuple[Interval | None, str]:
-    """Return an interval, or why there is none."""
-    name = type(subject.inner).__name__
-    if not hasattr(subject.inner, method):
-        return None, f"{name} knows no interval of the number of positives."
-    try:
-        return getattr(subject.inner, method)(level=subject.level), ""
-    except (ValueError, TypeError) as error:
-        return None, plain(error)
 
 
 def _scaled(found: Estimate, n: float, less: float) -> Estimate:
@@ -106,10 +82,10 @@ def _sentence(subject: Subject, n: float, labelled: float, found: Estimate, miss
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} (rows counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
     if not subject.rates_are_none:
-        start += f", about {about(max(labelled - _right_labels(subject, labelled), 0.0))} of them a wrong one"
+        start += f", about {about(max(labelled - subject.right_labels, 0.0))} of them a wrong one"
     if isinstance(subject.inner, NaiveClassifier):
         return f"{start}; this model takes all others for negative, and so says nothing of what is missing."
-    if is_silent(subject):
+    if subject.silent:
         return f"{start}; {SILENT}."
     if found.value is None:
         return f"{start}; how many are positive, this model does not say."
@@ -140,39 +116,7 @@ def reservation(either_way: bool, leaks: Sequence[Leak]) -> str:
 
 def recorded(leaks: Sequence[Leak]) -> str:
     """Return the names of leaks with a verb."""
-    return f"{listed([text(leak.column) for leak in leaks])} {'is' if len(leaks) == 1 else 'are'}"
-
-
-def is_silent(subject: Subject) -> bool:
-    """Whether the fit says nothing of positives without a label: see `says_nothing`.
-
-    Not where the user says how often positives are labelled, or how many there are, nor where several looks or audits
-    show it, nor where no row is left.
-    """
-    if isinstance(subject.inner, NaiveClassifier) or _told_apart(subject) or bool(subject.s.all()):
-        return False
-    given = isinstance(getattr(subject.inner, "label_frequency", None), int | float) or subject.propensity is not None
-    if given or (subject.looks is not None and subject.looks.claims):
-        return False
-    interval, _ = _interval(subject, "class_prior_interval")
-    low, high = (None, None) if interval is None else subject.prior_interval()
-    return says_nothing(number(subject.model.label_frequency_), low, high)
-
-
-def says_nothing(frequency: float | None, low: float | None, high: float | None) -> bool:
-    """Whether a fit takes every positive to be labelled, and its interval does not say how many more there may be.
-
-    One without width to speak of says how sure the share of labels is, and not how many positives have none. A very
-    wide one allows nearly any number.
-    """
-    if frequency is None or frequency <= ALL:
-        return False
-    return low is None or high is None or is_short(low, high) or high - low > WIDE
-
-
-def is_short(low: float, high: float) -> bool:
-    """Whether an interval leaves no room to speak of, or reads as one number."""
-    return high < SHORT * low or share(low) == share(high)
+    return f"{listed([text(leak.column) for leak in leaks], MOST_NAMED)} {'is' if len(leaks) == 1 else 'are'}"
 
 
 def _notes(subject: Subject, why_none: str, *, nothing: bool) -> list[str]:
@@ -197,7 +141,7 @@ def _measured(subject: Subject) -> str:
     kind = next((kind for kind in COVERED if type(inner) is kind), None)
     if kind is None:
         return ""
-    if either_way(subject):
+    if subject.either_way:
         return " It does not allow for models that have changed places."
     if getattr(inner, "propensity_attributes", None) is None:
         covered = COVERED_NAMELESS.get(kind, "")
@@ -214,15 +158,13 @@ def _measured(subject: Subject) -> str:
     return told
 
 
-def _cautions(
-    subject: Subject, found: Estimate, frequency: float | None, identifiability: Any, leaks: Sequence[Leak]
-) -> list[str]:
+def _cautions(subject: Subject, found: Estimate, frequency: float | None, identifiability: Any) -> list[str]:
     """Return why the number may not be believed, in plain words; the gravest first."""
     inner = subject.inner
     told = [] if not isinstance(inner, NaiveClassifier) else [
         "This model takes every row without a label for negative. It tells who gets a label, not who is positive."
     ]  # fmt: skip
-    told += [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in leaks]
+    told += [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in subject.leaks]
     told += _of_the_fit(inner, frequency, found)
     told += _of_the_data(found, identifiability, subject)
     told += _of_the_ranking(subject)
@@ -241,23 +183,13 @@ def _cautions(
             "No column is named that drives the labelling. The number assumes that surer positives are labelled more "
             "often, which the labels cannot confirm."
         )
-    elif _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not _told_apart(subject):
+    elif _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.told_apart:
         told.append(
             "The number assumes that every positive is as likely to be labelled as any other. If some kinds of "
             "positives are labelled more often, it is wrong, and nothing here would show it."
         )
     told += _of_other_rows(subject, frequency)
     return list(dict.fromkeys(told))
-
-
-def leaks_of(subject: Subject) -> tuple[Leak, ...]:
-    """Return the columns of a pandas table that give the label away, or nearly so."""
-    if not hasattr(subject.X, "iloc"):
-        return ()
-    visits = {subject.origins[j].column for columns in subject.visit_columns.values() for j in columns}
-    seen = [j for j, name in enumerate(subject.X.columns) if str(name) in subject.groups and str(name) not in visits]
-    rows = slice(None) if subject.n_rows <= MOST_ROWS else some_rows(subject, MOST_ROWS, np.random.default_rng(0))
-    return tuple(find_leaks(subject.X.iloc[rows, seen], subject.s[rows]))
 
 
 def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[str]:
@@ -270,12 +202,12 @@ def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[st
             "The fit is stuck below the best one: another start leads higher, to "
             f"{share(number(higher.class_prior))} positives. Fit again from several starts (n_starts=5 in Python)."
         )
-    if frequency is not None and frequency > ALL and not isinstance(inner, NaiveClassifier):
+    if frequency is not None and frequency > NEARLY_ALL_LABELLED and not isinstance(inner, NaiveClassifier):
         told.append(
             "The model finds that all positives have a label already. That is also what a model says when it cannot "
             "tell; then it is no better than one that takes every unlabelled row for negative."
         )
-    if found.value is not None and found.value > NEARLY_ALL:
+    if found.value is not None and found.value > NEARLY_ALL_POSITIVE:
         told.append(
             "The model finds that nearly every row is positive: the labelling explains the labels by itself. That is "
             "rarely true; fewer columns for the labelling may help."
@@ -285,7 +217,7 @@ def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[st
 
 def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> list[str]:
     told = []
-    known = float(subject.weight @ subject.s) / float(subject.weight.sum())
+    known = subject.labelled_share
     if found.low is not None and found.high is not None:
         width = found.high - found.low
         if width > WIDE or width > MOST_OF_POSSIBLE * (1.0 - known):
@@ -306,7 +238,7 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
             "The labels contradict the form of the models, on which the number of positives rests. --model stack does "
             "not need the class to be linear."
         )
-    elif either_way(subject):
+    elif subject.either_way:
         told.append(
             "Every column may drive the labelling as well as the class; which of the two it is, is partly a matter of "
             "form. The number is much less sure than with the right columns named."
@@ -339,26 +271,12 @@ def _of_the_ranking(subject: Subject) -> list[str]:
             "usually learned its table by heart; do not count on the number."
         ]
     low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _NEAREST, 1.0 - _NEAREST)
-    if logit(high) - logit(low) > FLAT:
+    if logit(high) - logit(low) > FLAT_LOGITS:
         return []
     return [
         "The model gives nearly every row the same chance to be positive: it has found nothing that tells positives "
         "from others, and the order of the rows below means little."
     ]
-
-
-def _told_apart(subject: Subject) -> bool:
-    """Whether several looks, or audits, say what the class is."""
-    several = subject.looks is not None and len(subject.looks.names) > 1
-    return several or int(subject.audited.sum()) >= ENOUGH_AUDITS
-
-
-def either_way(subject: Subject) -> bool:
-    """Whether nothing says which of both models is the class: all columns may drive both, and nobody looked again."""
-    asked = getattr(subject.model, "settings_", None) or {}  # of the command line
-    everything = list(asked.get("propensity", ())) == ["all"]
-    every_column = len(subject.labelling_columns) == subject.prepared.shape[1] > 0
-    return (everything or every_column) and not _told_apart(subject)
 
 
 def _assumes_one_propensity(subject: Subject) -> bool:
@@ -375,7 +293,7 @@ def _of_other_rows(subject: Subject, frequency: float | None) -> list[str]:
         return []
     if subject.looks is not None and not subject.looks.plain:
         return []  # labels that may be wrong: the product is not their share
-    then, now = prior * frequency, float(subject.weight @ subject.s) / float(subject.weight.sum())
+    then, now = prior * frequency, subject.labelled_share
     if abs(now - then) <= OTHER_ROWS * max(now, then):
         return []
     return [

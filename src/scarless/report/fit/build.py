@@ -11,17 +11,16 @@ import numpy as np
 
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.vectors import check_random_stream
+from scarless.diagnostics.fit.examination import Examination
+from scarless.diagnostics.fit.subject import Subject
 from scarless.numerics.arrays import ArrayLike
 from scarless.outside.plain_words import plain
-from scarless.report.fit.answer import either_way, make_answer
-from scarless.report.fit.checks import ask, make_checks
-from scarless.report.fit.columns import make_columns
+from scarless.outside.sentences import text
+from scarless.report.fit.answer import make_answer
+from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import Fact, FitReport
-from scarless.report.fit.effects import make_effects
 from scarless.report.fit.looks import make_given
-from scarless.report.fit.ranked import make_ranked
-from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import text
+from scarless.report.fit.parts import make_columns, make_effects, make_ranked
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
 OF_LABELS = (
@@ -99,30 +98,51 @@ def model_report(
     356 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... are missing.
     >>> page = report.to_html()
     """
-    level, n_ranked = check_share(level, "level"), check_whole(n_ranked, "n_ranked", at_least=0)
+    given: dict[str, Any] = {"sample_weight": sample_weight, "propensity": propensity, "audit": audit}
+    level = check_share(level, "level")
+    return report_on(
+        lambda: Subject.of(estimator, X, s, level=level, **given),
+        row_names=row_names,
+        n_ranked=n_ranked,
+        random_state=random_state,
+        run=run,
+        progress=progress,
+    )
+
+
+def report_on(
+    make_subject: Callable[[], Subject],
+    *,
+    row_names: Any = None,
+    n_ranked: int = 50,
+    random_state: Any = 0,
+    run: Mapping[str, Any] | None = None,
+    progress: Callable[[str], Any] | None = None,
+) -> FitReport:
+    """Return the report on a model with its rows, which `make_subject` makes: warnings of that are shown too."""
+    n_ranked = check_whole(n_ranked, "n_ranked", at_least=0)
     rng, facts = check_random_stream(random_state), _check_run(run)
     tell = (lambda _: None) if progress is None else progress
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         tell("preparing the table")
-        known: dict[str, Any] = {"sample_weight": sample_weight, "propensity": propensity, "audit": audit}
-        subject = Subject.of(estimator, X, s, level=level, **known)
+        subject = make_subject()
         names = _check_names(row_names, subject.n_rows)
         tell("ranking rows")
-        ranked = make_ranked(subject.by_labels() if either_way(subject) else subject, n_ranked, names)
-        asked = ask(subject, rng)
+        ranked = make_ranked(subject.by_labels() if subject.either_way else subject, n_ranked, names)
+        exam = Examination.of(subject, rng)
         tell("reading the models")
         effects = make_effects(subject, rng)
-        checks = make_checks(asked, tell)
-        answer = make_answer(subject, asked.identifiability, checks, asked.leaks)
+        checks = make_checks(exam, tell)
+        answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
-    if asked.silent:
+    if subject.silent:
         ranked = replace(ranked, notes=(OF_LABELS, *ranked.notes))
     told = [plain(each.message) for each in raised if not issubclass(each.category, _OF_LIBRARIES)]
     return FitReport(
         title=text(facts.get("title", "Report of a fit")),
         kind=type(subject.inner).__name__,
-        level=level,
+        level=subject.level,
         answer=answer,
         ranked=ranked,
         effects=effects,

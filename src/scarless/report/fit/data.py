@@ -138,7 +138,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """Rows of numbers and words; `kinds` says of each column how to show it: text, count, share, number."""
 
     caption: str
@@ -157,7 +157,7 @@ class Check:
     verdict: str
     details: tuple[str, ...] = ()
     picture: Picture | None = None
-    tables: tuple[Table, ...] = ()
+    tables: tuple[NumberTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class FitReport:
 
     def to_html(self) -> str:
         """Return one HTML page that needs nothing else."""
-        from scarless.report.fit.render import render_fit  # noqa: PLC0415 (data know nothing of pages until asked)
+        from scarless.report.fit.page import render_fit  # noqa: PLC0415 (data know nothing of pages until asked)
 
         return render_fit(self)
 

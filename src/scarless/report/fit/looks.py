@@ -3,20 +3,17 @@
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, chi2
 
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.report.fit.data import Check, Fact, Mark, Picture, Table
-from scarless.report.fit.subject import Subject
-from scarless.report.fit.words import count, listed, share, share_range, text
-from scarless.report.numbers import p_sentence
+from scarless.diagnostics.fit.examination import Audited, Examination, Repeats, compare_audits
+from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
+from scarless.numerics.arrays import Vector
+from scarless.outside.sentences import listed, text
+from scarless.report.fit.data import Check, Fact, Mark, NumberTable, Picture
+from scarless.report.words import count, p_sentence, share, share_range
 
-ENOUGH_AUDITS = 50
-GROUPS, FEWEST = 5, 12  # groups of checked rows, and rows in each
 ODD, TOO_ODD = 2.0, 3.0  # standard errors between what checks found and what was expected
-SIGNIFICANT, SURE = 0.05, 0.001
-MORE_LOOKS = 6  # that a curve of detection goes on to, where all looks are alike
-_RARE = 5.0  # expected rows, below which a cell joins the one before
+SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001
+MOST_NAMED = 6  # names in a sentence
 
 CHOSEN = (
     "Audits count as chosen by chance, by columns or by labels. If positives were likelier to be checked, with odds of "
@@ -30,7 +27,7 @@ DIFFERENT = (
 )
 WRONG_LABELS = (
     "Labels count as right. If 2% of negatives get one all the same, the share of positives comes out about 0.09 too "
-    "high. With several looks, or audits of labelled rows, the rate can be estimated (--false-positives estimate)."
+    "high. With several looks, or audits of labelled rows, the rate can be estimated (--false-positive-rate estimate)."
 )
 
 
@@ -46,8 +43,8 @@ def make_given(subject: Subject) -> tuple[Fact, ...]:
         told = f"{count(int(checked.sum()))} rows checked, {count(int((subject.audit == 1).sum()))} of them positive; "
         found.append(Fact("Audits", f"{told}{count(without)} of the checked rows have no label"))
     if len(facts.names) > 1:
-        seen = np.isfinite(subject.seen_labels)
-        names = text(listed(list(facts.names)))
+        seen = np.isfinite(subject.codes)
+        names = text(listed(list(facts.names), MOST_NAMED))
         found.append(
             Fact("Looks", f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} took place")
         )
@@ -79,7 +76,7 @@ def _estimate(value: float, interval: Any) -> str:
 def _rates(facts: Any) -> str:
     if facts.rate_is == "none":
         return "none, by assumption"
-    told = listed([_estimate(value, interval) for value, interval in facts.rates])
+    told = listed([_estimate(value, interval) for value, interval in facts.rates], MOST_NAMED)
     words = {"estimated": "estimated", "estimated in part": "as given, or estimated where there is an interval"}
     return f"{told}, {words.get(facts.rate_is, 'as given')}"
 
@@ -90,7 +87,7 @@ def cautions(subject: Subject) -> list[str]:
     if facts is None:
         return []
     told = [f"{each[0].upper()}{each[1:]}" for each in facts.told]
-    z = _surplus(subject)
+    z = None if subject.audit is None else compare_audits(subject).surplus
     if z is not None and abs(z) >= TOO_ODD:
         told.append(
             f"Checked rows are positive {'more' if z > 0 else 'less'} often than the model expects of such rows "
@@ -103,70 +100,38 @@ def cautions(subject: Subject) -> list[str]:
 # --- audits
 
 
-def audits(key: str, title: str, subject: Subject) -> Check:
+def audits(key: str, title: str, exam: Examination) -> Check:
     """Compare what checks found with what was expected of these rows before."""
-    rows, q = _checked(subject)
-    found = np.asarray(subject.audit)[rows]
-    if not rows.size:
+    found = exam.audited()
+    if not found.n:
         raise ValueError("All rows that were checked have a label, and count as positive with or without a check.")
-    z = _surplus(subject)
-    expected, n = float(q.sum()), int(rows.size)
-    told = f"{count(int(found.sum()))} of {count(n)} are positive, {expected:.0f} were expected"
+    z = found.surplus
+    told = f"{count(found.found)} of {count(found.n)} are positive, {found.expected:.0f} were expected"
     if z is None or abs(z) < ODD:
         status, verdict = "good", f"As the model expects: {told}."
     else:
         status = "bad" if abs(z) >= TOO_ODD else "open"
         verdict = f"{'More' if z > 0 else 'Fewer'} positives than the model expects: {told} ({abs(z):.1f} errors away)."
-    if n < ENOUGH_AUDITS and status == "good":
+    if found.n < ENOUGH_AUDITS and status == "good":
         status, verdict = "open", f"{verdict} So few checks settle little: {ENOUGH_AUDITS} to 100 do."
-    groups = _grouped(q, found)
+    rows = tuple((share_range(*group[:2]), *group[2:]) for group in found.groups)
     kinds = ("text", "count", "share", "share", "share", "share")
     head = ("chance to be positive, before the check", "rows", "expected", "found", "from", "to")
-    table = Table("Rows that were checked, by what the model expected of them", head, kinds, groups)
-    about = "without a label" if subject.rates_are_none else "with and without a label"
+    table = NumberTable("Rows that were checked, by what the model expected of them", head, kinds, rows)
+    about = "without a label" if exam.subject.rates_are_none else "with and without a label"
     details = (CHOSEN, f"Shown are checked rows {about}; the fit knows what the checks found, so that it looks better.")
-    return Check(key, title, status, verdict, details, _reliability(groups), (table,))
+    return Check(key, title, status, verdict, details, _reliability(found), (table,))
 
 
-def _checked(subject: Subject) -> tuple[Any, Vector]:
-    """Return the rows whose check could tell something new, and their chance to be positive before it."""
-    of_interest = subject.audited & ((subject.s == 0) if subject.rates_are_none else True) & (subject.weight > 0)
-    rows = np.flatnonzero(of_interest)
-    if not rows.size:
-        return rows, np.zeros(0)
-    part = subject.part(rows)
-    return rows, np.asarray(part.inner.predict_posterior(part.prepared, part.labels))
-
-
-def _surplus(subject: Subject) -> float | None:
-    """Return by how many standard errors checks found more positives than expected; None where there were none."""
-    if subject.audit is None:
-        return None
-    rows, q = _checked(subject)
-    spread = float(np.sqrt(np.sum(q * (1.0 - q))))
-    return float(subject.audit[rows].sum() - q.sum()) / spread if rows.size and spread > 0 else None
-
-
-def _grouped(q: Vector, found: Vector) -> tuple[tuple[str | float | None, ...], ...]:
-    n_groups = max(1, min(GROUPS, q.size // FEWEST))
-    order, made = np.argsort(q, kind="stable"), []
-    for part in np.array_split(order, n_groups):
-        k, n = int(found[part].sum()), int(part.size)
-        ends = binomtest(k, n).proportion_ci(method="wilson")
-        between = share_range(float(q[part].min()), float(q[part].max()))
-        made.append((between, float(n), float(q[part].mean()), k / n, float(ends.low), float(ends.high)))
-    return tuple(made)
-
-
-def _reliability(groups: Any) -> Picture:
-    expected, found, low, high = (tuple(float(row[j]) for row in groups) for j in (2, 3, 4, 5))
+def _reliability(audited: Audited) -> Picture:
+    expected, found, low, high = (tuple(row[j] for row in audited.groups) for j in (3, 4, 5, 6))
     return Picture(
         kind="calibration",
         title="Expected and found share of positives among rows that were checked",
         description=(
-            f"{len(groups)} groups of checked rows by their chance to be positive: expected from {share(expected[0])} "
-            f"to {share(expected[-1])}, found from {share(found[0])} to {share(found[-1])}. On the diagonal both are "
-            "the same."
+            f"{len(expected)} groups of checked rows by their chance to be positive: expected from "
+            f"{share(expected[0])} to {share(expected[-1])}, found from {share(found[0])} to {share(found[-1])}. "
+            "On the diagonal both are the same."
         ),
         x_label="expected share of positives",
         y_label="found by checks",
@@ -180,16 +145,15 @@ def _reliability(groups: Any) -> Picture:
 # --- looks
 
 
-def several_looks(key: str, title: str, subject: Subject) -> Check:
+def several_looks(key: str, title: str, exam: Examination) -> Check:
     """Tell what each look found, what more looks would, and whether labels repeat as often as they should."""
-    facts = subject.looks
+    subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
-    curve = _curve_of(subject)
-    table, p_value = _repeats(subject)
-    n, settled = len(facts.names), subject.audited.sum() >= ENOUGH_AUDITS
+    curve, repeats = exam.detection(), exam.repeats()
+    n, settled, p_value = len(facts.names), subject.audited.sum() >= ENOUGH_AUDITS, repeats.p_value
     reached = f"{share(float(curve[n - 1]))} of positives have a label once all {n} looks took place"
     if p_value < SIGNIFICANT:
-        status = "bad" if p_value < SURE else "open"
+        status = "bad" if p_value < HIGHLY_SIGNIFICANT else "open"
         verdict = f"Labels do not repeat as the model says ({p_sentence(p_value)}), or rows differ in hidden ways."
     else:
         status = "good" if settled else "open"
@@ -198,11 +162,12 @@ def several_looks(key: str, title: str, subject: Subject) -> Check:
     if facts.rate_is == "none":
         details.append(WRONG_LABELS)
     details.append(f"Goodness of fit by the number of labels: {p_sentence(p_value)}, which is only a hint.")
-    return Check(key, title, status, verdict, tuple(details), _detection(curve, n), (_by_look(subject), table))
+    tables = (_by_look(subject), _by_number(repeats))
+    return Check(key, title, status, verdict, tuple(details), _detection(curve, n), tables)
 
 
-def _by_look(subject: Subject) -> Table:
-    facts, labels = subject.looks, subject.seen_labels
+def _by_look(subject: Subject) -> NumberTable:
+    facts, labels = subject.looks, subject.codes
     assert facts is not None
     rows = []
     for k, (value, interval) in enumerate(facts.frequencies):
@@ -211,14 +176,7 @@ def _by_look(subject: Subject) -> Table:
         rows.append((text(facts.names[k]), float(took.sum()), float(found.sum()), value, low, high))
     head = ("look", "rows looked at", "labels", "of positives labelled", "from", "to")
     caption = "What each look found" + ("; all looks have one propensity" if facts.alike else "")
-    return Table(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
-
-
-def _curve_of(subject: Subject) -> Vector:
-    facts, inner = subject.looks, subject.inner
-    assert facts is not None
-    n = len(facts.names)
-    return np.asarray(inner.detection_curve(subject.prepared, max(n, MORE_LOOKS) if facts.alike else n))
+    return NumberTable(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
 
 
 def _detection(curve: Vector, n_looks: int) -> Picture:
@@ -235,49 +193,20 @@ def _detection(curve: Vector, n_looks: int) -> Picture:
     )
 
 
-def _repeats(subject: Subject) -> tuple[Table, float]:
-    """Compare how many rows have no label, one, two, ... with what the models expect."""
-    labels = subject.seen_labels
-    observed = np.bincount((labels == 1).sum(axis=1), weights=subject.weight, minlength=labels.shape[1] + 1)
-    expected = subject.weight @ _number_of_labels(subject)
-    rows = tuple((f"{j}", float(observed[j]), float(np.round(expected[j]))) for j in range(observed.size))
-    cells: list[list[float]] = []
-    for o, e in zip(observed, expected, strict=True):
-        if cells and (e < _RARE or cells[-1][1] < _RARE):
-            cells[-1][0], cells[-1][1] = cells[-1][0] + float(o), cells[-1][1] + float(e)
-        else:
-            cells.append([float(o), float(e)])
-    statistic = sum((o - e) ** 2 / e for o, e in cells if e > 0)
-    p_value = float(chi2.sf(statistic, max(len(cells) - 1, 1)))
+def _by_number(repeats: Repeats) -> NumberTable:
+    rows = tuple(
+        (name, float(seen), float(np.round(wanted))) for name, seen, wanted in zip(*repeats.counted, strict=True)
+    )
     head = ("labels of a row", "rows", "expected")
-    return Table("Rows by the number of their labels", head, ("text", "count", "count"), rows), p_value
-
-
-def _number_of_labels(subject: Subject) -> Matrix:
-    """Return the probability of each number of labels, for every row: over the looks that took place."""
-    facts, inner = subject.looks, subject.inner
-    assert facts is not None
-    seen = np.isfinite(subject.seen_labels)
-    n, looks = seen.shape
-    rates = np.resize([value for value, _ in facts.rates], looks)
-    mixed = np.zeros((n, looks + 1))
-    for positive, weight in ((True, subject.f), (False, 1.0 - subject.f)):
-        chances = np.zeros((n, looks + 1))
-        chances[:, 0] = 1.0
-        for k in range(looks):
-            p = np.where(seen[:, k], inner.predict_propensity(subject.prepared, look=k) if positive else rates[k], 0.0)
-            chances[:, 1:] = chances[:, 1:] * (1.0 - p)[:, None] + chances[:, :-1] * p[:, None]
-            chances[:, 0] *= 1.0 - p
-        mixed += weight[:, None] * chances
-    return mixed
+    return NumberTable("Rows by the number of their labels", head, ("text", "count", "count"), rows)
 
 
 # --- facts
 
 
-def known_facts(key: str, title: str, subject: Subject) -> Check:
+def known_facts(key: str, title: str, exam: Examination) -> Check:
     """Tell whether rows and what is known from elsewhere agree."""
-    facts = subject.looks
+    subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     rows = tuple(
         (text(claim.told), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.claims
@@ -294,7 +223,7 @@ def known_facts(key: str, title: str, subject: Subject) -> Check:
             "A known share of positives does not say which model is the class where both see the same columns; a "
             "second look, or 50 to 100 audits, do."
         )
-    table = Table("What is known from elsewhere", head, kinds, rows)
+    table = NumberTable("What is known from elsewhere", head, kinds, rows)
     return Check(key, title, "bad" if odd else "good", verdict, tuple(details), None, (table,))
 
 

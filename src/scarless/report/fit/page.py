@@ -1,13 +1,27 @@
-"""Drawings as shapes with coordinates, each as wide as a telephone; nothing of colours and fonts."""
+"""From the data of a report to one page: drawings as shapes with coordinates, numbers in people's form, a template.
+
+Nothing is computed here. Drawings are as wide as a telephone, and know nothing of colours and fonts.
+"""
 
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, floor, log, log10
+from functools import cache
+from math import ceil, exp, log
+from typing import Any
 
-from scarless.report.figures import WIDTH, Dot, Line, Text
-from scarless.report.fit.data import Answer, Effect, Effects, Picture
-from scarless.report.fit.words import share
+from scarless.outside.extras import need
+from scarless.outside.sentences import text
+from scarless.report import words
+from scarless.report.figures import WIDTH, Area, Dot, Line, Panel, Text, nice_step, ticks_between
+from scarless.report.fit.data import Answer, Effect, Effects, Estimate, FitReport, NumberTable, Picture
+from scarless.report.tables import Table, section
+from scarless.report.words import NOTHING, share, signed
+
+FIRST_ROWS = 20  # ranked rows above the fold
+MOST_EFFECTS = 500  # on the page; the data have all
+MOST_COLUMNS = 300
+STATUS = {"good": "fine", "open": "open", "bad": "beware", "none": "not asked"}
 
 LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 28.0, 168.0, 40.0
 ROW, NAMES, FOREST_TOP = 18.0, 150.0, 10.0
@@ -16,28 +30,6 @@ SHOWN = 25  # effects in a picture, and above the fold
 NARROWEST, WIDEST = log(2.0), log(20.0)  # of a forest plot, from 1 to its end
 TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis of the bar
-
-
-@dataclass(frozen=True)
-class Area:
-    """A filled polygon."""
-
-    points: tuple[tuple[float, float], ...]
-    kind: str
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """One drawing, with what to tell who cannot see it."""
-
-    title: str
-    description: str
-    height: float
-    areas: tuple[Area, ...]
-    lines: tuple[Line, ...]
-    dots: tuple[Dot, ...]
-    texts: tuple[Text, ...]
-    width: float = WIDTH
 
 
 @dataclass(frozen=True)
@@ -58,6 +50,80 @@ class Bar:
     interval: tuple[float, float] | None
     ticks: tuple[tuple[float, str], ...]
     end: float
+
+
+def render_fit(report: FitReport) -> str:
+    """Return the page: one HTML text that needs nothing else, and no script."""
+    bars = max((each.mean_change for each in report.effects[0].strengths), default=0.0) or 1.0
+    page: str = _template("fit.html.jinja").render(
+        report=report,
+        bar=answer_bar(report.answer),
+        forests={each.key: forest(each) for each in report.effects if each.effects},
+        drawings={each.key: draw(each.picture) for each in report.checks if each.picture is not None},
+        status=STATUS,
+        first_rows=FIRST_ROWS,
+        shown_effects=SHOWN,
+        most_effects=MOST_EFFECTS,
+        longest_bar=bars,
+        most_columns=MOST_COLUMNS,
+    )
+    return page
+
+
+def _template(name: str) -> Any:
+    return _environment(need("jinja2", "The report's page", "tool")).get_template(name)
+
+
+@cache
+def _environment(jinja2: Any) -> Any:
+    """Return what knows the templates; it keeps those that it has compiled."""
+    own, shared = (jinja2.PackageLoader("scarless.report", path) for path in ("fit/templates", "templates"))
+    options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
+    environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
+    environment.filters.update(
+        brief=_brief,
+        chance=words.chance,
+        count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
+        ratio_between=_ratio_between, as_table=_as_table,
+    )  # fmt: skip
+    return environment
+
+
+def _brief(name: str) -> str:
+    """Return a name for a crowded cell; the whole of it is in other tables."""
+    return text(name, 40)
+
+
+def _between(estimate: Estimate) -> str:
+    """Return an interval of a chance; nothing where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{words.chance(estimate.low)} to {words.chance(estimate.high)}"
+
+
+def _ratio_between(estimate: Estimate) -> str:
+    """Return an interval of ratios; nothing where there is none."""
+    if estimate.low is None and estimate.high is None:
+        return ""
+    return f"{words.ratio(estimate.low)} to {words.ratio(estimate.high)}"
+
+
+def _as_table(table: NumberTable) -> Table:
+    """Return a table of numbers as one of texts."""
+    rows = [[_cell(value, kind) for value, kind in zip(row, table.kinds, strict=True)] for row in table.rows]
+    names = tuple(j for j, kind in enumerate(table.kinds) if kind == "text")
+    return Table(table.caption, table.head, (section("", rows),), names=names)
+
+
+def _cell(value: str | float | None, kind: str) -> str:
+    if value is None or isinstance(value, str):
+        return NOTHING if value is None else value
+    if kind == "share":
+        return words.share(value)
+    return words.count(value) if kind == "count" else f"{value:,.4g}".replace("-", "−")
+
+
+# --- drawings
 
 
 def answer_bar(answer: Answer) -> Bar:
@@ -87,7 +153,7 @@ def answer_bar(answer: Answer) -> Bar:
     return Bar(f"{words}.", parts, interval, ticks, end)
 
 
-def forest(effects: Effects) -> Drawing:
+def forest(effects: Effects) -> Panel:
     """Draw odds ratios per standard deviation, with intervals; what goes beyond the end has an arrow."""
     shown = [each for each in effects.effects[:SHOWN] if each.per_sd.value]
     limit = _limit(shown)
@@ -112,8 +178,8 @@ def forest(effects: Effects) -> Drawing:
         dots.append(Dot(x(each.per_sd.value or 1.0), y, "k1"))
     told = [f"{each.label}: {each.per_sd.value:.3g}" for each in shown[:5] if each.per_sd.value]
     description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {'; '.join(told)}."
-    made = (tuple(areas), tuple(lines), tuple(dots), tuple(texts))
-    return Drawing(effects.title, description, bottom + 40, *made)
+    shapes = (tuple(lines), tuple(dots), tuple(texts))
+    return Panel(effects.title, bottom + 40, *shapes, areas=tuple(areas), description=description)
 
 
 def _beside(effect: Effect) -> str:
@@ -151,7 +217,7 @@ def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
     return found
 
 
-def draw(picture: Picture) -> Drawing:
+def draw(picture: Picture) -> Panel:
     """Draw a curve with its range, points about a diagonal, a band, or a curve of steps."""
     kinds = {"profile": _profile, "calibration": _calibration, "sensitivity": _band, "detection": _steps}
     return kinds[picture.kind](picture)
@@ -181,7 +247,7 @@ class Frame:
         return tuple((self.x(x), self.y(y)) for x, y in zip(xs, ys, strict=True))
 
 
-def _profile(picture: Picture) -> Drawing:
+def _profile(picture: Picture) -> Panel:
     low, high = picture.low[0], picture.high[0]
     ends = [*picture.x, low, high]
     frame = Frame(*_ends(min(ends), max(ends)), min(min(picture.y, default=-1.0), -1.0), 0.0)
@@ -196,9 +262,9 @@ def _profile(picture: Picture) -> Drawing:
     return _framed(picture, frame, (Area(box, "band"),), lines, (), texts, y_as_share=False)
 
 
-def _calibration(picture: Picture) -> Drawing:
+def _calibration(picture: Picture) -> Panel:
     top = max(*picture.x, *picture.high, 1e-6)
-    top = _nice(top / 4) * ceil(top / _nice(top / 4) - 1e-9)
+    top = nice_step(top / 4) * ceil(top / nice_step(top / 4) - 1e-9)
     frame = Frame(0.0, top, 0.0, top)
     lines = [Line(frame.at((0.0, top), (0.0, top)), "axis")]
     lines += [
@@ -209,7 +275,7 @@ def _calibration(picture: Picture) -> Drawing:
     return _framed(picture, frame, (), lines, dots, [])
 
 
-def _band(picture: Picture) -> Drawing:
+def _band(picture: Picture) -> Panel:
     frame = Frame(picture.x[0], picture.x[-1], *_ends(min(picture.low), max(picture.high)))
     around = frame.at((*picture.x, *picture.x[::-1]), (*picture.high, *picture.low[::-1]))
     lines = [
@@ -220,7 +286,7 @@ def _band(picture: Picture) -> Drawing:
     return _framed(picture, frame, (Area(around, "band"),), lines, (), [], x_as_share=False)
 
 
-def _steps(picture: Picture) -> Drawing:
+def _steps(picture: Picture) -> Panel:
     """Draw a share after each of some steps, which are whole numbers."""
     frame = Frame(picture.x[0] - 0.3, picture.x[-1] + 0.3, 0.0, 1.0)
     lines = [Line(frame.at(picture.x, picture.y), "k1 curve")]
@@ -246,40 +312,27 @@ def _framed(
     x_as_share: bool = True,
     y_as_share: bool = True,
     x_ticks: Sequence[float] = (),
-) -> Drawing:
+) -> Panel:
     """Put axes around shapes."""
-    bottom, grid, words = TOP + HEIGHT, [], list(texts)
-    for tick in x_ticks or _ticks(frame.x_low, frame.x_high):
+    bottom, grid, said = TOP + HEIGHT, [], list(texts)
+    for tick in x_ticks or ticks_between(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
-        said = _tick(tick, x_as_share)
-        inside = min(frame.x(tick), WIDTH - sum(map(_width, said)) / 2)  # "100%" at the right end would be cut off
-        words.append(Text(inside, bottom + 15, said, "middle", "tick"))
-    for tick in _ticks(frame.y_low, frame.y_high):
+        label = _tick(tick, x_as_share)
+        inside = min(frame.x(tick), WIDTH - sum(map(_width, label)) / 2)  # "100%" at the right end would be cut off
+        said.append(Text(inside, bottom + 15, label, "middle", "tick"))
+    for tick in ticks_between(frame.y_low, frame.y_high):
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
-        words.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
-    words.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
-    words.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
-    shapes = (areas, (*grid, *lines), dots, tuple(words))
-    return Drawing(picture.title, picture.description, bottom + BOTTOM, *shapes)
+        said.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
+    said.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
+    said.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
+    shapes = ((*grid, *lines), dots, tuple(said))
+    return Panel(picture.title, bottom + BOTTOM, *shapes, areas=areas, description=picture.description)
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
     """Return the ends of an axis of shares, with some air around what is shown."""
     air = 0.08 * (high - low) + 1e-4
     return max(low - air, 0.0), min(high + air, 1.0)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    if high <= low:
-        return [low]
-    step = _nice((high - low) / 4)
-    return [step * i for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def _nice(step: float) -> float:
-    """Return the smallest of 1, 2, 5 times a power of ten that is not below a step."""
-    power = 10.0 ** floor(log10(step))
-    return next(float(factor * power) for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
 def _tick(value: float, as_share: bool) -> str:
