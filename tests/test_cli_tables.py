@@ -76,14 +76,14 @@ def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, fitted,
     assert main(["fit", "--config", str(run / "run.toml"), "--out", "scar", "--scar", "--quiet"]) == 0
     facts = json.loads((folder / "scar" / "summary.json").read_text())
     assert facts["model"] == "SCARClassifier"
-    assert "propensity" not in facts["settings"]
+    assert "propensity_attributes" not in facts["settings"]
 
 
 def test_a_fit_that_is_stopped_leaves_nothing(folder, capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scarless.report.model_report", stop)
+    monkeypatch.setattr("scarless.report.fit.build.report_on", stop)
     assert main([*FIT, "--out", "run", "--quiet"]) == 130
     assert capsys.readouterr().err == "\nStopped. Nothing was written.\n"
     assert [path.name for path in folder.iterdir()] == ["patients.csv"]
@@ -135,7 +135,7 @@ HOSTILE = {
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values; which of them marks a labelled"),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' gives the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "nothing is left of 'same'"),
-    "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"Column 'smoker' \(--sample-weight\) must hold numbers"),
+    "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
     "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "it is the label column"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar contradict each other"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
@@ -424,7 +424,7 @@ def test_ranked_rows_lie_in_the_folder_of_results(folder, capsys):
 
 def test_the_label_is_no_group(folder, capsys):
     assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
-    assert "is named by --group, but it is the label" in capsys.readouterr().err
+    assert "is named by --groups, but it is the label" in capsys.readouterr().err
 
 
 def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_path, monkeypatch, capsys):

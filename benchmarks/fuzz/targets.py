@@ -32,6 +32,7 @@ NOT_CALLED = {
     "Calibration",
     "ClassPriorProfile",
     "ClassPriorWarning",
+    "ColumnRoles",  # says what `analyse` is to do with columns
     "Cost",
     "DatasetFileError",
     "GoodnessOfFit",

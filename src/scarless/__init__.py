@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from scarless.outside.late import late_names as _late_names
 
 if TYPE_CHECKING:
-    from scarless.analysis import analyse
+    from scarless.analysis import ColumnRoles, analyse
     from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
     from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
     from scarless.models import (
@@ -34,6 +34,7 @@ __all__ = [
     "BestBinEstimator",
     "ClassPrior",
     "ClassPriorWarning",
+    "ColumnRoles",
     "ElkanNoto",
     "ImaginaryAudits",
     "KernelMean",
@@ -63,7 +64,7 @@ __all__ = [
 
 # scikit-learn and SciPy take seconds to import: `import scarless` and `scarless --help` do without them.
 _HOMES = {
-    "scarless.analysis": ("analyse",),
+    "scarless.analysis": ("ColumnRoles", "analyse"),
     "scarless.diagnostics": ("audited_class_prior", "goodness_of_fit", "plan_audit"),
     "scarless.label_frequency": ("DEDPUL", "BestBinEstimator", "ElkanNoto", "KernelMean", "TIcE"),
     "scarless.outside.notices": ("ClassPriorWarning",),

@@ -22,6 +22,7 @@ from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
 from scarless.analysis.folders import read_run
 from scarless.analysis.settings import Settings
+from scarless.diagnostics.leaks import find_leaks
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -304,6 +305,17 @@ def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated, quick_report
     assert "treatment" in found.model.feature_names_in_
     assert any("'treatment' all but gives the label away" in note and "--exclude" in note for note in found.notes)
     assert any("Column treatment all but gives the label away" in said for said in found.report().answer.cautions)
+
+
+def test_leaks_are_looked_for_once(treated, monkeypatch, tmp_path):
+    table, _ = treated
+    asked = []
+    for module in ("analysis.columns", "diagnostics.fit.subject"):
+        monkeypatch.setattr(f"scarless.{module}.find_leaks", lambda X, s: asked.append(list(X)) or find_leaks(X, s))
+    found = analyse(table, "diagnosed", propensity_attributes=["visits", "treatment"], model="logistic")
+    found.save(tmp_path / "run")
+    assert asked == [["age", "visits", "bmi", "treatment"]]
+    assert [leak.column for leak in found.subject.leaks] == ["treatment"]
 
 
 def test_where_nothing_but_leaks_is_left_that_is_said(treated):

@@ -58,7 +58,7 @@ def test_audits_that_cannot_be_meant_are_refused(name):
 
 LOOKS_REFUSED = {
     "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "it is not clear whether an empty cell is a look"),
-    "only labels, said": ({"a": ["x1", None]}, {"positive": "x1"}, "Write 'no' .or 0. where somebody looked"),
+    "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. where somebody looked"),
     "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "'b' of a look is empty: that look took place nowhere"),
     "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"must have two values.*--pos-label VALUE"),
     "strange": ({"a": ["seen", "gone"]}, {}, r"must have two values.*'seen' \(1 rows\)"),

@@ -1,13 +1,20 @@
 """What a run is asked to do: checked, kept, written down, and the same when read back."""
 
+import inspect
+import re
 import tomllib
+from dataclasses import MISSING, fields
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scarless import ClassPrior, LabelFrequency, Labelling
+from scarless.analysis import ColumnRoles, analyse
 from scarless.analysis.folders import read_run, write_toml
-from scarless.analysis.settings import Settings
+from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, Settings, declarations
+from scarless.cli import main
 
 COLUMNS = ["age", "visits", "insurance", "diagnosed", "patient", "weight"]
 NAMES = st.text(min_size=1, max_size=12)
@@ -109,3 +116,115 @@ def test_a_run_that_is_no_toml(tmp_path):
     path.write_text("label = ")
     with pytest.raises(ValueError, match=r"run.toml is not a TOML file"):
         read_run(path)
+
+
+# --- each setting is declared once
+
+
+def defaults(call):
+    return {name: each.default for name, each in inspect.signature(call).parameters.items()}
+
+
+def usual():
+    return {each.name: {} if each.default is MISSING else each.default for each in fields(Settings)}
+
+
+def test_python_says_every_setting_and_nothing_else():
+    parameters = set(defaults(analyse))
+    assert len(parameters) <= 16
+    said = {"": set(), "labelling": set(), "columns": set(), "known": set(), "random_state": set()}
+    for name, each in declarations():
+        said[each.of].add(name)
+    assert said[""] | {"table", "labelling", "columns", "known", "random_state", "source", "progress"} == parameters
+    assert said["labelling"] | {"offset"} == set(defaults(Labelling))
+    assert said["columns"] == set(defaults(ColumnRoles))
+    assert said["random_state"] == {"seed"}
+    assert said["known"] == {"prevalence", "prevalence_se", "label_frequency", "label_frequency_se"}
+
+
+@pytest.mark.parametrize("call", [analyse, Labelling, ColumnRoles])
+def test_docstrings_list_the_parameters_and_defaults_are_those_of_the_declaration(call):
+    listed = inspect.getdoc(call).split("Parameters\n----------\n")[1].split("\n\n")[0]
+    names = [name for line in re.findall(r"^(\S[^:]*) : ", listed, re.MULTILINE) for name in line.split(", ")]
+    assert names == [name for name in defaults(call) if name != "self"]
+    known = usual()
+    for name, default in defaults(call).items():
+        if name in known:
+            assert (default or None) == (known[name] or None), name
+
+
+def test_every_setting_has_a_flag_of_its_own_and_a_line_in_the_documentation():
+    flags = [flag for _, each in declarations() for flag in each.flags]
+    assert len(set(flags)) == len(flags)
+    for name, each in declarations():
+        assert name.replace("_", "-") in " ".join(each.flags) or name == "shared"
+        assert each.help
+        assert f"    {name}\n" in Settings.__doc__
+    assert not set(flags) & OLD_FLAGS.keys()
+    assert set(OLD_FLAGS.values()) <= set(flags)
+
+
+@pytest.mark.parametrize("flag", OLD_FLAGS)
+@pytest.mark.parametrize("command", ["fit", "inspect"])
+def test_a_flag_of_an_earlier_version_says_what_it_is_called_now(flag, command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "patients.csv", flag, "x"])
+    assert f"{flag} is now called {OLD_FLAGS[flag]}" in capsys.readouterr().err
+
+
+def test_a_file_of_an_earlier_version_is_read():
+    old = {
+        "looks": ["a", "b"], "propensity": ["x"], "class_attributes": ["y"], "visits": {"h": ["h1", "h2"]},
+        "false_positives": 0.1, "own_propensities": True, "propensity_bounds": [0.1, 0.9], "positive": ["yes"],
+        "model": "logistic", "weights": "w",
+    }  # fmt: skip
+    now = Settings(
+        ("a", "b"), ("x",), ("y",), visit_attributes={"h": ("h1", "h2")}, false_positive_rate=0.1, shared=False,
+        bounds=(0.1, 0.9), pos_label=("yes",), model="logistic", sample_weight="w",
+    )  # fmt: skip
+    assert Settings.from_dict(old) == now
+    assert old.keys() - {"own_propensities", "model"} == OLD_KEYS.keys() - {"group"}
+    assert Settings.from_dict({"label": "s", "propensity": ["x"], "group": "g"}).groups == "g"
+
+
+# --- from Python's objects
+
+
+def test_objects_of_python_say_the_same_as_plain_values():
+    labelling = Labelling(visit_attributes={"h": ["h1", "h2"]}, shared=False, false_positive_rate=[0.0, 0.1])
+    known = [ClassPrior(0.3, se=0.02), LabelFrequency(0.8, look=1), LabelFrequency(0.7, se=0.1)]
+    columns = ColumnRoles(id="patient", sample_weight="w", exclude=["x"], number=["n"])
+    made = Settings.of_call(
+        label=["a", "b"], propensity_attributes=["v"], labelling=labelling, known=known, columns=columns, random_state=3
+    )
+    assert made == Settings(
+        ("a", "b"), ("v",), visit_attributes={"h": ("h1", "h2")}, shared=False, false_positive_rate=(0.0, 0.1),
+        prevalence=0.3, prevalence_se=0.02, label_frequency={"a": 0.7, "b": 0.8}, label_frequency_se={"a": 0.1},
+        id="patient", sample_weight="w", exclude=("x",), number=("n",), seed=3,
+    )  # fmt: skip
+
+
+SLIPS = {
+    "columns": (
+        {"columns": {"id": "a"}},
+        TypeError,
+        r"columns must be ColumnRoles\(...\), as ColumnRoles\(id='patient'\)",
+    ),
+    "labelling": (
+        {"labelling": "keep"},
+        TypeError,
+        r"labelling must be Labelling\(...\), as Labelling\(shared=False\)",
+    ),
+    "known": ({"known": 0.3}, TypeError, r"known must be a list, as \[ClassPrior\(0.35, se=0.02\)\]; got 0.3"),
+    "a group": ({"known": [ClassPrior(0.3, where={"x": 1})]}, ValueError, "known holds one ClassPrior of all rows"),
+    "another look": ({"known": [LabelFrequency(0.3, look=1)]}, ValueError, "known holds one ClassPrior of all rows"),
+    "offset": ({"labelling": Labelling(offset="x")}, ValueError, "Labelling's offset is added to a logit as it is"),
+    "seed": ({"random_state": "a"}, ValueError, "analyse: seed must be a whole number, got 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_slips_in_python_are_told(name):
+    options, kind, message = SLIPS[name]
+    with pytest.raises(kind, match=message):
+        analyse(pd.DataFrame({"s": [0, 1]}), "s", scar=True, **options)

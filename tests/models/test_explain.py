@@ -13,9 +13,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import scarless
 from scarless import SAREMClassifier, SCARClassifier, TableClassifier
+from scarless.diagnostics.fit.rows import N_REASONS, SMALLEST_REASON
 from scarless.models.explaining import average_row
 from scarless.report import model_report
-from scarless.diagnostics.fit.rows import N_REASONS, SMALLEST_REASON
 
 RNG = np.random.default_rng(0)
 N = 600

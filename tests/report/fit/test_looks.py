@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from scarless import ClassPrior, Labelling, SAREMClassifier, TableClassifier
-from scarless.diagnostics.fit.examination import Examination
+from scarless.diagnostics.fit.examination import MORE_LOOKS, Examination
 from scarless.diagnostics.fit.subject import Subject
 from scarless.labelling import simulate_looks
 from scarless.report import model_report
@@ -239,7 +239,7 @@ def test_hidden_differences_between_rows_show_in_the_repeats():
     check = find(model_report(model, table, S).checks, "looks")
     assert check.status == "bad"
     assert "rows differ in hidden ways" in check.verdict
-    assert len(check.picture.x) == module.MORE_LOOKS  # looks that are alike may go on
+    assert len(check.picture.x) == MORE_LOOKS  # looks that are alike may go on
 
 
 def test_one_label_with_audits_keeps_what_holds_for_it(rows):
