@@ -34,7 +34,7 @@ WITHOUT = ColumnRoles(exclude=ASIDE)
 def found(patients):
     return analyse(
         patients, "diagnosed", propensity_attributes=["visits", "insurance"], model="logistic",
-        columns=ColumnRoles(id="patient", columns=ColumnRoles(exclude=["weight", "known"])),
+        columns=ColumnRoles(id="patient", exclude=["weight", "known"]),
     )  # fmt: skip
 
 

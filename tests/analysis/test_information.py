@@ -103,7 +103,7 @@ def test_columns_have_one_role():
     ):
         with pytest.raises(ValueError, match=message):
             Settings(
-                **({"looks": ("a", "b"), "scar": True, "visit_attributes": {"h": ("h1", "h2")}} | changes)
+                **({"label": ("a", "b"), "scar": True, "visit_attributes": {"h": ("h1", "h2")}} | changes)
             ).check_columns(columns)
 
 

@@ -76,7 +76,7 @@ def test_leaks_are_shown_and_left_out_of_the_guess():
 
 
 def test_large_tables_are_looked_at_with_a_sample(monkeypatch):
-    monkeypatch.setattr("scarless.analysis.inspection._MOST_ROWS", 500)
+    monkeypatch.setattr("scarless.analysis.inspection.MOST_ROWS", 500)
     found = inspect_table(
         make_patients(900).drop(columns="known"), "diagnosed", columns=ColumnRoles(exclude=["patient"])
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scarless.analysis.kinds import told_of_twins
+from scarless.analysis.columns import notes_on_twins
 from tests.analysis.conftest import HOURS, LOOKS, make_hospital, make_patients
 
 from scarless.cli import main
@@ -41,10 +41,10 @@ def test_ranked_rows_keep_their_numbers_and_twins_are_told_of(patients, capsys):
 
 
 def test_rows_that_are_alike_by_chance_and_unique_ids_are_no_news(patients):
-    assert told_of_twins(patients, "patient") == []
+    assert notes_on_twins(patients, "patient") == []
     rng = np.random.default_rng(0)
     few = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "smokes": rng.choice(["yes", "no"], 500)})
-    assert told_of_twins(few) == []
+    assert notes_on_twins(few) == []
 
 
 def test_a_sheet_may_be_named(patients, capsys):

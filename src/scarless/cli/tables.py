@@ -272,7 +272,7 @@ def _stem(path: Path) -> str:
 
 def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     """Print the answer, what to know of it, and where it all is."""
-    from scarless.report.fit.words import share  # noqa: PLC0415 (models; --help does not need them)
+    from scarless.report.words import share  # noqa: PLC0415 (models; --help does not need them)
 
     facts = found.summary()
     print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled{_weighted(facts)}.")
@@ -306,7 +306,7 @@ def _weighted(facts: dict[str, Any]) -> str:
 
 def _between(facts: dict[str, Any]) -> str:
     """Return the interval of the share of positives; nothing where there is none."""
-    from scarless.report.fit.words import share_range  # noqa: PLC0415 (models; --help does not need them)
+    from scarless.report.words import share_range  # noqa: PLC0415 (models; --help does not need them)
 
     ends = facts["class_prior_interval"]
     return "" if not ends or None in ends else f" ({share_range(*ends)})"
