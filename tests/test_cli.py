@@ -305,7 +305,7 @@ def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, com
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("scarless.report.render.render_page", interrupted)
+        patch.setattr("scarless.report.page.render_page", interrupted)
         assert main(command) == 130
     error = plain(capsys.readouterr().err)
     assert "Stopped while the page was being written. All results are stored in found: `scarless report found`" in error

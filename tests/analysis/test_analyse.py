@@ -20,8 +20,7 @@ from scarless import (
 )
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
-from scarless.analysis.folders import read_run
-from scarless.analysis.settings import Settings
+from scarless.analysis.settings import Settings, read_run
 from scarless.diagnostics.leaks import find_leaks
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -169,8 +168,7 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
 def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets):
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
-    for module in ("answer", "estimators"):
-        monkeypatch.setattr(f"scarless.analysis.{module}.SAMPLE", 600)
+    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 600)
     if sets:  # the sample leaves one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit

@@ -11,10 +11,10 @@ from tests.analysis.conftest import HOURS, LOOKS
 import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, analyse
 from scarless.analysis import ColumnRoles, predict_table
-from scarless.analysis.estimators import make_estimator
-from scarless.analysis.folders import write_toml
+from scarless.analysis.answer import make_estimator
 from scarless.analysis.ranking import rank_rows
-from scarless.analysis.settings import Settings, as_visits
+from scarless.analysis.settings import Settings, write_toml
+from scarless.analysis.values import as_visits
 from scarless.raw.preparation import KeepNone
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
@@ -221,8 +221,7 @@ def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
 
 
 def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
-    for module in ("answer", "estimators"):
-        monkeypatch.setattr(f"scarless.analysis.{module}.SAMPLE", 800)
+    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 800)
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
     fits, fit = [], SAREMClassifierCV.fit
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from scarless import ClassPrior, LabelFrequency, Labelling
 from scarless.analysis import ColumnRoles, analyse
-from scarless.analysis.folders import read_run, write_toml
-from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, Settings, declarations
+from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, Settings, declarations, read_run, write_toml
 from scarless.cli import main
 
 COLUMNS = ["age", "visits", "insurance", "diagnosed", "patient", "weight"]

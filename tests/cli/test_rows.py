@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scarless.analysis.columns import notes_on_twins
 from tests.analysis.conftest import HOURS, LOOKS, make_hospital, make_patients
 
+from scarless.analysis.columns import notes_on_twins
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 

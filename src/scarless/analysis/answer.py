@@ -13,24 +13,46 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from scarless.analysis.columns import as_pandas, choose_features, fit_params, notes_on_twins, seen_levels, with_numbers
-from scarless.analysis.estimators import MANY_ROWS, SAMPLE, make_estimator, narrowed
-from scarless.analysis.folders import MODEL, REPORT, RUN, SUMMARY, check_folder, check_name, move_into_place, write_toml
 from scarless.analysis.labels import Observed, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
-from scarless.analysis.rules import notes_on
-from scarless.analysis.settings import ALL, Settings
+from scarless.analysis.settings import (
+    ALL,
+    MODEL,
+    REPORT,
+    RUN,
+    SUMMARY,
+    Settings,
+    check_folder,
+    check_name,
+    move_into_place,
+    write_toml,
+)
+from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.fit.subject import Subject
 from scarless.diagnostics.leaks import Leak
-from scarless.models import NaiveClassifier, SAREMClassifierCV
+from scarless.models import (
+    ClassPrior,
+    LabelFrequency,
+    Labelling,
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+)
+from scarless.models.sar_stacking import default_boosting
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import means_rows
 from scarless.raw import TableClassifier
 from scarless.raw.origins import LOG
 
 SCHEMA = 1  # of summary.json
+MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
 _COUNTED = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")  # of a summary
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
@@ -442,6 +464,78 @@ def fit_model(
         listed = ", ".join(map(repr, tails))
         notes.append(f"Long tails: beside {listed} the models see the logarithm too, as effects may follow either.")
     return classifier, notes
+
+
+# --- the one place where settings become estimators
+
+
+def make_estimator(settings: Settings) -> Any:
+    """Return the unfitted classifier that settings ask for."""
+    if settings.known_propensity:
+        return PropensityWeightedClassifier(method="likelihood")
+    if settings.scar and not settings.informed:
+        return SCARClassifier()
+    named = settings.propensity_attributes
+    options: dict[str, Any] = {
+        "propensity_attributes": ALL if named == (ALL,) else list(named) or None,
+        "random_state": settings.seed,
+        **_information(settings),
+    }
+    seen = list(settings.classification_attributes)
+    if settings.model == "logistic" or settings.scar:
+        return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
+    if seen:
+        options["attribute_sets"] = {"chosen": seen}
+    if settings.model == "search":
+        return SAREMClassifierCV(**options)
+    members = [("boosting", default_boosting())] if settings.model == "boosted" else None
+    return SARStackingClassifier(members, **options)
+
+
+def _information(settings: Settings) -> dict[str, Any]:
+    """Return what models are told beside one label of each row."""
+    if not settings.informed:
+        return {}
+    known: list[Any] = []
+    if settings.prevalence is not None:
+        known.append(ClassPrior(float(settings.prevalence), se=float(settings.prevalence_se or 0.0)))
+    for name, share in settings.label_frequency.items():
+        error = float(settings.label_frequency_se.get(name, 0.0))
+        known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
+    rates = settings.false_positive_rate
+    labelling = Labelling(
+        visit_attributes={name: list(columns) for name, columns in settings.visit_attributes.items()} or None,
+        bounds=settings.bounds or None,
+        shared=settings.shared,
+        false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
+        audit_labels=settings.audit_labels,
+    )
+    return {"labelling": labelling, "known": known or None}
+
+
+def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, settings: Settings, groups: Any = None) -> Any:
+    """Return a search among those candidates only that a sample of the rows leaves possible.
+
+    Rows that were checked are all in the sample.
+    """
+    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE, replace=False)
+    rows = np.union1d(drawn, np.flatnonzero(observed.audited))
+    part = observed.of(rows)
+    given = {} if part.audit is None else {"audit": part.audit}
+    given |= {} if groups is None else {"groups": groups[rows]}
+    tried = TableClassifier(search).fit(X.iloc[rows], part.labels, **given)
+    found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
+    penalties: dict[str, Any] = {
+        name: sorted({float(value) for value in found[f"param_{name[:-1]}"][chosen]})
+        for name in ("Cs", "propensity_Cs")
+    }
+    names = set(found["param_attributes"][chosen])
+    if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
+        seen = [column for column in X.columns if column not in settings.visit_columns]
+        penalties["attribute_sets"] = [
+            seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
+        ]
+    return clone(search).set_params(**penalties)
 
 
 def versions() -> dict[str, str]:

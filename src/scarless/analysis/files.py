@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.answer import Analysis, Tell, fit_model
+from scarless.analysis.answer import SAMPLE, Analysis, Tell, fit_model, narrowed
 from scarless.analysis.columns import choose_features, seen_levels
-from scarless.analysis.estimators import SAMPLE, narrowed
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import ANY, Observed, as_frame_of_looks, as_text, listed, read_observed, value_counts
 from scarless.analysis.ranking import EITHER_WAY
-from scarless.analysis.rules import notes_on
 from scarless.analysis.settings import ALL, Settings
+from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.raw import TableClassifier

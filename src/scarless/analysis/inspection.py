@@ -11,8 +11,8 @@ from scipy.stats import chi2, norm
 
 from scarless.analysis.columns import as_pandas, column_kind, notes_on_twins
 from scarless.analysis.labels import Observed, read_observed
-from scarless.analysis.rules import ENOUGH_AUDITS
 from scarless.analysis.settings import ALL, Settings, nearest
+from scarless.analysis.values import ENOUGH_AUDITS
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.constant_propensity import holm

@@ -4,20 +4,17 @@ In a single column of labels an empty cell is a row without a label. In a column
 take place, and in a column of audits a row that nobody checked.
 """
 
-import re
-import unicodedata
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scarless.analysis.settings import Settings
-from scarless.checks.labels import NO, YES
+from scarless.checks.labels import folded, says
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 ANY = "any"  # every value there is marks a labelled row: dates of a diagnosis, say
 _SHOWN_VALUES = 6  # in a message
-_WHOLE = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
 _NOT_SEEN = frozenset({"-1", "-1.0"})
 Values = tuple[str, ...]
 
@@ -76,19 +73,6 @@ def as_text(values: Any) -> Any:
     return text.astype(object).where(~missing, "")
 
 
-def folded(value: str) -> str:
-    """Return a value as it is compared with others: no capital letters, one space between words, 1 for 1.0.
-
-    Examples
-    --------
-    >>> folded("YES"), folded("1.0"), folded("Not  done")
-    ('yes', '1', 'not done')
-    """
-    text = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
-    whole = _WHOLE.fullmatch(text)
-    return whole[1] if whole else text
-
-
 def spellings(value: str, known: Any) -> list[str]:
     """Return those of known values that are another spelling of one.
 
@@ -101,7 +85,7 @@ def spellings(value: str, known: Any) -> list[str]:
     """
     word = folded(value)
     alike = [each for each in known if folded(each) == word]
-    strict = len(word) == 1 and word.isalpha() and word not in YES | NO and value in alike
+    strict = len(word) == 1 and word.isalpha() and says(word) is None and value in alike
     return [value] if strict else alike
 
 
@@ -124,8 +108,8 @@ def _marks(counts: Any, name: str, pos_label: Any) -> tuple[str, ...]:
     known = list(counts.index)
     if pos_label is not None:
         return given_values(known, name, pos_label)
-    yes = [value for value in known if folded(value) in YES]
-    no = [value for value in known if folded(value) in NO]
+    yes = [value for value in known if says(value) is True]
+    no = [value for value in known if says(value) is False]
     if one_word(known) and not no:
         return tuple(map(str, known))
     if one_word(yes) and one_word(no) and len(yes) + len(no) == len(known):
@@ -308,8 +292,8 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
     known = list(counts.index)
     if not known:
         raise ValueError(f"The column of audits {name!r} is empty: nobody was checked. Leave --audit out.")
-    yes = [value for value in known if folded(value) in YES or value in also]
-    no = [value for value in known if folded(value) in NO and value not in yes]
+    yes = [value for value in known if says(value) is True or value in also]
+    no = [value for value in known if says(value) is False and value not in yes]
     odd = [value for value in known if value not in [*yes, *no] or value in _NOT_SEEN]
     several = [each for each in (yes, no) if len(each) > 1 and not one_word(each) and not set(each) <= set(also)]
     if odd or several:
@@ -351,7 +335,7 @@ def looks_again(table: Any, settings: Settings) -> Matrix:
 def audit_again(values: Any, settings: Settings) -> Vector:
     """Return what checks of new rows found; other than in a fit, all may be positive."""
     text = as_text(values)
-    if all(value == "" or folded(value) in YES or value in settings.pos_label for value in text.unique()):
+    if all(value == "" or says(value) is True or value in settings.pos_label for value in text.unique()):
         return np.where(text == "", np.nan, 1.0)
     return read_audit(values, settings.audit, also=settings.pos_label)
 
@@ -377,7 +361,7 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
             raise ValueError(f"--pos-label {ANY} is for one label column: of a look it must be told what it found.")
         others = [value for value in known if value not in marks]
     else:
-        yes = [value for value in known if folded(value) in YES]
+        yes = [value for value in known if says(value) is True]
         others = [value for value in known if value not in yes]
         marks = tuple(yes) if one_word(yes) else ()
     if not others and marks:
@@ -386,7 +370,7 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
             "found nothing, or one that did not take place. Write 'no' (or 0) where somebody looked and found nothing, "
             "and leave cells empty only where nobody looked."
         )
-    clear = pos_label is not None or all(folded(value) in NO - _NOT_SEEN for value in others)
+    clear = pos_label is not None or all(says(value) is False and folded(value) not in _NOT_SEEN for value in others)
     if not marks or not one_word(others) or not clear:
         raise ValueError(
             f"{among} must have two values, one for a label and one for none, and nothing where nobody looked; they "

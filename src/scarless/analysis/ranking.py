@@ -10,7 +10,6 @@ from scarless.analysis.labels import (
     as_frame_of_looks,
     as_text,
     audit_again,
-    folded,
     listed,
     looks_again,
     marked,
@@ -18,7 +17,7 @@ from scarless.analysis.labels import (
 )
 from scarless.analysis.settings import ALL, Settings
 from scarless.checks.estimators import opened
-from scarless.checks.labels import NO
+from scarless.checks.labels import says
 from scarless.checks.looks import looks_of
 from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
@@ -248,7 +247,7 @@ def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
     text = as_text(values)
     s = marked(text, settings.pos_label).astype(np.int64)
     counts = value_counts(text)
-    if s.any() or all(folded(value) in NO for value in counts.index):
+    if s.any() or all(says(value) is False for value in counts.index):
         return s, []
     said = " or ".join(map(repr, settings.pos_label))
     return s, [

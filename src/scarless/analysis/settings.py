@@ -4,12 +4,30 @@ The command line makes its flags of these declarations, `run.toml` its keys, and
 docstrings of `analyse`, `Labelling` and `ColumnRoles` against them.
 """
 
-from collections.abc import Callable, Iterator
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from scarless.analysis.rules import ESTIMATE, refuse_contradictions
+from scarless.analysis.values import (
+    ESTIMATE,
+    Kind,
+    as_rate,
+    as_shares,
+    as_values,
+    as_visits,
+    of_type,
+    read_bounds,
+    read_label,
+    read_names,
+    read_share,
+    refuse_contradictions,
+)
+from scarless.outside.files import check_place
 
 ALL = "all"
 ANALYSE = "analyse"
@@ -25,152 +43,11 @@ OLD_FLAGS = {
     "--positive": "--pos-label",
 }  # fmt: skip
 _ALWAYS_WRITTEN = ("model", "seed", "level")
-Read = Callable[[Any, str, str], Any]
 
 
-# --- kinds of values: how each is read from Python, from a file and from the command line
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How a value is checked and brought into one form, and what argparse is told of it."""
-
-    read: Read  # value, name of the setting, and who said it -> value, or an error
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
-    return ValueError(f"{source}: {key} must be {words}, got {value!r}.")
-
-
-def _of_type(kinds: Any, words: str) -> Read:
-    def read(value: Any, key: str, source: str) -> Any:
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            raise _must_be(key, words, value, source)
-        return value
-
-    return read
-
-
-def _read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise _must_be(key, "a list of column names", value, source)
-    return tuple(dict.fromkeys(names))
-
-
-def _read_label(value: Any, key: str, source: str) -> str | tuple[str, ...]:
-    return value if isinstance(value, str) else _read_names(value, key, source)
-
-
-def _read_share(value: Any, key: str, source: str) -> float | None:
-    return None if value is None else _of_type(int | float, "a number")(value, key, source)
-
-
-def _read_bounds(value: Any, key: str, source: str) -> tuple[float, ...]:
-    given = () if value is None else value
-    if not isinstance(given, list | tuple) or not all(type(each) in (int, float) for each in given):
-        raise _must_be(key, "two numbers", value, source)
-    return tuple(given)
-
-
-def as_rate(value: Any, key: str, source: str) -> Any:
-    """Return a false-positive rate as a number, or the word "estimate"; of several looks, one for each.
-
-    Examples
-    --------
-    >>> as_rate("0.01", "rate", "here"), as_rate(["0.01", "estimate"], "rate", "here")
-    (0.01, (0.01, 'estimate'))
-    """
-    if isinstance(value, list | tuple) and value:
-        rates = tuple(as_rate(each, key, source) for each in value)
-        return rates if len(rates) > 1 else rates[0]
-    try:
-        return value if value == ESTIMATE or type(value) in (int, float) else float(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"{source}: {key} must be a number, the share of negatives that a look labels, or 'estimate'; got "
-            f"{value!r}."
-        ) from None
-
-
-def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
-    """Return the values that mark a label as texts: of one, or of several; none where that is not said.
-
-    Examples
-    --------
-    >>> as_values("yes", "pos_label", "here"), as_values(["yes", 1.0], "pos_label", "here")
-    (('yes',), ('yes', '1'))
-    """
-    given = value if isinstance(value, list | tuple) else [value]
-    if any(isinstance(each, dict | list | tuple | set) for each in given):
-        raise _must_be(key, "a value of the label column, or a list of them", value, source)
-    known = [each for each in given if each is not None and each != ""]
-    plain = [f"{each:g}" if type(each) in (int, float) else str(each) for each in known]
-    return tuple(dict.fromkeys(plain))
-
-
-def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
-    """Return visit attributes: a name each, and a column for each look; lines as `effort=effort_1,effort_2` are read.
-
-    Examples
-    --------
-    >>> as_visits(["effort=effort_1,effort_2"], "visit_attributes", "here")
-    {'effort': ('effort_1', 'effort_2')}
-    """
-    flag = f"--{key.replace('_', '-')}"
-    if isinstance(value, list | tuple):
-        lines = [str(line).partition("=") for line in value]
-        odd = [f"{name}{sign}{columns}" for name, sign, columns in lines if not (name.strip() and sign and columns)]
-        if odd:
-            raise ValueError(
-                f"{source}: {flag} names an attribute and its columns, one for each look, as "
-                f"effort=effort_1,effort_2,effort_3; got {odd[0]!r}."
-            )
-        twice = sorted({name for name, _, _ in lines if [other for other, _, _ in lines].count(name) > 1})
-        if twice:
-            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice; give all of its columns at once.")
-        value = {name.strip(): [each.strip() for each in columns.split(",")] for name, _, columns in lines}
-    if not isinstance(value, dict | None):
-        raise _must_be(key, "a table of lists of columns", value, source)
-    for name, columns in (value or {}).items():
-        if not isinstance(columns, list | tuple) or not all(isinstance(each, str) and each for each in columns):
-            raise ValueError(f"{source}: {key}: {name} must be a list of column names, got {columns!r}.")
-    return {str(name): tuple(columns) for name, columns in (value or {}).items()}
-
-
-def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float]:
-    """Return shares by the columns of labels; ``seen_1=0.8`` is read, and a bare number where there is one look.
-
-    Examples
-    --------
-    >>> as_shares(["seen_1=0.8", "seen_2=0.7"], "label_frequency", ("seen_1", "seen_2"), "here")
-    {'seen_1': 0.8, 'seen_2': 0.7}
-    >>> as_shares(0.8, "label_frequency", ("diagnosed",), "here")
-    {'diagnosed': 0.8}
-    """
-    option = f"--{key.replace('_', '-')}"
-    if not isinstance(value, dict):
-        given = value if isinstance(value, list | tuple) else [value]
-        pairs = [str(each).rpartition("=") for each in given]
-        names = [name.strip() for name, _, _ in pairs]
-        bare = len(pairs) == 1 and not names[0]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice or ("" in names and not (bare and len(labels) == 1)):
-            raise ValueError(
-                f"{source}: {option} says of which look each share is, once for each: {option} "
-                f"{' '.join(f'{name}=0.8' for name in labels[:2])}; got {' '.join(map(str, given))}."
-            )
-        value = {labels[0] if bare else name: number for name, (_, _, number) in zip(names, pairs, strict=True)}
-    try:
-        return {str(name): float(number) for name, number in value.items()}
-    except (TypeError, ValueError):
-        raise ValueError(f"{source}: {key} must hold numbers, as {labels[0]}=0.8; got {value!r}.") from None
-
-
-_COLUMN = Kind(_of_type(str, "text"), {"metavar": "COLUMN"})
-_COLUMNS = Kind(_read_names, {"nargs": "+", "metavar": "COLUMN"})
-_TRUTH = Kind(_of_type(bool, "true or false"), {"action": "store_true", "default": None})
+_COLUMN = Kind(of_type(str, "text"), {"metavar": "COLUMN"})
+_COLUMNS = Kind(read_names, {"nargs": "+", "metavar": "COLUMN"})
+_TRUTH = Kind(of_type(bool, "true or false"), {"action": "store_true", "default": None})
 _SHARES = {"nargs": "+"}
 
 
@@ -201,7 +78,7 @@ class Settings:
     """The choices of one analysis."""
 
     label: str | tuple[str, ...] = _setting(
-        "", Kind(_read_label, {"metavar": "COLUMN"}),
+        "", Kind(read_label, {"metavar": "COLUMN"}),
         "column that says which rows are labelled", "--label", aside="label column",
     )  # fmt: skip
     propensity_attributes: tuple[str, ...] = _setting(
@@ -212,7 +89,7 @@ class Settings:
         (), _COLUMNS, "columns that the class may depend on (default: all columns)", "--classification-attributes"
     )
     model: str = _setting(
-        "search", Kind(_of_type(str, "text")),
+        "search", Kind(of_type(str, "text")),
         "search (default), stack for the best probabilities, boosted, or logistic: the fastest, whose interval is too "
         "short", "--model", choices=("search", "stack", "logistic", "boosted"),
     )  # fmt: skip
@@ -230,11 +107,11 @@ class Settings:
         "--visit-attributes", of="labelling",
     )  # fmt: skip
     bounds: tuple[float, ...] = _setting(
-        (), Kind(_read_bounds, {"nargs": 2, "type": float, "metavar": ("LEAST", "LARGEST")}),
+        (), Kind(read_bounds, {"nargs": 2, "type": float, "metavar": ("LEAST", "LARGEST")}),
         "between which propensities lie, with --model logistic: 0.2 1", "--bounds", of="labelling",
     )  # fmt: skip
     shared: bool = _setting(
-        True, Kind(_of_type(bool, "true or false"), {"action": "store_false", "default": None}),
+        True, Kind(of_type(bool, "true or false"), {"action": "store_false", "default": None}),
         "each look has coefficients of its own", "--not-shared", of="labelling",
     )  # fmt: skip
     false_positive_rate: Any = _setting(  # noqa: RUF009 (as above)
@@ -243,25 +120,25 @@ class Settings:
         "--false-positive-rate", of="labelling",
     )  # fmt: skip
     audit_labels: str = _setting(
-        "keep", Kind(_of_type(str, "text"), {"metavar": "HOW"}),
+        "keep", Kind(of_type(str, "text"), {"metavar": "HOW"}),
         "drop: findings of audits were entered as labels; undo: the same, and only rows without a label were audited "
         "(default: keep, they were not)", "--audit-labels", of="labelling",
     )  # fmt: skip
     prevalence: float | None = _setting(
-        None, Kind(_read_share, {"type": float, "metavar": "P"}),
+        None, Kind(read_share, {"type": float, "metavar": "P"}),
         "share of positives, where it is known from elsewhere", "--prevalence", of="known",
     )  # fmt: skip
     prevalence_se: float | None = _setting(
-        None, Kind(_read_share, {"type": float, "metavar": "SE"}), "its standard error (default: it is exact)",
+        None, Kind(read_share, {"type": float, "metavar": "SE"}), "its standard error (default: it is exact)",
         "--prevalence-se", of="known",
     )  # fmt: skip
     label_frequency: dict[str, float] = _setting(  # noqa: RUF009 (as above)
-        {}, Kind(_of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]P"}),
+        {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]P"}),
         "share of positives that a look labels, where it is known: 0.8, or of several looks visit_1=0.8",
         "--label-frequency", of="known",
     )  # fmt: skip
     label_frequency_se: dict[str, float] = _setting(  # noqa: RUF009 (as above)
-        {}, Kind(_of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]SE"}),
+        {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]SE"}),
         "its standard error, or that of each (default: it is exact)", "--label-frequency-se", of="known",
     )  # fmt: skip
     id: str = _setting("", _COLUMN, "column with names of rows", "--id", of="columns", aside="id")
@@ -287,11 +164,11 @@ class Settings:
         "`any` for every value", "--pos-label",
     )  # fmt: skip
     seed: int = _setting(
-        0, Kind(_of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
+        0, Kind(of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
         "seed of everything that is drawn (default: 0)", "--seed", of="random_state",
     )  # fmt: skip
     level: float = _setting(
-        0.95, Kind(_of_type(int | float, "a number"), {"type": float, "metavar": "P"}),
+        0.95, Kind(of_type(int | float, "a number"), {"type": float, "metavar": "P"}),
         "nominal probability that intervals cover (default: 0.95)", "--level",
     )  # fmt: skip
 
@@ -559,7 +436,7 @@ def _renamed(values: dict[str, Any], source: str) -> dict[str, Any]:
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}
     for key, value in values.items():
         if key == "own_propensities":
-            found["shared"] = not _of_type(bool, "true or false")(value, key, source)
+            found["shared"] = not of_type(bool, "true or false")(value, key, source)
         elif key in OLD_KEYS and not (key == "looks" and not value):
             found[OLD_KEYS[key]] = tuple(value) if key == "looks" and isinstance(value, list | tuple) else value
     return found
@@ -592,3 +469,78 @@ def nearest(name: str, known: list[str]) -> str:
     if best:
         return f" Did you mean {best[0]!r}?"
     return f" There are: {', '.join(map(repr, known[:12]))}{', ...' if len(known) > 12 else ''}."
+
+
+# --- the folder of a run, and `run.toml`, which repeats it
+
+MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run.toml"
+SCORED = "scored"  # folder of predictions
+
+
+def check_name(name: str) -> str:
+    """Return the name of a file in a folder of results, or say that it would lie elsewhere."""
+    if Path(name).name != name:
+        raise ValueError(f"Ranked rows go into the folder of results: give a name without a folder, not {name!r}.")
+    return name
+
+
+def check_folder(folder: str | Path, *, force: bool) -> Path:
+    """Return where results go, or say that something is there already, or that nothing can be written there."""
+    path = check_place(folder)
+    if path.is_dir() and not any(path.iterdir()):
+        return path
+    if path.exists() and not force:
+        raise FileExistsError(f"{folder} is there already. Choose another folder (--out), or replace it with --force.")
+    if path.exists() and not (path.is_dir() and (path / RUN).exists()):
+        raise FileExistsError(f"{folder} does not look like results of a fit (no {RUN} in it), so it is not replaced.")
+    return path
+
+
+def move_into_place(aside: Path, folder: Path) -> None:
+    """Put a finished folder in its place."""
+    aside.chmod(0o755)
+    if folder.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        folder.rename(old / "before")
+        aside.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        aside.rename(folder)
+
+
+def read_run(path: str | Path) -> dict[str, Any]:
+    """Read a ``run.toml``."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from error
+
+
+def write_toml(values: dict[str, Any]) -> str:
+    """Return plain values and tables of them as TOML."""
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    for key, table in values.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{_key(key)}]", *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _key(key: str) -> str:
+    plain = key.replace("_", "").replace("-", "").isalnum() and key.isascii()
+    return key if plain else _toml(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return '"' + "".join(_escaped(character) for character in str(value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"

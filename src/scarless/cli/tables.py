@@ -15,9 +15,19 @@ from threading import Timer
 from typing import Any
 
 from scarless import analysis
-from scarless.analysis.folders import MODEL, REPORT, RUN, SCORED, check_folder, check_name, read_run
-from scarless.analysis.rules import NO_LABEL
-from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, declarations
+from scarless.analysis.settings import (
+    MODEL,
+    OLD_FLAGS,
+    OLD_KEYS,
+    REPORT,
+    RUN,
+    SCORED,
+    check_folder,
+    check_name,
+    declarations,
+    read_run,
+)
+from scarless.analysis.values import NO_LABEL
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain

@@ -1,6 +1,7 @@
-"""What settings do not go together, and what is to be said of those that do."""
+"""Values of settings: how each kind is read from Python, a file or the command line, and which do not go together."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 ESTIMATE = "estimate"
@@ -8,6 +9,153 @@ LARGEST_RATE = 0.5  # of false positives: above it, a label would say that a row
 ENOUGH_AUDITS = 50  # to tell class and labelling apart
 MORE = "--audit, --looks, --prevalence or --false-positive-rate"
 NO_LABEL = "Which column is the label? Say so: --label COLUMN; of several looks --looks COLUMN COLUMN."
+Read = Callable[[Any, str, str], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a value is checked and brought into one form, and what argparse is told of it."""
+
+    read: Read  # value, name of the setting, and who said it -> value, or an error
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
+    return ValueError(f"{source}: {key} must be {words}, got {value!r}.")
+
+
+def of_type(kinds: Any, words: str) -> Read:
+    """Return a reader of values of a type, which `words` name."""
+
+    def read(value: Any, key: str, source: str) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+            raise _must_be(key, words, value, source)
+        return value
+
+    return read
+
+
+def read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
+    """Return names of columns, each once."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise _must_be(key, "a list of column names", value, source)
+    return tuple(dict.fromkeys(names))
+
+
+def read_label(value: Any, key: str, source: str) -> str | tuple[str, ...]:
+    """Return the column of labels, or the columns of several looks."""
+    return value if isinstance(value, str) else read_names(value, key, source)
+
+
+def read_share(value: Any, key: str, source: str) -> float | None:
+    """Return a number; None where nothing is said."""
+    return None if value is None else of_type(int | float, "a number")(value, key, source)
+
+
+def read_bounds(value: Any, key: str, source: str) -> tuple[float, ...]:
+    """Return two numbers; none where nothing is said."""
+    given = () if value is None else value
+    if not isinstance(given, list | tuple) or not all(type(each) in (int, float) for each in given):
+        raise _must_be(key, "two numbers", value, source)
+    return tuple(given)
+
+
+def as_rate(value: Any, key: str, source: str) -> Any:
+    """Return a false-positive rate as a number, or the word "estimate"; of several looks, one for each.
+
+    Examples
+    --------
+    >>> as_rate("0.01", "rate", "here"), as_rate(["0.01", "estimate"], "rate", "here")
+    (0.01, (0.01, 'estimate'))
+    """
+    if isinstance(value, list | tuple) and value:
+        rates = tuple(as_rate(each, key, source) for each in value)
+        return rates if len(rates) > 1 else rates[0]
+    try:
+        return value if value == ESTIMATE or type(value) in (int, float) else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{source}: {key} must be a number, the share of negatives that a look labels, or 'estimate'; got "
+            f"{value!r}."
+        ) from None
+
+
+def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
+    """Return the values that mark a label as texts: of one, or of several; none where that is not said.
+
+    Examples
+    --------
+    >>> as_values("yes", "pos_label", "here"), as_values(["yes", 1.0], "pos_label", "here")
+    (('yes',), ('yes', '1'))
+    """
+    given = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(each, dict | list | tuple | set) for each in given):
+        raise _must_be(key, "a value of the label column, or a list of them", value, source)
+    known = [each for each in given if each is not None and each != ""]
+    plain = [f"{each:g}" if type(each) in (int, float) else str(each) for each in known]
+    return tuple(dict.fromkeys(plain))
+
+
+def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
+    """Return visit attributes: a name each, and a column for each look; lines as `effort=effort_1,effort_2` are read.
+
+    Examples
+    --------
+    >>> as_visits(["effort=effort_1,effort_2"], "visit_attributes", "here")
+    {'effort': ('effort_1', 'effort_2')}
+    """
+    flag = f"--{key.replace('_', '-')}"
+    if isinstance(value, list | tuple):
+        lines = [str(line).partition("=") for line in value]
+        odd = [f"{name}{sign}{columns}" for name, sign, columns in lines if not (name.strip() and sign and columns)]
+        if odd:
+            raise ValueError(
+                f"{source}: {flag} names an attribute and its columns, one for each look, as "
+                f"effort=effort_1,effort_2,effort_3; got {odd[0]!r}."
+            )
+        twice = sorted({name for name, _, _ in lines if [other for other, _, _ in lines].count(name) > 1})
+        if twice:
+            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice; give all of its columns at once.")
+        value = {name.strip(): [each.strip() for each in columns.split(",")] for name, _, columns in lines}
+    if not isinstance(value, dict | None):
+        raise _must_be(key, "a table of lists of columns", value, source)
+    for name, columns in (value or {}).items():
+        if not isinstance(columns, list | tuple) or not all(isinstance(each, str) and each for each in columns):
+            raise ValueError(f"{source}: {key}: {name} must be a list of column names, got {columns!r}.")
+    return {str(name): tuple(columns) for name, columns in (value or {}).items()}
+
+
+def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float]:
+    """Return shares by the columns of labels; ``seen_1=0.8`` is read, and a bare number where there is one look.
+
+    Examples
+    --------
+    >>> as_shares(["seen_1=0.8", "seen_2=0.7"], "label_frequency", ("seen_1", "seen_2"), "here")
+    {'seen_1': 0.8, 'seen_2': 0.7}
+    >>> as_shares(0.8, "label_frequency", ("diagnosed",), "here")
+    {'diagnosed': 0.8}
+    """
+    option = f"--{key.replace('_', '-')}"
+    if not isinstance(value, dict):
+        given = value if isinstance(value, list | tuple) else [value]
+        pairs = [str(each).rpartition("=") for each in given]
+        names = [name.strip() for name, _, _ in pairs]
+        bare = len(pairs) == 1 and not names[0]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice or ("" in names and not (bare and len(labels) == 1)):
+            raise ValueError(
+                f"{source}: {option} says of which look each share is, once for each: {option} "
+                f"{' '.join(f'{name}=0.8' for name in labels[:2])}; got {' '.join(map(str, given))}."
+            )
+        value = {labels[0] if bare else name: number for name, (_, _, number) in zip(names, pairs, strict=True)}
+    try:
+        return {str(name): float(number) for name, number in value.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"{source}: {key} must hold numbers, as {labels[0]}=0.8; got {value!r}.") from None
+
+
+# --- what does not go together
 
 
 def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
