@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from numbers import Real
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ class LabellingMechanism(ABC):
 
     .. math:: e(x) = \Pr(s=1 \mid y=1, x)
 
+    For a mechanism of your own write `compute_propensity` and set `assumption`; the page "Extend it" has a complete
+    example. `scarless compare` takes such a class by its import path.
+
     `assumption` is the strongest of these classes that the mechanism's *form* guarantees:
 
     - ``"SCAR"``, selected completely at random: `e` is constant;
@@ -28,7 +31,8 @@ class LabellingMechanism(ABC):
       probability is here. ``Pr(y=1|x)`` is a function of `x` too, but an unknown one, the very function that
       a model shall learn: there are no known propensity attributes to model `e` with, apart from the class.
 
-    Particular parameters may make a mechanism simpler than its form, such as coefficients of 0.
+    Particular parameters may make a mechanism simpler than its form, such as coefficients of 0. A class that does not
+    say is ``"SNAR"``.
 
     References
     ----------
@@ -42,10 +46,7 @@ class LabellingMechanism(ABC):
     ('SCAR', 'SNAR')
     """
 
-    @property
-    @abstractmethod
-    def assumption(self) -> Assumption:
-        """The class of the mechanism: ``"SCAR"``, ``"SAR"`` or ``"SNAR"``."""
+    assumption: ClassVar[Assumption] = "SNAR"
 
     def propensity(self, X: Any, *, class_probability: ArrayLike | None = None) -> Vector:
         """Return the propensity of each row of `X`.
@@ -67,11 +68,26 @@ class LabellingMechanism(ABC):
         p = None
         if class_probability is not None:
             p = check_probability(class_probability, n_rows=n_rows, name="class_probability")
-        return check_propensity(self._propensity(X, p), n_rows=n_rows)
+        return check_propensity(self.compute_propensity(X, p), n_rows=n_rows)
 
     @abstractmethod
-    def _propensity(self, X: Any, p: Vector | None) -> ArrayLike:
-        """Compute the propensities: one value per row, or one for all rows."""
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> ArrayLike:
+        """Compute the propensities: the one method that a mechanism must have.
+
+        `propensity` calls it with a table of two dimensions, and checks what it returns.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_columns)
+            The attributes, as they came.
+        class_probability : array of shape (n_rows,) or None
+            Checked probabilities, where the caller knows them.
+
+        Returns
+        -------
+        propensity : float or array of shape (n_rows,)
+            Values in (0, 1]: one per row, or one for all rows.
+        """
 
     def fitted(self, X: Any) -> Self:
         """Return the mechanism with what it takes from data fixed to `X`; most take nothing: self."""

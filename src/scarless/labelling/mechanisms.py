@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -51,17 +51,14 @@ class SCAR(LabellingMechanism):
     array([0.3, 0.3])
     """
 
+    assumption: ClassVar[Assumption] = "SCAR"
     label_frequency: float
 
     def __post_init__(self) -> None:
         _set(self, label_frequency=check_one_propensity(self.label_frequency, "label_frequency"))
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SCAR"``."""
-        return "SCAR"
-
-    def _propensity(self, X: Any, p: Vector | None) -> float:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> float:
+        """Compute the propensities by the formula above."""
         return self.label_frequency
 
 
@@ -113,6 +110,7 @@ class GeometricMeanSAR(LabellingMechanism):
     array([0.5657])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     low: float = 0.2
     high: float = 0.8
@@ -135,17 +133,13 @@ class GeometricMeanSAR(LabellingMechanism):
         if self.outside not in ("raise", "clip"):
             raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the columns of `X`, with their minima and maxima as its `ranges`."""
         attributes = fixed_attributes(X, self.attributes)
         return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attributes)
         signs = self.signs or (1,) * len(chosen.labels)
         check_count(len(signs), "signs", chosen.labels)
@@ -190,6 +184,7 @@ class LogisticSAR(LabellingMechanism):
     array([0.5   , 0.8808])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     coefficients: Sequence[float]
     intercept: float = 0.0
@@ -211,16 +206,12 @@ class LogisticSAR(LabellingMechanism):
             high=high,
         )
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the columns of `X`."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attributes)
         check_count(len(self.coefficients), "coefficients", chosen.labels)
         values = attribute_matrix(chosen)
@@ -284,6 +275,7 @@ class ProbabilisticGap(LabellingMechanism):
     array([0.74, 0.5 , 0.2 ])
     """
 
+    assumption: ClassVar[Assumption] = "SNAR"
     low: float = 0.2
     high: float = 0.8
     _: KW_ONLY
@@ -300,13 +292,9 @@ class ProbabilisticGap(LabellingMechanism):
             raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {shown(self.direction)}.")
         _set(self, low=low, high=high, power=power, absolute=check_flag(self.absolute, "absolute"))
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SNAR"``."""
-        return "SNAR"
-
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
+        share = gap_share(require_class_probability(class_probability, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 
 

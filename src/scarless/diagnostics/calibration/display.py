@@ -124,7 +124,8 @@ class _ReliabilityDiagram(Display):
             ax
         )
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         found = self.calibration
         across = _with_margin(self.predictions)
         ax.plot(across, across, color=GREY, linestyle="--", linewidth=1, label="as predicted")
