@@ -13,7 +13,7 @@ from scarless.diagnostics.calibration.curves import (
     class_calibration,
     label_calibration,
 )
-from scarless.metrics.predictions import answers_of
+from scarless.metrics.scorers import answers_of
 from scarless.numerics.arrays import ArrayLike, Vector
 
 

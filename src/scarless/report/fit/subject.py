@@ -17,7 +17,7 @@ from scarless.checks.origins import MISSING, Origin
 from scarless.checks.row_names import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_propensity, check_vector
-from scarless.metrics.predictions import class_probability, coding_of
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,
