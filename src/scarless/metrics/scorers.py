@@ -30,6 +30,7 @@ from scarless.metrics.scores import (
     propensity_weighted_roc_auc,
 )
 from scarless.numerics.arrays import Vector
+from scarless.outside.notices import listed
 
 
 class Answers(NamedTuple):
@@ -245,9 +246,7 @@ class PUScorer(BaseEstimator):
         unused = [name for name in _RECIPES["roc_auc"].options if self._says(name) and name not in recipe.options]
         if unused:
             takes = ", ".join(recipe.options) or "no such option"
-            raise ValueError(
-                f"{self.metric!r} does not depend on {' and '.join(unused)}; leave it out. It takes {takes}."
-            )
+            raise ValueError(f"{self.metric!r} does not depend on {listed(unused)}; leave it out. It takes {takes}.")
         return recipe
 
     def _says(self, option: str) -> bool:

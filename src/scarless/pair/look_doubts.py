@@ -17,6 +17,7 @@ from scarless.numerics import looks as look_numerics
 from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
+from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.fit import FitOptions
 from scarless.pair.groups import times_too_sure
 from scarless.pair.logistic import fit_targets
@@ -455,7 +456,7 @@ def _block_audits(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) 
     spread = w * terms.q * terms.not_q
     along = look_numerics.observed_look_information(terms).along
     detected, _ = look_numerics.detected(terms)
-    wrongly = 0.0 if terms.h is None else 1.0 - np.prod((1.0 - terms.h) ** terms.looks, axis=1)
+    wrongly = 0.0 if terms.h is None else at_least_one(terms.h * terms.looks)
     p = terms.f * detected + terms.not_f * wrongly
     gradient = np.zeros(objective.n_parameters)
     for logit in objective.logits:
