@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scarless.checks.attributes import check_selector, count_columns
-from scarless.labelling.attributes import (
+from scarless.labelling.base import (
+    Assumption,
+    LabellingMechanism,
     attribute_matrix,
     check_count,
     check_known_count,
+    check_number,
+    check_one_propensity,
     fixed_attributes,
     read_attributes,
 )
-from scarless.labelling.base import Assumption, LabellingMechanism, check_number, check_one_propensity
 from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]

@@ -35,6 +35,7 @@ from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 
 Formula = Callable[[Vector, Vector, Vector], Ratio]  # predictions, targets, weights
+HALVINGS = 60  # of a step that is at most twice as long as the interval
 
 
 @dataclass(frozen=True)
@@ -280,9 +281,6 @@ def _warn_undefined(name: str, rows: Rows) -> None:
         "above, the propensities are too small: see max_weight= and class_prior=.",
         UndefinedMetricWarning,
     )
-
-
-HALVINGS = 60  # of a step that is at most twice as long as the interval
 
 
 class Side(NamedTuple):

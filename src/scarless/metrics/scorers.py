@@ -32,6 +32,8 @@ from scarless.metrics.scores import (
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
 
+OBSERVED = "observed_log_likelihood"
+
 
 class Answers(NamedTuple):
     """Labels as 0 and 1, predicted probabilities of the positive class and propensities of the same rows."""
@@ -112,9 +114,6 @@ def answers_of(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, u
             f"SAREMClassifier; {type(model).__name__} has none."
         )
     return Answers(labels, f, check_propensity(e, n_rows=f.size))
-
-
-OBSERVED = "observed_log_likelihood"
 
 
 class _Recipe(NamedTuple):
