@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scarless.pair.basins import climb_all
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.naive_bayes import GaussianNB
@@ -13,6 +12,7 @@ from scarless.numerics.newton import downhill_of_saddle
 from scarless.numerics.objectives import Curvature
 from scarless.pair import starts
 from scarless.pair.fit import paper_start
+from scarless.pair.optima import climb_all
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of, in_memory
 from scarless.pair.starts import (
