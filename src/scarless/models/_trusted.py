@@ -98,6 +98,7 @@ _OURS = {
         "scarless.pair.cross_fit.Learned",
         "scarless.pair.form.Direction",
         "scarless.pair.form.FormTest",
+        "scarless.pair.problem.Audits",
         "scarless.pair.relaxed.Levels",
         "scarless.scale.raw_columns.Column",
         "scarless.scale.raw_columns.Output",

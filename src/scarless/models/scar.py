@@ -215,7 +215,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         """Fit as `SAREMClassifier` does where no propensity attributes are named: `e` is an intercept."""
         f, e = all_columns(rows.engine), Design.of(np.arange(0))
         problem = PairProblem(rows.engine, rows.totals, f, e, self.C)
-        starts = make_starts(problem, "auto", 1, check_random_stream(0))
+        starts = make_starts(problem, 1, check_random_stream(0))
         found = self._climb(problem, starts, 1e-10 if self.tol is None else self.tol, look=True)
         self._store_pair(problem, found.fit, sums=found.sums)
 
