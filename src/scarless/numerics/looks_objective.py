@@ -21,8 +21,7 @@ from scarless.numerics.sigmoid import sigmoid, softplus
 from scarless.numerics.uncertainty import PairSums
 
 _NOTHING = Design.of(np.arange(0))
-# So many logits of columns have their products taken pair by pair; from more on, one product of all of them is quicker.
-_MOST_WIDE_LOGITS = 2
+_MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
 
 
 class LooksSums(PairSums):
@@ -281,24 +280,22 @@ class LooksLikelihood:
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
         logits, matrix = self.logits, np.zeros((self.n_parameters, self.n_parameters))
-        seen = [logit.design.take(X) for logit in logits]
-        if sum(logit.design.n_columns > 0 for logit in logits) > _MOST_WIDE_LOGITS:
-            for logit, block in zip(logits, seen, strict=True):
-                weight = w * found.diagonal[:, logit.column]
-                matrix[logit.place, logit.place] += linear.cross_products(block, [(weight, block)])
-            return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+        blocks, weights = [logit.design.take(X) for logit in logits], {}
+        in_pairs = sum(logit.design.n_columns > 0 for logit in logits) <= _MOST_IN_PAIRS
         for j, logit in enumerate(logits):
-            lost = w * found.omega * found.along[:, logit.column]
-            weights = [-lost * found.along[:, other.column] for other in logits[j:]]
-            weights[0] += w * found.diagonal[:, logit.column]
-            product = linear.cross_products(seen[j], list(zip(weights, seen[j:], strict=True)))
-            end = 0
-            for k, other in enumerate(logits[j:]):
-                start, end = end, end + other.design.n_parameters
-                matrix[logit.place, other.place] += product[:, start:end]
-                if k:
-                    matrix[other.place, logit.place] += product[:, start:end].T
-        return matrix
+            weights[j, j] = w * found.diagonal[:, logit.column]
+            if in_pairs:
+                lost = w * found.omega * found.along[:, logit.column]
+                weights[j, j] -= lost * found.along[:, logit.column]
+                others = enumerate(logits[j + 1 :], start=j + 1)
+                weights.update({(j, k): -lost * found.along[:, other.column] for k, other in others})
+        for (j, k), product in linear.products_of_pairs(blocks, weights).items():
+            matrix[logits[j].place, logits[k].place] += product
+            if j != k:
+                matrix[logits[k].place, logits[j].place] += product.T
+        if in_pairs:
+            return matrix
+        return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
 
 
 def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matrix) -> Matrix:
