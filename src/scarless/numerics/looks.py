@@ -25,7 +25,7 @@ from scarless.numerics.namespace import at_least, at_most, concat, in_float64, n
 from scarless.numerics.sigmoid import logistic_terms, sigmoid_pair
 
 _LEAST = 1e-300  # a probability that can be divided by
-_IMPOSSIBLE = -1e300  # log-probability of a class that was ruled out: finite, so that sums of it are numbers
+_IMPOSSIBLE = -1e300  # log-probability of a class that was ruled out: finite, so that 0 times it is 0
 
 
 class LookTerms(NamedTuple):
@@ -38,11 +38,12 @@ class LookTerms(NamedTuple):
     h: Matrix | None  # None: no false positives
     q: Vector  # Pr(y=1 | labels, audit, x)
     not_q: Vector
-    odds: Vector  # log-odds of q; beyond 1e299 where the class is known
+    odds: Vector  # log-odds of q, as if the class were not known
     value: Vector  # log-likelihood
     labels: Matrix  # t
     looks: Matrix  # m
     audited: Any  # which rows
+    known: Any  # which rows have a class that is known: it was checked, or has a label that no negative gets
     turn: Matrix  # first derivative of e by its logit
     curve: Matrix  # second derivative
     slope: Matrix  # first derivative of log A by the logits
@@ -50,11 +51,6 @@ class LookTerms(NamedTuple):
     mean_bend: Matrix  # what a positive row's looks have of it on average
     silent: Matrix  # slope of a row without any label
     log_missed: Vector  # log-probability that a positive row gets no label at its looks
-
-    @property
-    def known(self) -> Any:
-        """Which rows have a class that is known: it was checked, or has a label that no negative gets."""
-        return namespace_of(self.odds).abs(self.odds) > -0.1 * _IMPOSSIBLE
 
 
 class RowInformation(NamedTuple):
@@ -134,32 +130,36 @@ def look_terms(
     xp = namespace_of(u)
     f, not_f, log_f, log_not_f = logistic_terms(u)
     of_e = _propensities(v, labels, looks) if bounds is None else _bounded_propensities(v, labels, looks, bounds)
-    not_negative, not_positive = audit == 1, audit == 0
+    positive, negative = log_f + of_e.log_a, log_not_f  # log f A, log (1 - f) B
+    not_positive, not_negative = audit == 0, audit == 1
     if g is None:
-        h, log_b = None, 0.0
+        h = None
         not_negative = not_negative | (_over_looks(labels) > 0)
     else:
         h, _, log_h, log_not_h = logistic_terms(g)
-        log_b = _over_looks(labels * log_h + (looks - labels) * log_not_h)
-    positive = log_f + of_e.log_a + _IMPOSSIBLE * in_float64(not_positive)  # log f A
-    negative = log_not_f + log_b + _IMPOSSIBLE * in_float64(not_negative)  # log (1 - f) B
+        negative = negative + _over_looks(labels * log_h + (looks - labels) * log_not_h)
+    known, no_p, no_n = not_positive | not_negative, in_float64(not_positive), in_float64(not_negative)
     odds = positive - negative
-    below, above = xp.exp(at_most(odds, 0.0)), xp.exp(-at_least(odds, 0.0))
-    smaller = below * above
-    larger = 1.0 / (1.0 + smaller)
+    # Both classes relative to the likelier one, and 0 for one that was ruled out. Only odds of open rows are raised:
+    # exponentials of infinity take eight times as long.
+    of_open = odds * (1.0 - in_float64(known))
+    of_p, of_n = xp.exp(at_most(of_open, 0.0)) * (1.0 - no_p), xp.exp(-at_least(of_open, 0.0)) * (1.0 - no_n)
+    both = at_least(of_p + of_n, _LEAST)
+    likelier = xp.maximum(positive + _IMPOSSIBLE * no_p, negative + _IMPOSSIBLE * no_n)
     return LookTerms(
         f,
         not_f,
         of_e.e,
         of_e.not_e,
         h,
-        q=below * larger,
-        not_q=above * larger,
+        q=of_p / both,
+        not_q=of_n / both,
         odds=odds,
-        value=xp.maximum(positive, negative) + xp.log1p(smaller),
+        value=likelier + xp.log1p(of_p * of_n),
         labels=labels,
         looks=looks,
         audited=audit >= 0,
+        known=known,
         turn=of_e.turn,
         curve=of_e.curve,
         slope=of_e.slope,

@@ -193,7 +193,7 @@ class LooksLikelihood:
     def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
         """Return the logit of `row_posterior`; infinite where the class is known."""
         terms = self.terms(X, rows, beta)
-        return np.where(terms.known, np.copysign(np.inf, terms.odds), terms.odds)
+        return np.where(terms.known, np.where(terms.q == 1, np.inf, -np.inf), terms.odds)
 
     def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
         """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
