@@ -231,9 +231,9 @@ class Analysis:
     def _asked(self) -> tuple[TableClassifier, Any]:
         """The model and the columns that it is asked about, which are prepared only once."""
         if self.fitted_to is not None:
-            return self.model._knowing(*self.fitted_to), self.fitted_to[0]
+            return self.model.with_prepared(*self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
-        return self.model._knowing(features, self.model.prepare(features)), features
+        return self.model.with_prepared(features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -427,7 +427,7 @@ def analyse(
                 "and intervals count the rows."
             )
         classifier, columns = TableClassifier(estimator), table[features]
-        prepared = classifier._fit_prepared(columns, found.labels, **given)
+        prepared = classifier.fit_and_prepare(columns, found.labels, **given)
     notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}

@@ -87,7 +87,7 @@ class PredictToMixin:
         has_own = self._check_known(propensity)
         refuse_inputs(check_target(folder), getattr(X, "files", ()))
         table, scorer = self._table_and_scorer(X, label, has_own=has_own, judged=is_looked(self, looks))
-        coding = self._coding  # type: ignore[attr-defined]
+        coding = self.label_coding_  # type: ignore[attr-defined]
         classes = coding.classes.tolist()
         asked = Asked(
             scorer=scorer,
@@ -120,7 +120,7 @@ class PredictToMixin:
                 f"label names {len(names)} columns; the model was fitted to {looks.n_looks} looks: name one for each "
                 "of them, in their order."
             )
-        coding = self._coding  # type: ignore[attr-defined]
+        coding = self.label_coding_  # type: ignore[attr-defined]
         return LooksGiven(names, audit, coding, sure=looks.objective.false_positives is None)
 
     def _check_known(self, propensity: Any) -> bool:
@@ -138,36 +138,48 @@ class PredictToMixin:
         self, X: Any, label: str | None, *, has_own: bool, judged: bool = False
     ) -> tuple[Any, Scorer]:
         """Return the table with the columns of the fit, and what predicts them."""
-        table, plan = with_columns(self, X, label)
-        if judged:
-            inference = getattr(self, "_inference", None)
-            if inference is None:
-                return frame_scorer(self, X, label, has_own=has_own, judged=True)
-            objective, found = inference.likelihood, inference.parameters
-            told = joblib.hash((objective, found, type(self).__name__, list(plan.names), getattr(X, "token", "")))
-            return table, LooksScorer(objective, found, LARGEST[np.dtype(plan.dtype)], told)
-        linear = self._linear_scorer(np.dtype(plan.dtype), getattr(X, "token", ""), has_own=has_own)
-        return frame_scorer(self, X, label, has_own=has_own) if linear is None else (table, linear)
+        return table_and_scorer(self, X, label, has_own=has_own, judged=judged)
 
-    def _linear_scorer(self, dtype: Any, token: str, *, has_own: bool) -> Scorer | None:
-        """Return both logistic models in one; None where the model is of another kind."""
-        if self._inner() is not None or not hasattr(self, "coef_"):  # type: ignore[attr-defined]
-            return None
-        prefixes, constant = [""], None
-        if has_own and self._one_propensity:
-            constant = float(self.label_frequency_)  # type: ignore[attr-defined]
-        elif has_own:
-            prefixes.append("propensity_")
-        if not all(hasattr(self, f"{prefix}coef_") for prefix in prefixes):
-            return None
-        coef, intercept = (
-            np.concatenate([getattr(self, f"{prefix}{name}") for prefix in prefixes])
-            for name in ("coef_", "intercept_")
-        )
-        names = getattr(self, "feature_names_in_", ())
-        classes = self.classes_.tolist(), self._coding.positive  # type: ignore[attr-defined]
-        told = repr((type(self).__name__, list(names), classes, token))
-        return LogisticScorer(coef, intercept, LARGEST[dtype], constant, told)
+
+def table_and_scorer(
+    model: Any, X: Any, label: str | None, *, has_own: bool, judged: bool = False
+) -> tuple[Any, Scorer]:
+    """Return a table in files with the columns of a classifier's fit, and what predicts its rows."""
+    table, plan = with_columns(model, X, label)
+    if judged:
+        inference = getattr(model, "_inference", None)
+        if inference is None:
+            return frame_scorer(model, X, label, has_own=has_own, judged=True)
+        objective, found = inference.likelihood, inference.parameters
+        told = joblib.hash((objective, found, type(model).__name__, list(plan.names), getattr(X, "token", "")))
+        return table, LooksScorer(objective, found, LARGEST[np.dtype(plan.dtype)], told)
+    linear = _linear_scorer(model, np.dtype(plan.dtype), getattr(X, "token", ""), has_own=has_own)
+    return frame_scorer(model, X, label, has_own=has_own) if linear is None else (table, linear)
+
+
+def propensity_is_fact(model: Any) -> bool:
+    """Whether an unlabelled row of propensity 1 is surely negative: the propensity was given, not estimated."""
+    return bool(model._propensity_is_fact)
+
+
+def _linear_scorer(model: Any, dtype: Any, token: str, *, has_own: bool) -> Scorer | None:
+    """Return both logistic models in one; None where the model is of another kind."""
+    if model._inner() is not None or not hasattr(model, "coef_"):
+        return None
+    prefixes, constant = [""], None
+    if has_own and model._one_propensity:
+        constant = float(model.label_frequency_)
+    elif has_own:
+        prefixes.append("propensity_")
+    if not all(hasattr(model, f"{prefix}coef_") for prefix in prefixes):
+        return None
+    coef, intercept = (
+        np.concatenate([getattr(model, f"{prefix}{name}") for prefix in prefixes]) for name in ("coef_", "intercept_")
+    )
+    names = getattr(model, "feature_names_in_", ())
+    classes = model.classes_.tolist(), model.label_coding_.positive
+    told = repr((type(model).__name__, list(names), classes, token))
+    return LogisticScorer(coef, intercept, LARGEST[dtype], constant, told)
 
 
 def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:
@@ -198,7 +210,7 @@ def frame_scorer(model: Any, X: Any, label: str | None, *, has_own: bool, judged
     """Return a table in files with the columns of a fit, and the model itself to be asked about parts of it."""
     table, plan = with_columns(model, X, label)
     nameless = not hasattr(model, "feature_names_in_")
-    positive, kind = model._coding.positive, LooksFrameScorer if judged else FrameScorer
+    positive, kind = model.label_coding_.positive, LooksFrameScorer if judged else FrameScorer
     # Who was looked at is not known to a scorer that is not asked to judge: there is no propensity then.
     own = has_own and not judged
     return table, kind(model, tuple(plan.names), positive, joblib.hash(model), own, as_array=nameless)
