@@ -34,9 +34,8 @@ from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
 from scarless.raw import TableClassifier
-from scarless.raw.origins import LOG
-from scarless.raw.preparation import MOST_LEVELS
 from scarless.raw.tables import read_numbers
+from scarless.scale.raw_columns import LOG, MOST_LEVELS
 
 SCHEMA = 1  # of summary.json
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
