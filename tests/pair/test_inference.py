@@ -14,12 +14,12 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.checks.rows import check_rows
-from scarless.engines import problem
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair import inference as _inference
+from scarless.pair import solving
 from scarless.pair.inference import pair_inference
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
@@ -359,8 +359,8 @@ def test_long_names_are_cut(data):
 @pytest.mark.parametrize(
     "fit",
     [
-        SAREMClassifier(refit=True),
-        SAREMClassifier(LogisticRegression(), cross_fit=None, tol=1e-2),
+        PublishedEMClassifier(refit=True),
+        PublishedEMClassifier(LogisticRegression(), tol=1e-2),
     ],
     ids=["refit", "own classifier"],
 )
@@ -375,7 +375,7 @@ def test_other_fits_point_to_the_bootstrap(data, fit):
 
 def test_too_wide_a_pair_says_so(data, monkeypatch):
     monkeypatch.setattr(_inference, "WIDEST_MATRIX", 5)
-    monkeypatch.setattr(problem, "WIDEST_MATRIX", 5)
+    monkeypatch.setattr(solving, "WIDEST_MATRIX", 5)
     model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
     with pytest.raises(ValueError, match=r"two models have 6 parameters; above 5 .*bootstrap_intervals"):
         model.summary()

@@ -9,10 +9,10 @@ from scarless.engines import InMemoryEngine
 from scarless.engines.blocks import add_up
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
-from scarless.pair.basins import choose, climb_all
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import pair_inference
 from scarless.pair.logistic import predict
+from scarless.pair.optima import choose, climb_all
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import make_starts
 

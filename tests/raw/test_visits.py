@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from scarless import ClassPrior, SAREMClassifier, TableClassifier, load, save
+from scarless import ClassPrior, Labelling, SAREMClassifier, TableClassifier, load, save
 from scarless.scale import ParquetRows
 
 EFFORT = ["effort_1", "effort_2", "effort_3"]
@@ -29,9 +29,9 @@ def sites():
     return make_sites()
 
 
-def classifier(**options):
-    given = {"propensity_attributes": ["road"], "visit_attributes": {"effort": EFFORT}}
-    return TableClassifier(SAREMClassifier(**(given | options)))
+def classifier(**said):
+    labelling = Labelling(**{"visit_attributes": {"effort": EFFORT}, **said})
+    return TableClassifier(SAREMClassifier(propensity_attributes=["road"], labelling=labelling))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,9 @@ def test_it_is_the_fit_to_columns_that_were_standardised_together_by_hand(sites,
     for name in ("area", "road"):
         by_hand[name] = (by_hand[name] - by_hand[name].mean()) / by_hand[name].std(ddof=0)
     by_hand[EFFORT] = (effort - mean) / deviation
-    same = SAREMClassifier(propensity_attributes=["road"], visit_attributes={"effort": EFFORT}).fit(by_hand, S)
+    same = SAREMClassifier(
+        propensity_attributes=["road"], labelling=Labelling(visit_attributes={"effort": EFFORT})
+    ).fit(by_hand, S)
     assert fitted.class_prior_ == pytest.approx(same.class_prior_, abs=1e-6)
     np.testing.assert_allclose(fitted.estimator_.visit_coef_, same.visit_coef_, atol=1e-5)
     np.testing.assert_allclose(fitted.predict_posterior(table, S), same.predict_posterior(by_hand, S), atol=1e-5)
@@ -114,7 +116,7 @@ def test_frames_of_polars_and_files_of_models_say_the_same(sites, fitted, tmp_pa
 def test_a_summary_has_a_block_for_each_propensity_in_raw_units(sites):
     table, S = sites
     audit = np.where(np.arange(len(S)) % 9 == 0, (S == 1).any(axis=1), np.nan)
-    model = classifier(shared_propensity=False).fit(table, S, audit=np.where((S == 1).any(axis=1), audit, np.nan))
+    model = classifier(shared=False).fit(table, S, audit=np.where((S == 1).any(axis=1), audit, np.nan))
     blocks, inner = model.summary().blocks, model.estimator_
     assert [block.names for block in blocks] == [("area", "road", "intercept")] + [("road", "effort", "intercept")] * 3
     unit = {origin.column: origin.unit for origin in model.origins_}
@@ -178,7 +180,8 @@ def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
         TableClassifier(SAREMClassifier(known=[ClassPrior(0.3, se=0.1, where={"area": 1.0})])).fit(table, S)
     with pytest.raises(ValueError, match="visit_attributes of a raw table need a data frame with named columns"):
         TableClassifier(
-            SAREMClassifier(visit_attributes={"effort": [2, 3, 4]}), preparation=classifier().fit(table, S).preparation_
+            SAREMClassifier(labelling=Labelling(visit_attributes={"effort": [2, 3, 4]})),
+            preparation=classifier().fit(table, S).preparation_,
         ).fit(table.to_numpy(), S)
     table.assign(label=0).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):

@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.conftest import simulate
 
 import scarless
-from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
+from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.saved import ModelFileError, files
 from scarless.saved.description import audited_once, described_once, parts_of
@@ -38,6 +38,7 @@ from scarless.saved.trusted import KINDS, MOVED, TRUSTED
 skops_io = pytest.importorskip("skops.io", reason="skops is an extra")
 PU = simulate(n=300)
 IN = {"propensity_attributes": [2]}
+CROSSED = {**IN, "cv": 2, "random_state": 0}
 
 
 def boosted(**options):
@@ -46,26 +47,18 @@ def boosted(**options):
 
 MODELS = {
     "newton": lambda: SAREMClassifier(**IN),
-    "em": lambda: SAREMClassifier(**IN, solver="em"),
+    "em": lambda: PublishedEMClassifier(**IN),
     "starts": lambda: SAREMClassifier(**IN, n_starts=3, random_state=0),
     "generator": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.default_rng(0)),
     "random state": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.RandomState(0)),
-    "refit": lambda: SAREMClassifier(**IN, refit=True),
-    "boosted": lambda: SAREMClassifier(boosted(), **IN, cross_fit=2, random_state=0),
-    "boosted, one fit": lambda: SAREMClassifier(boosted(), **IN, cross_fit=None, max_iter=3, random_state=0),
-    "boosted twice": lambda: SAREMClassifier(
-        boosted(), propensity_estimator=boosted(), **IN, cross_fit=2, random_state=0
-    ),
-    "boosted in a pipeline": lambda: SAREMClassifier(
-        make_pipeline(StandardScaler(), boosted()), **IN, cross_fit=2, random_state=0
-    ),
-    "gradient boosting": lambda: SAREMClassifier(
-        GradientBoostingClassifier(n_estimators=4, random_state=0), **IN, cross_fit=2, random_state=0
-    ),
-    "forest": lambda: SAREMClassifier(
-        RandomForestClassifier(4, max_depth=4, random_state=0), **IN, cross_fit=2, random_state=0
-    ),
-    "tree": lambda: SAREMClassifier(DecisionTreeClassifier(max_depth=3), **IN, cross_fit=2, random_state=0),
+    "refit": lambda: PublishedEMClassifier(**IN, refit=True),
+    "boosted": lambda: SAREMClassifier(boosted(), **IN, cv=2, random_state=0),
+    "boosted, one fit": lambda: PublishedEMClassifier(boosted(), **IN, max_iter=3),
+    "boosted twice": lambda: SAREMClassifier(boosted(), propensity_estimator=boosted(), **IN, cv=2, random_state=0),
+    "boosted in a pipeline": lambda: SAREMClassifier(make_pipeline(StandardScaler(), boosted()), **CROSSED),
+    "gradient boosting": lambda: SAREMClassifier(GradientBoostingClassifier(n_estimators=4, random_state=0), **CROSSED),
+    "forest": lambda: SAREMClassifier(RandomForestClassifier(4, max_depth=4, random_state=0), **CROSSED),
+    "tree": lambda: SAREMClassifier(DecisionTreeClassifier(max_depth=3), **IN, cv=2, random_state=0),
     "search": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, random_state=0),
     "search over sets": lambda: SAREMClassifierCV(Cs=2, cv=2, random_state=0, attribute_sets={"a": [2], "b": [2, 3]}),
     "stack": lambda: SARStackingClassifier(  # the members by default, but for the number of trees
@@ -209,7 +202,7 @@ def prepared(model, kind="pandas"):
     ("model", "kind"),
     [
         (SAREMClassifier(propensity_attributes=["visits", "region"]), "pandas"),
-        (SAREMClassifier(boosted(), propensity_attributes=["visits"], cross_fit=2, random_state=0), "polars"),
+        (SAREMClassifier(boosted(), propensity_attributes=["visits"], cv=2, random_state=0), "polars"),
     ],
 )
 def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
@@ -395,7 +388,7 @@ def test_what_load_would_refuse_is_not_saved(make, named, tmp_path):
 
 def test_lightgbm_is_refused_by_name(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
-    model = SAREMClassifier(lightgbm.LGBMClassifier(n_estimators=3, verbose=-1), **IN, cross_fit=2, random_state=0)
+    model = SAREMClassifier(lightgbm.LGBMClassifier(n_estimators=3, verbose=-1), **IN, cv=2, random_state=0)
     with pytest.raises(ModelFileError, match=r"LightGBM|lightgbm"):
         scarless.save(model.fit(PU.X, PU.s), tmp_path / "a.skops")
 

@@ -16,6 +16,7 @@ import scarless
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -29,8 +30,8 @@ onnx = pytest.importorskip("onnx", reason="onnx is an extra")
 IN = {"propensity_attributes": [2]}
 PAIRS = {
     "newton": lambda: SAREMClassifier(**IN),
-    "em": lambda: SAREMClassifier(**IN, solver="em"),
-    "refit": lambda: SAREMClassifier(**IN, refit=True),
+    "em": lambda: PublishedEMClassifier(**IN),
+    "refit": lambda: PublishedEMClassifier(**IN, refit=True),
     "constant propensity": SAREMClassifier,
     "search": lambda: SAREMClassifierCV(**IN, Cs=[0.1, 1.0], cv=2, random_state=0),
     "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=[1.0], cv=2, relax=False, random_state=0),
@@ -182,12 +183,12 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
         ),
         (lambda: StratifiedSCARClassifier(**IN), "StratifiedSCARClassifier is not made of two logistic models"),
         (
-            lambda: SAREMClassifier(LogisticRegression(), **IN, cross_fit=2, random_state=0),
+            lambda: SAREMClassifier(LogisticRegression(), **IN, cv=2, random_state=0),
             "SAREMClassifier with estimator=LogisticRegression is not written as ONNX: only its logistic models are. "
             "Leave estimator out and fit again, or keep this model with scarless.save.",
         ),
         (
-            lambda: SAREMClassifier(propensity_estimator=LogisticRegression(), **IN, cross_fit=2, random_state=0),
+            lambda: SAREMClassifier(propensity_estimator=LogisticRegression(), **IN, cv=2, random_state=0),
             "SAREMClassifier with propensity_estimator=LogisticRegression is not written as ONNX",
         ),
         (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression is not"),

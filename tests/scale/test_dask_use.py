@@ -19,8 +19,8 @@ from scarless import SAREMClassifier, SCARClassifier, TableClassifier, load
 from scarless.cli import main
 from scarless.label_frequency import samples
 from scarless.scale import FilePreparation, ParquetRows, PartitionError
+from scarless.scale.partitions import STORE
 from scarless.scale.samples import draw_rows
-from scarless.scale.store import STORE
 
 N = 3000
 FIT = ["fit", "claims", "--label", "diagnosed", "--propensity", "visits", "--exclude", "known", "weight"]

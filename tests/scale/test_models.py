@@ -13,13 +13,14 @@ from tests.scale.files import NAMES, make_rows, write_files
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-from scarless.checks.rows import RowTotals, draw_sample
+from scarless.checks.rows import RowTotals
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -32,10 +33,11 @@ from scarless.diagnostics import (
 from scarless.engines import has_own_engine
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE, samples
 from scarless.label_frequency.names import possible_frequency_of
+from scarless.label_frequency.samples import draw_sample
 from scarless.metrics import PUScorer
 from scarless.pair.rows import Training, labelled_rows
 from scarless.scale import ParquetRows
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE
 
 N = 900
 PAIR = SAREMClassifier(propensity_attributes=["d"])
@@ -43,7 +45,6 @@ SEARCH = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, ran
 MODELS = {
     "pair": PAIR,
     "pair, several starts": SAREMClassifier(propensity_attributes=["d"], n_starts=3, random_state=0),
-    "pair, refitted": SAREMClassifier(propensity_attributes=["d"], refit=True),
     "pair, columns by number": SAREMClassifier(propensity_attributes=[-1], classification_attributes=slice("a", "c")),
     "search": SEARCH,
     "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
@@ -211,7 +212,7 @@ def test_attributes_that_an_encoder_made_are_named_by_their_raw_name(here, tmp_p
 
 NEED_MEMORY = {
     "an estimator": lambda X: SAREMClassifier(LogisticRegression()).fit(X, "s"),
-    "expectation maximisation": lambda X: SAREMClassifier(solver="em").fit(X, "s"),
+    "expectation maximisation": lambda X: PublishedEMClassifier().fit(X, "s"),
     "naive with an estimator": lambda X: NaiveClassifier(LogisticRegression()).fit(X, "s"),
     "known propensities, an estimator": lambda X: PropensityWeightedClassifier(LogisticRegression()).fit(
         X, "s", propensity="e"

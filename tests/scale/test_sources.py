@@ -33,10 +33,9 @@ from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import known_rows
 from scarless.label_frequency import ElkanNoto, samples
 from scarless.scale import ParquetRows, PartitionError, file_advice
-from scarless.scale.collections import DaskRows
-from scarless.scale.datasets import DatasetRows
-from scarless.scale.queries import QueryRows
+from scarless.scale.parquet import DatasetRows
 from scarless.scale.samples import draw_rows
+from scarless.scale.sources import DaskRows, QueryRows
 
 N = 1200
 

@@ -22,13 +22,13 @@ Sums = TypeVar("Sums", bound=tuple[Any, ...])
 # Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that
 # knows them, and the function there that returns a table of ours. Neither is imported before such a table comes.
 _ELSEWHERE = {
-    ("dask", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
-    ("dask_expr", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
-    ("dask", "Array"): ("scarless.scale.collections", "dask_rows"),
-    ("pyarrow", "Dataset"): ("scarless.scale.datasets", "dataset_rows"),
-    ("polars", "LazyFrame"): ("scarless.scale.queries", "lazy_frame_rows"),
-    ("duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
-    ("_duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
+    ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
+    ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
+    ("dask", "Array"): ("scarless.scale.sources", "dask_rows"),
+    ("pyarrow", "Dataset"): ("scarless.scale.sources", "dataset_rows"),
+    ("polars", "LazyFrame"): ("scarless.scale.sources", "lazy_frame_rows"),
+    ("duckdb", "DuckDBPyRelation"): ("scarless.scale.sources", "relation_rows"),
+    ("_duckdb", "DuckDBPyRelation"): ("scarless.scale.sources", "relation_rows"),
 }
 
 
@@ -40,6 +40,8 @@ class Rows(dict[str, Any]):
     >>> rows = Rows({"w": np.ones(3)}, slice(10, 16, 2))
     >>> rows.number
     array([10, 12, 14])
+    >>> rows.take(slice(1, None)).number
+    array([12, 14])
     """
 
     def __init__(self, values: Mapping[str, Any], where: slice) -> None:
@@ -56,9 +58,24 @@ class Rows(dict[str, Any]):
         """How many rows the block has."""
         return len(range(self.where.start, self.where.stop, self.where.step))
 
+    def take(self, here: slice) -> "Rows":
+        """Return the values of some of these rows; `here` counts within the block."""
+        inside = range(self.where.start, self.where.stop, self.where.step)[here]
+        where = slice(inside.start, inside.stop, inside.step)
+        return Rows({name: values[here] for name, values in self.items()}, where)
+
 
 class Engine(Protocol):
-    """Rows, and the sums over them."""
+    """Rows, and the sums over them.
+
+    For a table of another kind write a class with these members and register the table's type with `open_rows`; the
+    page "Extend it" has a complete example. `Preparation` and `add_up` do what every engine does with a block.
+    """
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns of X; None where they have none. A fit keeps them as ``feature_names_in_``."""
+        ...
 
     @property
     def n_rows(self) -> int:

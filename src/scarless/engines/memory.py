@@ -12,8 +12,8 @@ from scipy import sparse
 from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, add_up
-from scarless.engines.problem import WIDEST_MATRIX
 from scarless.engines.units import Reading, Units
+from scarless.numerics.newton import WIDEST_MATRIX
 
 # A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
@@ -48,6 +48,8 @@ class InMemoryEngine:
     >>> doubled.collect(lambda X, rows: rows["w"])
     array([2., 4., 6.])
     """
+
+    names: list[str] | None = None  # checks turn data frames into arrays before, and keep the names themselves
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class InMemoryEngine:
 
     def read_as(self, reading: Reading) -> "InMemoryEngine":
         """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
-        return self._but(preparation=Preparation(reading, derived=self.preparation.derived))
+        return self._but(preparation=self.preparation.read_as(reading))
 
     def in_units(self) -> "InMemoryEngine":
         """Return an engine over the same rows whose columns are in their units."""

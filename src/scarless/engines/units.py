@@ -15,20 +15,35 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 
 # Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
-_FAR = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
-_TINY = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-100}
-_SAMPLE = 2048  # rows
+MAX_MEAN_PER_DEVIATION = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
+MIN_SIZE_OF_ENTRIES = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-100}
+SAMPLED_ROWS = 2048  # rows
 
 
 class Units(NamedTuple):
-    """How a solver sees each column: ``(x - shift) * scale``."""
+    """How a solver sees each column: ``(x - shift) * scale``.
+
+    Examples
+    --------
+    >>> Units(shift=np.array([1000.0]), scale=np.array([0.5])).shift
+    array([1000.])
+    """
 
     shift: Vector
     scale: Vector
 
 
 class Reading(NamedTuple):
-    """In which precision a table is to be read, and the units of its columns where some need any."""
+    """In which precision a table is to be read, and the units of its columns where some need any.
+
+    An engine starts with the precision of its table and no units. A fit measures the columns, and calls `read_as` with
+    another reading where some columns are far from zero for their spread.
+
+    Examples
+    --------
+    >>> Reading(np.dtype(np.float32), None).dtype
+    dtype('float32')
+    """
 
     dtype: np.dtype[Any]
     units: Units | None
@@ -40,10 +55,10 @@ class _Columns(NamedTuple):
     largest: Vector  # absolute value
 
     def out_of_proportion(self, dtype: np.dtype[Any]) -> NDArray[np.bool_]:
-        far = np.abs(self.mean) > _FAR[dtype] * self.deviation
+        far = np.abs(self.mean) > MAX_MEAN_PER_DEVIATION[dtype] * self.deviation
         # A constant column tells nothing, and is left alone unless it only looks constant.
         far &= self.deviation > 1e-14 * np.abs(self.mean)
-        return far | ((self.largest > 0) & (self.largest < _TINY[dtype]))
+        return far | ((self.largest > 0) & (self.largest < MIN_SIZE_OF_ENTRIES[dtype]))
 
 
 def how_to_read(engine: Any) -> Reading:
@@ -71,10 +86,10 @@ def _suspects(engine: Any, dtype: np.dtype[Any]) -> tuple[bool, NDArray[np.intp]
     """Return whether the table is sparse, and the columns that are worth a look at all rows: from some of them, or from
     the sparse entries together.
     """
-    is_sparse, small = engine.total(_block_small, _TINY[dtype])
+    is_sparse, small = engine.total(_block_small, MIN_SIZE_OF_ENTRIES[dtype])
     if is_sparse > 0:
         return True, np.arange(engine.n_columns if small > 0 else 0)
-    sample = _measure(engine.every(max(1, engine.n_rows // _SAMPLE)), np.arange(engine.n_columns))
+    sample = _measure(engine.every(max(1, engine.n_rows // SAMPLED_ROWS)), np.arange(engine.n_columns))
     constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # here; other values may hide among the other rows
     return False, np.flatnonzero(constant | sample.out_of_proportion(dtype))
 

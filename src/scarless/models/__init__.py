@@ -2,6 +2,7 @@
 
 from scarless.models._base import PUClassifier as PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
@@ -12,19 +13,22 @@ from scarless.models.summary import Summary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.outside.late import late_names as _late_names
-from scarless.pair.basins import Basin
-from scarless.pair.facts import ClassPrior, LabelFrequency
+from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency
+from scarless.pair.labelling import Labelling
+from scarless.pair.optima import Basin, Selection
 from scarless.pair.relaxed import Levels, Relaxation
-from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
     "ClassPrior",
+    "ImaginaryAudits",
     "Interval",
     "LabelFrequency",
+    "Labelling",
     "Levels",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
+    "PublishedEMClassifier",
     "Relaxation",
     "SAREMClassifier",
     "SAREMClassifierCV",

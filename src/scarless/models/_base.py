@@ -294,7 +294,8 @@ def warn_if_level_is_unknown(
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
         return
-    why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
+    rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
+    why = f"there {rows}" if few else "the labels leave the class prior open"
     span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
     ranking = "Rely on the ranking of rows."

@@ -20,7 +20,7 @@ from scarless.label_frequency.names import (
     as_label_frequency_estimator,
     narrow_tags,
 )
-from scarless.labelling.attributes import columns_at
+from scarless.labelling.base import columns_at
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier
@@ -253,11 +253,11 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         known = fit_known_propensity(given, f, C=self.C, tol=1e-8, max_iter=self.max_iter).parameters
         start = np.concatenate([known, logit(c[1:]) - logit(c[0]), logit(c[:1])])
         fit = fit_pair(problem, start, FitOptions(1e-8, self.max_iter))
-        begin, end = (problem.sums(*problem.objective.split(at)) for at in (start, np.concatenate([fit.f, fit.e])))
+        begin, end = (problem.sums(at) for at in (start, fit.parameters))
         self._tell_of_likelihood(problem, fit, float(end.log_likelihood - begin.log_likelihood), n_strata)
 
     def _tell_of_likelihood(self, problem: PairProblem, fit: PairFit, gain: float, n_strata: int) -> None:
-        prior = float(problem.sums(fit.f, fit.e).positives) / problem.weight
+        prior = float(problem.sums(fit.parameters).positives) / problem.weight
         form = check_form(problem, fit.f, fit.e)
         better = "SAREMClassifier(propensity_attributes=...), which fits both models to the labels, needs neither."
         if abs(prior - self.class_prior_) > PRIORS_APART and chi2.sf(2.0 * gain, n_strata) < REJECTED:

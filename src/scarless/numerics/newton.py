@@ -17,6 +17,9 @@ from scarless.numerics.linear import unit_diagonal
 from scarless.numerics.objectives import Curvature, Sums
 from scarless.numerics.truncated import truncated_step
 
+# Above this many parameters the information matrix is not formed; products with it are.
+WIDEST_MATRIX = 1500
+
 
 class Status(Enum):
     """How a solver ended."""

@@ -1,9 +1,9 @@
-"""The logistic function and its complement, without cancellation."""
+"""The logistic function and its complement, and the probability of any of several events, without cancellation."""
 
 import numpy as np
 from scipy.special import expit
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.namespace import at_least, namespace_of
 
 
@@ -50,3 +50,19 @@ def softplus(z: Vector) -> Vector:
     """
     xp = namespace_of(z)
     return at_least(z, 0.0) + xp.log1p(xp.exp(-xp.abs(z)))
+
+
+def at_least_one(p: Matrix) -> Vector:
+    r"""Return :math:`1 - \prod_k (1 - p_k)` over the columns: the probability of any of several independent events.
+
+    By logarithms, so that small probabilities keep their digits. An event that cannot happen, such as a label at a look
+    that did not take place, has probability 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_least_one(np.array([[0.5, 0.5], [1e-20, 0.0], [1.0, 0.3]]))
+    array([7.5e-01, 1.0e-20, 1.0e+00])
+    """
+    with np.errstate(divide="ignore"):  # a certain event
+        return np.asarray(0.0 - np.expm1(np.log1p(-p).sum(axis=1)))

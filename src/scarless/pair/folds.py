@@ -59,8 +59,8 @@ def deal_groups(
     if fewest < 2:
         raise ValueError(
             "Cross-validation needs at least 2 different labelled and 2 different unlabelled rows; there are "
-            f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without folds: two "
-            "logistic models, or cross_fit=None."
+            f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without an "
+            "estimator, which needs no folds."
         )
     n_folds = min(n_folds, fewest)
     if audit is not None and (audit >= 0).any():

@@ -18,7 +18,7 @@ from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import PredictToMixin, frame_scorer, propensity_is_fact, table_and_scorer
+from scarless.models.predict_to import PredictToMixin, propensity_is_fact
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary
@@ -26,12 +26,12 @@ from scarless.models.uncertainty import attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
+from scarless.pair.labelling import labelling_of
 from scarless.raw.origins import Origin, in_raw_units, trace_origins
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of
 from scarless.raw.visits import VisitColumns, columns_in_files, refuse_groups
 from scarless.scale.preparing import FilePreparation
-from scarless.scale.scorers import Scorer
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -232,14 +232,16 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         given = table_preparation() if self.preparation is None else self.preparation
         as_it_is = isinstance(given, str) and given == "passthrough"
         self.preparation_: Any = given if as_it_is else clone(given)
-        given_visits = None if as_it_is else getattr(estimator, "visit_attributes", None)
+        given_visits = None if as_it_is else labelling_of(estimator).visit_attributes
         visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))
         seen = X if visits is None else X[visits.left(names)]
         prepared = seen if as_it_is else self.preparation_.fit_transform(seen)
         if visits is not None:
             self._visits = visits.placed(int(prepared.shape[1]))
             prepared = self._visits.appended(prepared, X)
-            estimator.set_params(visit_attributes=self._visits.places)
+            estimator.set_params(
+                labelling=clone(labelling_of(estimator)).set_params(visit_attributes=self._visits.places)
+            )
         return names, prepared, int(prepared.shape[1])
 
     def _prepare_files(
@@ -306,6 +308,23 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         if visits is None:
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
+
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_, X
+        if isinstance(self.preparation_, FilePreparation):
+            return self.estimator_, self.preparation_.transform(X)
+        return self, X
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        coding: LabelCoding = self.estimator_.label_coding_
+        return coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return propensity_is_fact(self.estimator_)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
         """Return the positions of the prepared columns that come from a raw one."""
@@ -586,24 +605,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
                 UserWarning,
             )
         return arranged(X, list(known), missing)
-
-    def _table_and_scorer(
-        self, X: Any, label: str | None, *, has_own: bool, judged: bool = False
-    ) -> tuple[Any, Scorer]:
-        if isinstance(self.preparation_, str | FilePreparation):
-            X = X if isinstance(self.preparation_, str) else self.preparation_.transform(X)
-            return table_and_scorer(self.estimator_, X, label, has_own=has_own, judged=judged)
-        return frame_scorer(self, X, label, has_own=has_own, judged=judged)
-
-    @property
-    def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
-        coding: LabelCoding = self.estimator_.label_coding_
-        return coding
-
-    @property
-    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
-        return propensity_is_fact(self.estimator_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from scarless.checks.looks import check_looks, is_names
 from scarless.checks.options import shown
 from scarless.engines.base import Several
 from scarless.numerics.arrays import Mask, Matrix
+from scarless.pair.labelling import labelling_of
 from scarless.raw.origins import Origin
 
 
@@ -156,9 +157,9 @@ def _numbers(X: Any, column: str, name: str) -> Any:
 
 def refuse_groups(estimator: Any) -> None:
     """Raise where a class prior is known of a group of rows, or an offset is a column: prepared, they are others."""
-    if getattr(estimator, "propensity_offset", None) is not None:
+    if labelling_of(estimator).offset is not None:
         raise ValueError(
-            "propensity_offset is a column that is added as it is, and a preparation changes columns. Prepare the "
+            "offset is a column that is added as it is, and a preparation changes columns. Prepare the "
             "table yourself and fit SAREMClassifier to that."
         )
     if any(getattr(claim, "where", None) for claim in getattr(estimator, "known", None) or ()):
@@ -180,7 +181,7 @@ def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> st
             "With a table in files audits are a column of it, given by name, such as audit='checked'; what came is of "
             f"type {type(audit).__name__}."
         )
-    if not isinstance(preparation, str) and getattr(estimator, "visit_attributes", None):
+    if not isinstance(preparation, str) and labelling_of(estimator).visit_attributes:
         raise ValueError(
             "visit_attributes of a raw table need it in memory: all columns of one are scaled alike, and in files each "
             "is by itself. Read it into memory, or prepare it first and say preparation='passthrough'."

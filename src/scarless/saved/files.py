@@ -36,8 +36,9 @@ from scarless.saved.description import (
     rename_moved,
     shrink,
 )
+from scarless.saved.earlier import NoLongerFitted, renew
 from scarless.saved.trusted import TRUSTED
-from scarless.saved.values import check_values
+from scarless.saved.values import check_values, objects_in
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -315,7 +316,11 @@ def _built(data: bytes, stamp: Stamp, called: str) -> Any:
         with warnings.catch_warnings(), audited_once():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # `load` says it once
             model = skops.loads(data, trusted=sorted(TRUSTED))
+        for value in list(objects_in(model)):
+            renew(value)
         check_values(model)
+    except NoLongerFitted as error:
+        raise ModelFileError(f"{called} {error}") from error
     except ImportError as error:
         raise ImportError(f"{called} needs {error.name}: {install('tool')}.") from error
     except Exception as error:

@@ -39,9 +39,8 @@ _FINITE_ATTRIBUTES = (
     "beta",
     "beta_f",
     "beta_e",
-    "plain_e",
+    "e",
     "others",
-    "plain_others",
     "slope",
     "shift",
     "_frequencies",
@@ -95,10 +94,9 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
                 n_models = np.size(intercept) if prefix and held.get("_looks") is not None else 1
                 yield f"{prefix}coef_", np.shape(coef), (n_models, held["n_features_in_"])
                 yield f"{prefix}intercept_", np.shape(intercept), (n_models,)
-    if type(value) is PairInference:  # those of several looks have more parameters than one propensity model
-        size = value.f.n_parameters + value.e.n_parameters
-        yield "beta_f", np.shape(value.beta_f), (value.f.n_parameters,)
-        yield "beta_e", np.shape(value.beta_e), (value.e.n_parameters,)
+    if isinstance(value, PairInference):
+        size = value.objective.n_parameters
+        yield "parameters", np.shape(value.parameters), (size,)
         if value.information is not None:
             yield "information", np.shape(value.information), (size, size)
     if isinstance(value, Linear):
@@ -106,10 +104,9 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(value, LooksCrossed):
         size = value.objective.n_parameters - value.objective.f.n_parameters
         yield "others", np.shape(value.others), (size,)
-        yield "plain_others", np.shape(value.plain_others), (size,)
         yield "added", np.shape(value.added), (np.size(value.shared),)
     if isinstance(value, Crossed) and value.learned is None:
-        yield "plain_e", np.shape(value.plain_e), (np.size(value.e_columns) + 1,)
+        yield "relaxation.e", np.shape(value.relaxation.e), (np.size(value.e_columns) + 1,)
 
 
 def _ask(value: Any, held: dict[str, Any]) -> None:

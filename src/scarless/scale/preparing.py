@@ -17,13 +17,11 @@ from scarless.engines.base import Engine, Several, open_rows
 from scarless.engines.blocks import Preparation
 from scarless.engines.units import Reading
 from scarless.outside.extras import need
-from scarless.scale.chains import Part, Program
-from scarless.scale.checkpoints import Passes
 from scarless.scale.columns import SCALE
-from scarless.scale.engine import PartitionedEngine
+from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups
-from scarless.scale.plan import Plan
+from scarless.scale.partitions import Arrays, Cache, Part, Plan, Program
 from scarless.scale.raw_columns import (
     MOST_LEVELS,
     Column,
@@ -35,7 +33,6 @@ from scarless.scale.raw_columns import (
     recipe_of,
     tail_of_column,
 )
-from scarless.scale.store import Arrays, Cache
 
 
 class FilePreparation(BaseEstimator):

@@ -17,11 +17,12 @@ NUMBER, DATE, LEVELS, EMPTY = "number", "date", "levels", "empty"
 TEXT, WORDS = "text", "words"  # in memory only: many different texts, each output a number, or some words
 MISSING, LOG = "missing", "log"  # pieces of a column, called so in models and reports too
 LONG_TAIL = 2.0  # skewness; that of an exponential distribution
-MOST_LEVELS = 40  # of text that is read as categories, and of numbers that may be codes
-_ROWS_FOR_VALUES = 10_000  # the first of a partition, in which different values of a number are counted
+MOST_LEVELS = 40  # of text that is read as categories
+# A number with more different values than this, among the first rows of a partition, is no code.
+MOST_VALUES_OF_A_CODE, FIRST_ROWS = 40, 10_000
 DATE_PARTS = ("year", "month", "day")
 _WORDS = {NUMBER: "numbers", DATE: "dates", LEVELS: "text or categories"}
-_LARGEST = 1e100  # as for tables in memory
+LARGEST_NUMBER = 1e100  # as for tables in memory
 
 
 class Moments(NamedTuple):
@@ -212,7 +213,7 @@ def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Fac
     if kind != NUMBER or facts.parts[0].least < 0:
         return facts
     above = parts[0][parts[0] > 0]
-    varied = np.unique(parts[0][:_ROWS_FOR_VALUES]).size > MOST_LEVELS
+    varied = np.unique(parts[0][:FIRST_ROWS]).size > MOST_VALUES_OF_A_CODE
     return replace(facts, logs=Moments.of(np.log(above)), varied=varied) if varied else facts
 
 
@@ -284,8 +285,8 @@ def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
 def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
     """Raise where a number is infinite or beyond use, with its row."""
     for part in parts:
-        if np.nanmax(np.abs(part), initial=0.0) > _LARGEST:
-            row = int(np.flatnonzero(np.abs(part) > _LARGEST)[0])
+        if np.nanmax(np.abs(part), initial=0.0) > LARGEST_NUMBER:
+            row = int(np.flatnonzero(np.abs(part) > LARGEST_NUMBER)[0])
             raise PartitionError(
                 f"{where}: the column {name!r} holds {part[row]:g} in row {row + 1} (counted from 1), which is "
                 "infinite or beyond 1e100. Correct the cell, leave it empty if the value is not known, or leave the "

@@ -15,6 +15,7 @@ from scarless.engines.base import known_rows
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import Vector
+from scarless.pair.labelling import labelling_of
 
 
 class Judged(NamedTuple):
@@ -57,7 +58,7 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
     warn_of_row_order(X, s=s, audit=audit)
     codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
     X, labels = known_rows(prepare(X)), checked.labels
-    how = getattr(model, "audit_labels", "keep")
+    how = labelling_of(model).audit_labels
     if how != "keep" and (codes >= 0).any():
         labels, classes = labels_that_count(labels, codes, how), checked.coding.classes.astype(object)
         words = np.where(labels == 1, classes[checked.coding.positive], classes[1 - checked.coding.positive])

@@ -15,7 +15,7 @@ from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.rows import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_propensity, check_vector
-from scarless.metrics.predictions import class_probability, coding_of
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,

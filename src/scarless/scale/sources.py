@@ -1,19 +1,34 @@
-"""Tables of Dask: dask.dataframe and dask.array, each partition computed where it is walked."""
+"""Tables of other libraries that are not in memory.
 
-from collections.abc import Mapping, Sequence
+Partitions of Dask's data frames and arrays are computed where they are walked. Queries that have not been run (polars
+LazyFrames, DuckDB relations) are run once, into Parquet files.
+"""
+
+import os
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scarless.engines.base import Engine, Several, column_names, open_rows
 from scarless.outside.extras import need
-from scarless.scale.columns import PartitionError, choose_names, in_few_bytes
+from scarless.scale.columns import SCALE, PartitionError, choose_names, in_few_bytes, row_names_of
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import DEFAULT_CACHE
-from scarless.scale.plan import Plan
-from scarless.scale.store import Arrays, Cache
+from scarless.scale.parquet import DEFAULT_CACHE_BYTES, DatasetRows, ParquetRows, made_of_files, need_names
+from scarless.scale.partitions import Arrays, Cache, Plan, remove_own
+
+GROUP_ROWS = 2**17  # of a file of ours
+# Before this version of polars, streams may mix up the order of rows: queries are then run in memory.
+POLARS_STREAMS_IN_ORDER = (1, 25)
+
+# --- tables of Dask
+
 
 _USER = "A table of Dask"
 
@@ -207,7 +222,7 @@ def dask_rows(X: Any) -> DaskRows:
 
 @open_rows.register
 def _open_dask(X: DaskRows, y: Any = None, sample_weight: Any = None) -> Engine:
-    engine = PartitionedEngine(X.plan(y, sample_weight), find_executor(), Cache(DEFAULT_CACHE))
+    engine = PartitionedEngine(X.plan(y, sample_weight), find_executor(), Cache(DEFAULT_CACHE_BYTES))
     if not X.has_names:
         engine.names = None
     return engine
@@ -326,3 +341,124 @@ def _fetched(futures: list[Any]) -> list[Any]:
 
 def _itself(values: Any) -> Any:
     return values
+
+
+# --- queries
+
+
+Write = Callable[[list[str], str], None]  # some columns of a query, as one Parquet file
+
+
+class Scratch:
+    """A folder that is there as long as this object is; copies of it, in other processes, leave it alone."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="scarless-query-")
+        weakref.finalize(self, remove_own, self.folder, os.getpid())
+
+
+class QueryRows:
+    """The rows of a query, which is run once: streamed into a Parquet file, that is then read like any other.
+
+    A fit walks its rows many times, and a query may be dear, or give its rows in another order the next time. The file
+    holds the columns that are asked for, lies in the system's folder for temporary files (the environment variable
+    ``TMPDIR`` names another), and is removed when neither these rows nor any engine over them are needed. A cluster of
+    several machines cannot read it: write Parquet files to where all see them, and use `ParquetRows`.
+    """
+
+    def __init__(self, kind: str, names: Sequence[str], write: Write, row_names: frozenset[str] = frozenset()) -> None:
+        self.kind, self.names, self.row_names = kind, tuple(names), row_names
+        self._write: Write | None = write
+        self._wanted: tuple[str, ...] | None = None
+        self._results: list[tuple[frozenset[str], Scratch]] = []  # by the columns they have; shared by selections
+
+    def select(self, columns: Sequence[str]) -> "QueryRows":
+        """Return the same rows with these attributes, in this order."""
+        other = object.__new__(QueryRows)
+        vars(other).update({**vars(self), "_wanted": tuple(columns)})
+        return other
+
+    @property
+    def column_names(self) -> list[str]:
+        """The attributes, where no column is a label or a weight."""
+        return choose_names(self.names, self._wanted, None, None, f"The {self.kind}", self.row_names)
+
+    def opened(self, label: str | Several | None, weight: str | None) -> Engine:
+        """Return the engine over the rows; it keeps the file."""
+        attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
+        needed = list(dict.fromkeys([*attributes, *column_names(label, weight)]))
+        scratch = self._result(needed or list(self.names[:1]))  # rows are counted by some column
+        rows = ParquetRows(scratch.folder, columns=attributes)
+        rows._called = f"the result of the {self.kind}"
+        engine: Any = open_rows(rows, label, weight)
+        engine.scratch = scratch
+        return engine
+
+    def _result(self, columns: list[str]) -> Scratch:
+        for there, scratch in self._results:
+            if there.issuperset(columns):
+                return scratch
+        if self._write is None:
+            raise ValueError(f"This {self.kind} came from another process, and only what was read of it came along.")
+        scratch = Scratch()
+        self._write(columns, str(Path(scratch.folder, "result.parquet")))
+        self._results.append((frozenset(columns), scratch))
+        return scratch
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the query behind: a connection to a database cannot go to another process."""
+        return {**vars(self), "_write": None}
+
+
+@open_rows.register
+def _open_query(X: QueryRows, y: Any = None, sample_weight: Any = None) -> Engine:
+    need_names(f"a {X.kind}", "query", y=y, sample_weight=sample_weight)
+    return X.opened(y, sample_weight)
+
+
+def lazy_frame_rows(X: Any) -> QueryRows:
+    """Return the rows of a polars LazyFrame."""
+    polars = sys.modules["polars"]  # whose frame it is
+
+    def write(columns: list[str], path: str) -> None:
+        wanted = X.select(columns)
+        try:
+            if _version_of(polars) < POLARS_STREAMS_IN_ORDER:
+                raise polars.exceptions.InvalidOperationError("streams of several files come in any order")
+            wanted.sink_parquet(path, row_group_size=GROUP_ROWS)
+        except polars.exceptions.InvalidOperationError:  # older versions cannot stream every query
+            wanted.collect().write_parquet(path, row_group_size=GROUP_ROWS)
+
+    return QueryRows("LazyFrame", X.collect_schema().names(), write)
+
+
+def _version_of(polars: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in polars.__version__.split(".")[:2] if part.isdigit())
+
+
+def relation_rows(X: Any) -> QueryRows:
+    """Return the rows of a DuckDB relation."""
+
+    def write(columns: list[str], path: str) -> None:
+        quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
+        X.project(", ".join(quoted)).write_parquet(path, row_group_size=GROUP_ROWS)
+
+    return QueryRows("DuckDB relation", X.columns, write)
+
+
+def _scanned_rows(X: Any) -> QueryRows:
+    """Return the rows of a pyarrow Dataset that is not made of files."""
+    parquet = need("pyarrow.parquet", "a pyarrow Dataset", SCALE)
+
+    def write(columns: list[str], path: str) -> None:
+        scanner = X.scanner(columns=columns, use_threads=False)
+        with parquet.ParquetWriter(path, scanner.projected_schema) as file:
+            for batch in scanner.to_batches():
+                file.write_batch(batch, row_group_size=GROUP_ROWS)
+
+    return QueryRows("pyarrow Dataset", X.schema.names, write, row_names_of(X.schema))
+
+
+def dataset_rows(X: Any) -> DatasetRows | QueryRows:
+    """Return the rows of a pyarrow Dataset: of its files, or what a scan gives where it is not made of files."""
+    return DatasetRows(X) if made_of_files(X) else _scanned_rows(X)

@@ -1,22 +1,25 @@
-"""An objective over all rows of an engine, with its ridge penalty: what a solver minimises."""
+"""An objective over all rows of an engine, with its ridge penalty: what a solver minimises.
+
+Columns out of proportion (`scarless.engines.units`) are centred and scaled for the solver: the problem, its start and
+its solution are turned forth and back (`ChangeOfUnits`).
+"""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit
 
 from scarless.engines.base import Engine
 from scarless.engines.blas import BLAS
-from scarless.engines.change import ChangeOfUnits
+from scarless.engines.units import Units
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.newton import NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
+from scarless.numerics.linear import Design
+from scarless.numerics.newton import WIDEST_MATRIX, NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
-# Above this many parameters the information matrix is not formed; products with it are.
-WIDEST_MATRIX = 1500
 # Up to this many, one pass for a matrix of products saves many for the length of a step.
 WIDEST_GRAM = 300
 
@@ -27,6 +30,72 @@ def narrow_alone(n_parameters: int) -> AbstractContextManager[None]:
     To set it takes as long as a pass over few rows, so that whoever makes many should hold it over all of them.
     """
     return BLAS.on_one_thread() if n_parameters <= WIDEST_GRAM else nullcontext()
+
+
+class ChangeOfUnits(NamedTuple):
+    r"""Parameters for columns :math:`(x - m) c` in place of :math:`x`: one linear map, its inverse, and the penalty.
+
+    A coefficient becomes :math:`\beta/c`, the intercept :math:`\beta_0 + m'\beta`, and the ridge on the user's own
+    coefficient :math:`\lambda c^2` on the new one: the optimum is the same.
+    """
+
+    scale: Vector  # of each parameter; 1 for intercepts
+    shift: list[tuple[slice, int, Vector]]  # of each model: its coefficients, its intercept, its columns' shifts
+
+    @classmethod
+    def of(cls, units: Units | None, designs: tuple[Design, ...], ridge: Vector) -> "ChangeOfUnits | None":
+        """Return the change for some models, or None where no column needs one, or none is seen as it is."""
+        if units is None or not designs:
+            return None
+        scale, shift, start = np.ones(ridge.size), [], 0
+        for design in designs:
+            coefficients = slice(start, start + design.n_columns)
+            scale[coefficients] = units.scale[design.columns]
+            shift.append((coefficients, coefficients.stop, units.shift[design.columns]))
+            start = coefficients.stop + 1
+        return cls(scale, shift)
+
+    def ridge(self, ridge: Vector) -> Vector:
+        """Return the penalty on the new parameters; one beyond all numbers keeps a coefficient at 0, as it should."""
+        with np.errstate(over="ignore"):
+            return np.minimum(np.where(ridge > 0, ridge * self.scale * self.scale, 0.0), 1e300)
+
+    def forth(self, beta: Vector) -> Vector:
+        """Return the new parameters."""
+        new = beta / self.scale
+        for coefficients, intercept, shift in self.shift:
+            new[intercept] += shift @ beta[coefficients]
+        return new
+
+    def point(self, point: Vector) -> Vector:
+        """Return what a linear function of the parameters has for coefficients of the new ones."""
+        new = point * self.scale
+        for coefficients, intercept, shift in self.shift:
+            new[coefficients] -= point[intercept] * shift * self.scale[coefficients]
+        return new
+
+    def curvature(self, curvature: Matrix) -> Matrix:
+        """Return what a quadratic form of the parameters has for a matrix of the new ones."""
+        half = np.array([self.point(row) for row in curvature])
+        return np.array([self.point(row) for row in half.T])
+
+    def back(self, solution: Solution) -> Solution:
+        """Return a solution in the user's units."""
+        history = [at._replace(parameters=self._old(at.parameters)) for at in solution.history]
+        curvature = None if solution.curvature is None else self._old_curvature(solution.curvature)
+        return replace(solution, parameters=self._old(solution.parameters), history=history, curvature=curvature)
+
+    def _old(self, new: Vector) -> Vector:
+        beta = new * self.scale
+        for coefficients, intercept, shift in self.shift:
+            beta[intercept] -= shift @ beta[coefficients]
+        return beta
+
+    def _old_curvature(self, curvature: Matrix) -> Matrix:
+        into = np.diag(1.0 / self.scale)
+        for coefficients, intercept, shift in self.shift:
+            into[intercept, coefficients] = shift
+        return np.asarray(into.T @ curvature @ into)
 
 
 class Addition(Protocol):
