@@ -46,7 +46,7 @@ class Answers(NamedTuple):
 def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
     """Return which of a model's two classes is the positive one: as it was fitted, or by `pos_label`."""
     if pos_label is None:
-        coding = getattr(innermost(model), "_coding", None)
+        coding = getattr(innermost(model), "label_coding_", None)
         if isinstance(coding, LabelCoding):
             return coding
     classes = getattr(model, "classes_", None)

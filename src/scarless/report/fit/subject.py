@@ -31,8 +31,9 @@ from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, 
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.interval import Interval
 from scarless.pair.groups import times_too_sure
-from scarless.raw.origins import MISSING, Origin
+from scarless.raw.origins import Origin
 from scarless.report.fit.words import text
+from scarless.scale.raw_columns import MISSING
 
 _KINDS = (
     NaiveClassifier,
