@@ -35,6 +35,7 @@ NOT_CALLED = {
     "ColumnRoles",  # says what `analyse` is to do with columns
     "Cost",
     "DatasetFileError",
+    "Display",
     "GoodnessOfFit",
     "IdentifiabilityReport",
     "Interval",

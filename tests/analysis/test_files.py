@@ -11,7 +11,7 @@ import pytest
 from tests.analysis.conftest import make_patients
 
 from scarless import SAREMClassifierCV, load
-from scarless.analysis import Settings, analyse_files, answer, estimators, files
+from scarless.analysis import Settings, analyse_files, answer, files
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 from scarless.scale import ParquetRows
@@ -122,8 +122,8 @@ def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
     table = patients()
     claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
     monkeypatch.setattr(files, "SAMPLE", 600)
-    monkeypatch.setattr(estimators, "SAMPLE", 600)
-    monkeypatch.setattr(files, "MANY_ROWS", 700)
+    monkeypatch.setattr(answer, "SAMPLE", 600)
+    monkeypatch.setattr(answer, "MANY_ROWS", 700)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
     monkeypatch.setattr(files, "make_estimator", lambda _: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
@@ -242,7 +242,7 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     ill = (table["diagnosed"] == 1) | (rng.random(N) < 0.2)
     claims = write(tmp_path / "claims", table.assign(checked=np.where(rng.random(N) < 0.1, ill, np.nan)))
     monkeypatch.setattr(files, "SAMPLE", 400)
-    monkeypatch.setattr(files, "MANY_ROWS", 700)
+    monkeypatch.setattr(answer, "MANY_ROWS", 700)
     seen = []
 
     def narrow(search, X, observed, seed):

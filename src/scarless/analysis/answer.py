@@ -49,7 +49,7 @@ from scarless.models.sar_stacking import default_boosting
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import means_rows
 from scarless.raw import TableClassifier
-from scarless.raw.origins import LOG
+from scarless.scale.raw_columns import LOG
 
 SCHEMA = 1  # of summary.json
 MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
@@ -277,9 +277,9 @@ class Analysis:
     def _asked(self) -> tuple[TableClassifier, Any]:
         """The model and the columns that it is asked about, which are prepared only once."""
         if self.fitted_to is not None:
-            return self.model._knowing(*self.fitted_to), self.fitted_to[0]
+            return self.model.with_prepared(*self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
-        return self.model._knowing(features, self.model.prepare(features)), features
+        return self.model.with_prepared(features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -414,7 +414,7 @@ def analyse_table(
     prepared: list[Any] = []
 
     def fit(classifier: TableClassifier) -> None:
-        prepared.append(classifier._fit_prepared(columns, found.labels, **given))
+        prepared.append(classifier.fit_and_prepare(columns, found.labels, **given))
 
     classifier, notes = fit_model(
         settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), tell

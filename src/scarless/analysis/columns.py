@@ -13,8 +13,8 @@ from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.pair.groups import HEAVY
-from scarless.raw.preparation import MOST_LEVELS
 from scarless.raw.tables import read_numbers
+from scarless.scale.raw_columns import MOST_LEVELS
 
 FEWEST_ROWS_FOR_IDS = 20  # rows, below which numbers may differ, or be in order, by chance
 EXPECTED_TIES = 10.0  # pairs of equal values, of which there are none

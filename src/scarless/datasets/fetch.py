@@ -17,6 +17,7 @@ from scarless.checks.options import shown
 from scarless.datasets.registry import Archive, RawFile
 from scarless.datasets.unpack import unpack
 from scarless.outside.extras import need
+from scarless.outside.notices import listed
 
 DATA_VARIABLE, CACHE_VARIABLE = "SCARLESS_DATA", "SCARLESS_CACHE"
 _SUFFIXES = ("", ".gz", ".xz")
@@ -210,7 +211,7 @@ def _where_from(archive: Archive) -> str:
 def _not_found(folder: str, file: RawFile, home: Path | None, cache: Path) -> str:
     looked = [str(place / folder) for place in (home, cache) if place is not None]
     return (
-        f"{file.name} is not on this machine (looked in {' and '.join(looked)} for {', '.join(_names(file))}), and "
+        f"{file.name} is not on this machine (looked in {listed(looked)} for {', '.join(_names(file))}), and "
         f"download=False forbids to fetch it. Allow that, or save {_where_from(file.archive)} there as "
         f"{file.archive.name}."
     )

@@ -21,14 +21,29 @@ SAMPLED_ROWS = 2048  # rows
 
 
 class Units(NamedTuple):
-    """How a solver sees each column: ``(x - shift) * scale``."""
+    """How a solver sees each column: ``(x - shift) * scale``.
+
+    Examples
+    --------
+    >>> Units(shift=np.array([1000.0]), scale=np.array([0.5])).shift
+    array([1000.])
+    """
 
     shift: Vector
     scale: Vector
 
 
 class Reading(NamedTuple):
-    """In which precision a table is to be read, and the units of its columns where some need any."""
+    """In which precision a table is to be read, and the units of its columns where some need any.
+
+    An engine starts with the precision of its table and no units. A fit measures the columns, and calls `read_as` with
+    another reading where some columns are far from zero for their spread.
+
+    Examples
+    --------
+    >>> Reading(np.dtype(np.float32), None).dtype
+    dtype('float32')
+    """
 
     dtype: np.dtype[Any]
     units: Units | None

@@ -143,7 +143,7 @@ def _run(
 
 def _import_paths(spec: Spec) -> list[str]:
     said = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
-    paths = [table.get(key, "") for table in said for key in ("estimator", "callable")]
+    paths = [table.get(key, "") for table in said for key in ("estimator", "callable", "mechanism")]
     paths += [path for table in said for path in nested_estimators(table.get("parameters", {}))]
     return [path for path in paths if ":" in path]
 
@@ -166,7 +166,8 @@ def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[s
         own_datasets={name: data.identity for name, data in own.items()},
         own_methods={name: {**said, **_sources(said)} for name, said in spec.own_methods.items()},
         own_mechanisms={
-            name: {**said, **source_of(said.get("callable", ""))} for name, said in spec.own_mechanisms.items()
+            name: {**said, **source_of(said.get("callable", said.get("mechanism", "")))}
+            for name, said in spec.own_mechanisms.items()
         },
     )
     return identified, own

@@ -18,6 +18,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.objectives import PairObjective
+from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.groups import times_too_sure
 from scarless.pair.inference import pair_inference, penalised_loss
@@ -450,7 +451,7 @@ def _block_audits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) ->
     spread = w * terms.q * terms.not_q
     along = look_numerics.observed_look_information(terms).along
     detected, _ = look_numerics.detected(terms)
-    wrongly = 0.0 if terms.h is None else 1.0 - np.prod((1.0 - terms.h) ** terms.looks, axis=1)
+    wrongly = 0.0 if terms.h is None else at_least_one(terms.h * terms.looks)
     p = terms.f * detected + terms.not_f * wrongly
     gradient = np.zeros(objective.n_parameters)
     for logit in objective.logits:

@@ -13,8 +13,8 @@ from scarless.experiments import Store, check_spec
 from scarless.experiments.store import KEY, MANIFEST, key_of
 from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.files import write_whole
+from scarless.outside.notices import listed
 from scarless.outside.progress import duration
-from scarless.outside.sentences import listed
 from scarless.report.figures import Figure, Panel, rank_figures, score_figures
 from scarless.report.names import SCORES, dataset_label, setting_name
 from scarless.report.results import Record, Results, group

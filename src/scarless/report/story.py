@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from scarless.outside.sentences import listed
+from scarless.outside.notices import listed
 from scarless.report.names import LABELS, MAIN_SCORES, METHOD_NAMES, SCORES, MethodName
 from scarless.report.results import FEWEST_RUNS, Duel, Record, Results, duels, fewest_runs
 from scarless.report.tables import Table, duel_table

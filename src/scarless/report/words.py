@@ -1,14 +1,16 @@
 """Numbers and values in the form in which people read them."""
 
 import math
+import re
 from datetime import date, datetime
 from math import isfinite
 from typing import Any
 
 from scarless.experiments.statistics import MeanInterval
-from scarless.outside.sentences import text
 
 NOTHING = "–"
+LONGEST_NAME = 300  # characters of a name or a value
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(value: float, decimals: int) -> str:
@@ -107,6 +109,18 @@ def number(value: Any) -> float | None:
     (1.0, None, None)
     """
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+def text(value: Any, longest: int = LONGEST_NAME) -> str:
+    """Return a name or value as text that cannot turn a page around: without control characters, not endless.
+
+    Examples
+    --------
+    >>> text("a" + chr(0x202E) + "b", 10), text("x" * 20, 5)
+    ('a�b', 'xxxx…')
+    """
+    clean = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
 def cell(value: Any) -> str:

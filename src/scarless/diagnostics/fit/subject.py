@@ -16,7 +16,7 @@ from scarless.checks.rows import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_propensity, check_vector
 from scarless.diagnostics.leaks import Leak, find_leaks
-from scarless.metrics.predictions import class_probability, coding_of
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,
@@ -33,7 +33,8 @@ from scarless.numerics.interval import Interval
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import times_too_sure
 from scarless.raw import TableClassifier
-from scarless.raw.origins import MISSING, Origin
+from scarless.raw.origins import Origin
+from scarless.scale.raw_columns import MISSING
 
 _KINDS = (
     NaiveClassifier,

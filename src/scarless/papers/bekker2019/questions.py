@@ -5,7 +5,7 @@ from math import isfinite, nan
 from statistics import median
 
 from scarless.experiments.statistics import MeanInterval
-from scarless.outside.sentences import listed
+from scarless.outside.notices import listed
 from scarless.papers.bekker2019.spec import specification
 from scarless.report.names import SCORES, dataset_label
 from scarless.report.results import Condition, Duel, Results, Row, duels

@@ -17,10 +17,10 @@ from scarless.models import (
     SCARClassifier,
 )
 from scarless.models.summary import FEW_LABELS
-from scarless.outside.sentences import listed, text
+from scarless.outside.notices import listed
 from scarless.report.fit.data import Answer, Check, Estimate, find
 from scarless.report.fit.looks import cautions
-from scarless.report.words import about, count, number, share, share_range
+from scarless.report.words import about, count, number, share, share_range, text
 
 WIDE = WIDE_INTERVAL
 MOST_OF_POSSIBLE = 0.75  # share of what was possible, from which an interval says next to nothing

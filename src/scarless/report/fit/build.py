@@ -15,12 +15,12 @@ from scarless.diagnostics.fit.examination import Examination
 from scarless.diagnostics.fit.subject import Subject
 from scarless.numerics.arrays import ArrayLike
 from scarless.outside.plain_words import plain
-from scarless.outside.sentences import text
 from scarless.report.fit.answer import make_answer
 from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import Fact, FitReport
 from scarless.report.fit.looks import make_given
 from scarless.report.fit.parts import make_columns, make_effects, make_ranked
+from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
 OF_LABELS = (

@@ -11,12 +11,12 @@ from scarless.diagnostics.fit.examination import FACTORS, GAMMAS, REFUSALS, Cand
 from scarless.diagnostics.fit.subject import Subject, is_short
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import SARStackingClassifier
+from scarless.outside.notices import listed
 from scarless.outside.plain_words import plain
-from scarless.outside.sentences import listed, text
 from scarless.report.fit import looks
 from scarless.report.fit.answer import SILENT, WIDE, recorded
 from scarless.report.fit.data import Check, Mark, NumberTable, Picture
-from scarless.report.words import count, p_sentence, ratio, share, share_range
+from scarless.report.words import count, p_sentence, ratio, share, share_range, text
 
 SIGNIFICANT = 0.05
 SLIGHT, TOO_WRONG = 0.05, 0.2  # calibration errors beyond chance, as shares of the labelled rows

@@ -7,9 +7,9 @@ import numpy as np
 from scarless.diagnostics.fit.examination import Audited, Examination, Repeats, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
 from scarless.numerics.arrays import Vector
-from scarless.outside.sentences import listed, text
+from scarless.outside.notices import listed
 from scarless.report.fit.data import Check, Fact, Mark, NumberTable, Picture
-from scarless.report.words import count, p_sentence, share, share_range
+from scarless.report.words import count, p_sentence, share, share_range, text
 
 ODD, TOO_ODD = 2.0, 3.0  # standard errors between what checks found and what was expected
 SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001

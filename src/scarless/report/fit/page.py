@@ -11,12 +11,11 @@ from math import ceil, exp, log
 from typing import Any
 
 from scarless.outside.extras import need
-from scarless.outside.sentences import text
 from scarless.report import words
 from scarless.report.figures import WIDTH, Area, Dot, Line, Panel, Text, nice_step, ticks_between
 from scarless.report.fit.data import Answer, Effect, Effects, Estimate, FitReport, NumberTable, Picture
 from scarless.report.tables import Table, section
-from scarless.report.words import NOTHING, share, signed
+from scarless.report.words import NOTHING, share, signed, text
 
 FIRST_ROWS = 20  # ranked rows above the fold
 MOST_EFFECTS = 500  # on the page; the data have all

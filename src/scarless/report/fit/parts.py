@@ -16,10 +16,11 @@ from scarless.diagnostics.fit.rows import Reason as Lift
 from scarless.diagnostics.fit.subject import Subject, column_facts
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.explaining import has_coefficients
-from scarless.outside.sentences import listed, text
-from scarless.raw.origins import MISSING, Origin
+from scarless.outside.notices import listed
+from scarless.raw.origins import Origin
 from scarless.report.fit.data import Column, Effect, Effects, Estimate, Ranked, RankedRow, Reason, Strength
-from scarless.report.words import cell, number, p_sentence
+from scarless.report.words import cell, number, p_sentence, text
+from scarless.scale.raw_columns import MISSING
 
 NAMED = 3  # columns in a verdict
 NAMED_LEVELS, NAMED_PARTS = 12, 6  # levels of a column, and parts of a date, that are named
