@@ -100,7 +100,7 @@ STILL_READ = {
     ("diagnostics/uncertainty/bootstrap.py", "_lives_in_engine"),
     ("diagnostics/uncertainty/bootstrap.py", "_looks_elsewhere"),
     ("diagnostics/uncertainty/identifiability.py", "_remarks"),
-    ("report/fit/subject.py", "_n_groups"),
+    ("diagnostics/fit/subject.py", "_n_groups"),
 }
 
 

@@ -125,7 +125,7 @@ def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(answer, "SAMPLE", 600)
     monkeypatch.setattr(answer, "MANY_ROWS", 700)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
-    monkeypatch.setattr(files, "make_estimator", lambda _: small)
+    monkeypatch.setattr(answer, "make_estimator", lambda _: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
     assert (len(found.table), found.n_rows) == (600, N)
     page = found.report().to_html()
@@ -251,7 +251,7 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
 
     monkeypatch.setattr(files, "narrowed", narrow)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=2, random_state=4)
-    monkeypatch.setattr(files, "make_estimator", lambda _: small)
+    monkeypatch.setattr(answer, "make_estimator", lambda _: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", audit="checked"))
     n_audited = int(found.model.estimator_.n_audited_)
     assert seen == [(400 + n_audited - int(found.label.audited.sum()), n_audited)]

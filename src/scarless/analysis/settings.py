@@ -45,8 +45,8 @@ OLD_FLAGS = {
 _ALWAYS_WRITTEN = ("model", "seed", "level")
 
 
-_COLUMN = Kind(of_type(str, "text"), {"metavar": "COLUMN"})
-_COLUMNS = Kind(read_names, {"nargs": "+", "metavar": "COLUMN"})
+_COLUMN = Kind(of_type(str, "text"), {"metavar": "COLUMN"}, names_columns=True)
+_COLUMNS = Kind(read_names, {"nargs": "+", "metavar": "COLUMN"}, names_columns=True)
 _TRUTH = Kind(of_type(bool, "true or false"), {"action": "store_true", "default": None})
 _SHARES = {"nargs": "+"}
 
@@ -78,7 +78,7 @@ class Settings:
     """The choices of one analysis."""
 
     label: str | tuple[str, ...] = _setting(
-        "", Kind(read_label, {"metavar": "COLUMN"}),
+        "", Kind(read_label, {"metavar": "COLUMN"}, names_columns=True),
         "column that says which rows are labelled", "--label", aside="label column",
     )  # fmt: skip
     propensity_attributes: tuple[str, ...] = _setting(
@@ -102,7 +102,7 @@ class Settings:
         aside="column of audits",
     )  # fmt: skip
     visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)
-        {}, Kind(as_visits, {"action": "append", "metavar": "NAME=COLUMN,..."}),
+        {}, Kind(as_visits, {"action": "append", "metavar": "NAME=COLUMN,..."}, names_columns=True),
         "attribute of looks, a column of numbers for each: effort=effort_1,effort_2; may be repeated",
         "--visit-attributes", of="labelling",
     )  # fmt: skip
@@ -332,11 +332,8 @@ def _plain(value: Any) -> Any:
 
 
 MODELS = dict(declarations())["model"].options["choices"]
-_NAME_COLUMNS = (
-    "label", "audit", "visit_attributes", "propensity_attributes", "classification_attributes", "known_propensity",
-    "sample_weight", "id", "groups", "exclude", "number", "text",
-)  # fmt: skip
-_SEEN_BY_MODELS = ("propensity_attributes", "classification_attributes", "visit_attributes", "number", "text")
+_NAME_COLUMNS = tuple(name for name, each in declarations() if each.kind.names_columns)
+_SEEN_BY_MODELS = tuple(name for name, each in declarations() if each.kind.names_columns and not each.aside)
 Settings.__doc__ = "\n".join(
     [
         "The choices of one analysis, as a `run.toml` holds them.\n\n    Attributes\n    ----------",

@@ -18,6 +18,7 @@ class Kind:
 
     read: Read  # value, name of the setting, and who said it -> value, or an error
     options: dict[str, Any] = field(default_factory=dict)
+    names_columns: bool = False  # whether values are names of columns
 
 
 def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
