@@ -30,7 +30,7 @@ from scarless.raw.tables import huge_cells
         ("PublishedEMClassifier did not converge in max_iter=2 iterations.",
          "The model did not converge in 2 iterations."),
         ("They differ. Use Labelling(shared=False), or visit_attributes for what differs.",
-         "They differ. Use --own-propensities, or --visit for what differs."),
+         "They differ. Use --not-shared, or --visit-attributes for what differs."),
         ("sample_weight counts rows.", "Weights count rows."),
         ("If it was so, use audit_labels='drop'; the class prior is then 0.4.",
          "If it was so, use --audit-labels drop; the class prior is then 0.4."),

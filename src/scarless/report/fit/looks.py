@@ -114,7 +114,9 @@ def audits(key: str, title: str, exam: Examination) -> Check:
         verdict = f"{'More' if z > 0 else 'Fewer'} positives than the model expects: {told} ({abs(z):.1f} errors away)."
     if found.n < ENOUGH_AUDITS and status == "good":
         status, verdict = "open", f"{verdict} So few checks settle little: {ENOUGH_AUDITS} to 100 do."
-    rows = tuple((share_range(*group[:2]), *group[2:]) for group in found.groups)
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
+        (share_range(low, high), *numbers) for low, high, *numbers in found.groups
+    )
     kinds = ("text", "count", "share", "share", "share", "share")
     head = ("chance to be positive, before the check", "rows", "expected", "found", "from", "to")
     table = NumberTable("Rows that were checked, by what the model expected of them", head, kinds, rows)
