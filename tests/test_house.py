@@ -21,6 +21,8 @@ FLOORS = [
     {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
     {"pair"},
     {"models", "metrics", "torch"},
+    {"raw"},
+    {"saved"},
     {"diagnostics"},
     {"experiments"},
     {"report"},

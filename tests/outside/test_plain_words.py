@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from scarless.checks.number_cells import huge_cells
 from scarless.diagnostics.uncertainty.identifiability import _condition_words
 from scarless.outside.plain_words import plain
+from scarless.raw.tables import huge_cells
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from scarless.pair.basins import climb_all
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.naive_bayes import GaussianNB
 
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import downhill_of_saddle
 from scarless.numerics.objectives import Curvature
 from scarless.pair import starts
-from scarless.pair.basins import climb_all
 from scarless.pair.fit import paper_start
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of, in_memory
@@ -231,9 +232,10 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
 
 
 @pytest.mark.parametrize(
-    ("C", "propensity_C", "start"), [(1.0, 1.0, "random"), (1.0, 10.0, "auto"), (30.0, 0.3, "class_prior")]
+    ("C", "propensity_C", "starts"),
+    [(1.0, 1.0, ["random"] * 6), (1.0, 10.0, 6), (30.0, 0.3, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])],
 )
-def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, start):
+def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, starts):
     # Every optimum has a mirror image, of the same height if both penalties are the same.
     options = {
         "propensity_attributes": [0, 2],
@@ -244,7 +246,7 @@ def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(p
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
     with pytest.warns(UserWarning, match=MIRROR):
-        model = SAREMClassifier(n_starts=6, start=start, random_state=0, **options).fit(pu.X, pu.s)
+        model = SAREMClassifier(random_state=0, **options, n_starts=starts).fit(pu.X, pu.s)
     pair = [np.array([m.predict_proba(pu.X)[:, 1], m.predict_propensity(pu.X)]) for m in (plain, model)]
     assert np.square(pair[1] - pair[0]).sum() < np.square(pair[1] - pair[0][::-1]).sum()
 
@@ -375,9 +377,9 @@ def test_exchanging_is_no_danger_where_the_models_see_other_columns(pu):
     SAREMClassifier(propensity_attributes=[0], classification_attributes=[0, 1]).fit(pu.X, pu.s)  # warnings are errors
 
 
-@pytest.mark.parametrize("start", ["paper", "exclusion", "class_prior", "random", 0.6])
+@pytest.mark.parametrize("start", ["paper", "exclusion", "random", 0.6, np.float64(0.4)])
 def test_every_start_leads_to_an_optimum(pu, start):
-    model = SAREMClassifier(propensity_attributes=[2], start=start, random_state=0).fit(pu.X, pu.s)
+    model = SAREMClassifier(propensity_attributes=[2], random_state=0, n_starts=[start]).fit(pu.X, pu.s)
     paper = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     assert model.converged_
     np.testing.assert_allclose(model.coef_, paper.coef_, atol=1e-4)
@@ -387,12 +389,12 @@ def test_every_start_leads_to_an_optimum(pu, start):
     ("options", "message"),
     [
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1"),
-        ({"start": "middle"}, "start must be one of 'auto', 'paper', 'exclusion', 'class_prior', 'random'"),
-        ({"start": 1.5}, "start .a class prior, or a name. must lie strictly between 0 and 1"),
-        ({"start": "paper", "n_starts": 3}, "start='paper' is one start, and n_starts=3"),
-        ({"start": 0.5, "n_starts": 2}, "start=0.5 is one start"),
-        ({"solver": "em", "n_starts": 2}, "Several starts need solver='newton'"),
-        ({"solver": "em", "start": "random"}, "EM begins at the paper's start"),
+        ({"n_starts": "paper"}, "n_starts must be a whole number of at least 1"),
+        ({"n_starts": []}, "n_starts is an empty list: name at least one start, or give their number"),
+        ({"n_starts": ["middle"]}, "each of n_starts must be one of 'paper', 'exclusion', 'random'; got 'middle'"),
+        ({"n_starts": [0.5, 1.5]}, "each of n_starts .a class prior, or a name. must lie strictly between 0 and 1"),
+        ({"estimator": GaussianNB(), "n_starts": 2}, "n_starts=2 is for two logistic models: a cross-fit begins with"),
+        ({"estimator": GaussianNB(), "n_starts": ["paper"]}, r"n_starts=\['paper'\] is for two logistic models"),
         ({"random_state": "seed"}, "random_state must be None, a whole number"),
     ],
 )

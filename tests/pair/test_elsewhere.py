@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit
+from sklearn.naive_bayes import GaussianNB
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
@@ -55,7 +56,7 @@ def test_a_higher_optimum_is_told_of_and_is_one_that_several_starts_find(n, step
 def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
     X, s = trap()
     fitted, told = fit_and_hear(X, s)
-    again, told_again = fit_and_hear(X, s, start="paper", random_state=3)
+    again, told_again = fit_and_hear(X, s, n_starts=["paper"], random_state=3)
     monkeypatch.setattr(SAREMClassifier, "_looks_elsewhere", False)
     alone = model().fit(X, s)
     assert alone.higher_basin_ is None
@@ -116,8 +117,9 @@ def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, 
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_starts": 2}, {"start": "exclusion"}, {"start": 0.5}, {"solver": "em", "max_iter": 2000, "tol": 1e-3}],
+    [{"n_starts": 2}, {"n_starts": ["exclusion"]}, {"n_starts": [0.5]}, {"estimator": GaussianNB(), "max_iter": 20}],
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
     monkeypatch.setattr(_pair, "seen_higher", refuse)
     fitted = model(**options).fit(*trap(400))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.checks.rows import check_rows
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -359,8 +359,8 @@ def test_long_names_are_cut(data):
 @pytest.mark.parametrize(
     "fit",
     [
-        SAREMClassifier(refit=True),
-        SAREMClassifier(LogisticRegression(), cross_fit=None, tol=1e-2),
+        PublishedEMClassifier(refit=True),
+        PublishedEMClassifier(LogisticRegression(), tol=1e-2),
     ],
     ids=["refit", "own classifier"],
 )

@@ -149,7 +149,7 @@ def test_every_logistic_classifier_writes_what_it_knows(tmp_path, claims, rows, 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_models_of_other_kinds_are_asked_frame_by_frame(tmp_path, claims, rows):
     X, s = rows
-    own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cross_fit=2, max_iter=3, random_state=0)
+    own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cv=2, max_iter=3, random_state=0)
     strata = StratifiedSCARClassifier([0], label_frequency="tice")
     for number, model in enumerate((own.fit(X, s), strata.fit(np.c_[X[:, 0] > 0, X[:, 1:]], s))):
         given = write_files(

@@ -20,8 +20,8 @@ from tests.scale.files import Sent
 
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
-from scarless.checks.origins import MISSING, trace_origins
 from scarless.engines import open_rows
+from scarless.raw.origins import MISSING, trace_origins
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, PreparedRows, parquet
 from scarless.scale import raw_columns as module
 from scarless.scale.executors import Threads

@@ -13,7 +13,6 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import row_terms
-from scarless.numerics.uncertainty import pair_sums
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -61,9 +60,9 @@ def test_sums_of_one_problem(number, curvature, narrow, monkeypatch):
 
 def test_what_a_fitted_pair_says_of_all_rows():
     X, rows = table()
-    f, e = Design.of(np.array([4, 0, 1])), Design.of(np.arange(2))
-    betas = np.random.default_rng(1).normal(size=4), np.random.default_rng(2).normal(size=3)
-    same_sums(fused.quicker(pair_sums, X)(X, rows, f, e, *betas), pair_sums(X, rows, f, e, *betas))
+    pair = LogisticPair(Design.of(np.array([4, 0, 1])), Design.of(np.arange(2)))
+    beta = np.random.default_rng(1).normal(size=7)
+    same_sums(fused.quicker(pair.totals, X)(X, rows, beta), pair.totals(X, rows, beta))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 400.0])

@@ -24,18 +24,19 @@ from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.attributes import with_text_names
-from scarless.checks.number_cells import read_numbers
-from scarless.checks.origins import LOG
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
 from scarless.checks.vectors import check_counts
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
-from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
-from scarless.models.preparation import MOST_LEVELS
+from scarless.models import NaiveClassifier, SAREMClassifierCV
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
+from scarless.raw import TableClassifier
+from scarless.raw.origins import LOG
+from scarless.raw.preparation import MOST_LEVELS
+from scarless.raw.tables import read_numbers
 
 SCHEMA = 1  # of summary.json
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
@@ -203,7 +204,7 @@ class Analysis:
         Path
             The folder.
         """
-        from scarless.models.persistence import save  # noqa: PLC0415 (an optional package)
+        from scarless.saved.files import save  # noqa: PLC0415 (an optional package)
 
         tell = progress or (lambda what: None)
         folder, ranked = check_folder(folder, force=force), check_name(ranked)
@@ -308,7 +309,7 @@ def analyse(
     Parameters
     ----------
     table : data frame
-        Raw: text, dates and gaps are prepared by skrub, see `scarless.models.preparation.table_preparation`.
+        Raw: text, dates and gaps are prepared by skrub, see `scarless.raw.preparation.table_preparation`.
     label : str, optional
         Column that says which rows are labelled: 1/0, yes/no, yes and nothing, true and null.
     looks : list of str, optional
@@ -358,7 +359,7 @@ def analyse(
         every value. Capital and small letters are alike.
     number, text : list of str, optional
         Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
-        Fewer are taken for missing, with a note that names them; see `scarless.checks.number_cells`.
+        Fewer are taken for missing, with a note that names them; see `scarless.raw.tables`.
     seed : int, default=0
         Seed of everything that is drawn.
     level : float, default=0.95

@@ -6,8 +6,8 @@ import numpy as np
 
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import Settings
+from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks
-from scarless.checks.pipelines import innermost
 from scarless.models.looks_facts import looks_facts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
-from scarless.checks.kinds import refuse_masked, refuse_unread
+from scarless.checks.tables import refuse_masked, refuse_unread
 from scarless.checks.vectors import check_vector
 from scarless.numerics.arrays import Array, Matrix, Vector
 

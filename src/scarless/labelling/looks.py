@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_odd_vector
 from scarless.checks.options import check_positive, check_whole, shown
+from scarless.checks.tables import refuse_odd_vector
 from scarless.checks.vectors import check_indicator, check_probability
 from scarless.labelling.base import LabellingMechanism
 from scarless.labelling.streams import own_streams

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.checks.options import real_number, shown
-from scarless.checks.scored import check_scored
-from scarless.checks.vectors import check_probability
+from scarless.checks.vectors import check_probability, check_scored
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.risk import times

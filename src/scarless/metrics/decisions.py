@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scarless.checks.scored import check_scored
+from scarless.checks.vectors import check_scored
 from scarless.metrics._proportions import accuracy_equation, f1_equation, precision_equation, recall_equation
 from scarless.metrics._rows import check_fraction
 from scarless.metrics._weighting import Weighting

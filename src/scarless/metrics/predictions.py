@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from scarless.checks.estimators import innermost
 from scarless.checks.labels import LabelCoding, check_labels
-from scarless.checks.looked import refuse_looks
-from scarless.checks.pipelines import innermost
+from scarless.checks.looks import refuse_looks
 from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_propensity, check_vector
 from scarless.engines.base import known_rows

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from scarless.checks.scored import check_scored
-from scarless.checks.vectors import check_vector
+from scarless.checks.vectors import check_scored, check_vector
 from scarless.metrics._weighting import Weighting
 from scarless.metrics.score import Measure, Score, evaluate
 from scarless.numerics import weighted_scores

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.scored import check_scored
+from scarless.checks.vectors import check_scored
 from scarless.metrics._rows import check_fraction
 from scarless.metrics._weighting import Weighting
 from scarless.metrics.score import (

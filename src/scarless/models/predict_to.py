@@ -14,14 +14,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.labels import LabelCoding
-from scarless.checks.look_columns import LookColumns, counts_of
-from scarless.checks.looked import looks_of
-from scarless.checks.looks import Codes, check_audit, check_looks, refuse_contradictions
+from scarless.checks.looks import (
+    Codes,
+    LookColumns,
+    check_audit,
+    check_looks,
+    counts_of,
+    looks_of,
+    refuse_contradictions,
+)
 from scarless.checks.options import check_choice
-from scarless.checks.tables import LARGEST
+from scarless.checks.tables import LARGEST, in_files
 from scarless.checks.vectors import check_propensity
 from scarless.engines.base import MayMiss, Rows
-from scarless.models._frames import in_files
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.numerics.linear import Design
@@ -393,7 +398,7 @@ def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticMod
     """
     if looked:
         inference = getattr(model, "_inference", None)
-        return None if inference is None else LogisticModels(inference.likelihood, inference.parameters, largest)
+        return None if inference is None else LogisticModels(inference.objective, inference.parameters, largest)
     if hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
         return None
     of_propensity = hasattr(model, "predict_propensity") and not model._one_propensity

@@ -35,6 +35,7 @@ class LookTerms(NamedTuple):
     h: Matrix | None  # None: no false positives
     q: Vector  # Pr(y=1 | labels, audit, x)
     not_q: Vector
+    odds: Vector  # log-odds of q, as if the class had not been checked
     value: Vector  # log-likelihood
     labels: Matrix  # t
     looks: Matrix  # m
@@ -121,7 +122,8 @@ def look_terms(
     else:
         h = sigmoid_pair(g)[0]
         negative = -softplus(u) - xp.sum(labels * softplus(-g) + missed * softplus(g), axis=1)
-    q, not_q = sigmoid_pair(positive - negative)
+    odds = positive - negative
+    q, not_q = sigmoid_pair(odds)
     value = xp.logaddexp(positive, negative)
     audited, found = audit >= 0, audit == 1
     return LookTerms(
@@ -132,6 +134,7 @@ def look_terms(
         h,
         q=xp.where(audited, xp.where(found, 1.0, 0.0), q),
         not_q=xp.where(audited, xp.where(found, 0.0, 1.0), not_q),
+        odds=odds,
         value=xp.where(audited, xp.where(found, positive, negative), value),
         labels=labels,
         looks=looks,

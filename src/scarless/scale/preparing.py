@@ -35,7 +35,7 @@ from scarless.scale.raw_columns import (
 
 
 class FilePreparation(BaseEstimator):
-    r"""Make numbers of a raw table in files, as `scarless.models.preparation.table_preparation` does in memory.
+    r"""Make numbers of a raw table in files, as `scarless.raw.preparation.table_preparation` does in memory.
 
     One pass over all rows finds means, variances, gaps and levels; their sums are added in the plan's order, so that
     the result does not depend on who adds them.
@@ -80,7 +80,7 @@ class FilePreparation(BaseEstimator):
         if not isinstance(X, ParquetRows):
             raise TypeError(
                 f"FilePreparation is fitted to ParquetRows, got {type(X).__name__}. For a table in memory there is "
-                "scarless.models.preparation.table_preparation()."
+                "scarless.raw.preparation.table_preparation()."
             )
         plan = X.plan(label, weight, raw=True)
         program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
