@@ -6,8 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from scarless.engines import Rows, open_rows
-from scarless.engines.blocks import Preparation, add_up
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading, add_up
 
 
 class Shards:
