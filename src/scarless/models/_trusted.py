@@ -34,11 +34,11 @@ CALLED, PARTIAL = "ConstructorFromReduceNode", "PartialNode"
 _OURS = {
     OBJECT: (
         "scarless.checks.labels.LabelCoding",
-        "scarless.label_frequency.best_bin.BestBinEstimator",
-        "scarless.label_frequency.dedpul.DEDPUL",
-        "scarless.label_frequency.elkan_noto.ElkanNoto",
-        "scarless.label_frequency.kernel_mean.estimator.KernelMean",
-        "scarless.label_frequency.tice.estimator.TIcE",
+        "scarless.label_frequency.held_out_scores.BestBinEstimator",
+        "scarless.label_frequency.held_out_scores.DEDPUL",
+        "scarless.label_frequency.held_out_scores.ElkanNoto",
+        "scarless.label_frequency.kernel_mean.KernelMean",
+        "scarless.label_frequency.tice.TIcE",
         "scarless.models.preparation.KeepNone",
         "scarless.models.preparation.LongTail",
         "scarless.models.preparation.NumberColumns",
@@ -82,7 +82,7 @@ _OURS = {
     TUPLE: (
         "scarless.checks.origins.Origin",
         "scarless.label_frequency._base.Halves",
-        "scarless.label_frequency.tice.estimator.BoundingSubset",
+        "scarless.label_frequency.tice.BoundingSubset",
         "scarless.models._looks_design.Looks",
         "scarless.models._visits.VisitColumns",
         "scarless.models._strata.Combinations",
