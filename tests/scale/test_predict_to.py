@@ -24,7 +24,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.outside.machine import lock
+from scarless.outside.files import lock
 from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module

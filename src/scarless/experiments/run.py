@@ -36,8 +36,7 @@ from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.numerics.arrays import Vector
 from scarless.numerics.calibration import BinnedRows, binned, calibration_error
-from scarless.outside.files import naming
-from scarless.outside.machine import peak_memory
+from scarless.outside.files import naming, peak_memory
 from scarless.outside.notices import warn_user
 
 CALIBRATION_BINS = 10

@@ -22,8 +22,7 @@ from scarless.engines.units import Reading
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.outside.extras import need
-from scarless.outside.files import naming
-from scarless.outside.machine import lock
+from scarless.outside.files import lock, naming
 from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.chains import Part, Program
 from scarless.scale.columns import SCALE, PartitionError
