@@ -165,7 +165,7 @@ SLOW = (
     "tests/test_column_selectors.py::test_a_raw_name_means_all_its_columns",
     "tests/test_column_selectors.py::test_the_columns_that_are_selected_matter",
     "tests/label_frequency/test_weights.py::test_the_order_of_weighted_rows_changes_nothing[BestBin",
-    "tests/label_frequency/test_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
+    "tests/label_frequency/test_held_out_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
     "tests/report/test_browser.py",
     "tests/report/fit/test_browser.py",
     "tests/pair/test_basins.py::test_five_starts",
