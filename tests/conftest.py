@@ -210,7 +210,8 @@ SLOW = (
     "tests/analysis/test_files.py::test_the_report_says",
     "tests/analysis/test_files.py::test_labels_may_be_words",
     "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested[{'known",
-    "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested[{'labelling",
+    "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested"
+    "[{'labelling': Labelling(shared",
     "tests/engines/test_shards.py::test_a_fit_to_shards_is_the_fit_in_memory[search-",
     "tests/engines/test_shards.py::test_a_bootstrap_draws_the_same_rows_in_any_pieces[False",
     "tests/pair/test_namespace.py::test_several_starts",
