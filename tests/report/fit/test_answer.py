@@ -9,7 +9,6 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
-from scarless.diagnostics.fit.subject import says_nothing
 from scarless.models import Interval
 from scarless.report import model_report
 from scarless.report.fit.answer import SILENT
@@ -219,16 +218,6 @@ def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(s
     assert report.answer.share.value is report.answer.missing.value is report.answer.label_frequency.value is None
     settled = next(check for check in report.checks if check.key == "identifiability")
     assert "a good deal of room" not in settled.verdict
-
-
-def test_intervals_that_leave_room_are_shown():
-    assert says_nothing(1.0, 0.03, 0.0301)
-    assert says_nothing(0.995, 0.03, 0.035)
-    assert not says_nothing(1.0, 0.03, 0.19)
-    assert not says_nothing(0.6, 0.03, 0.0301)
-    assert not says_nothing(None, 0.03, 0.0301)
-    assert says_nothing(1.0, None, None)
-    assert says_nothing(1.0, 0.19, 1.0)
 
 
 def test_the_page_says_how_often_such_intervals_covered(small):

@@ -1,0 +1,94 @@
+"""A fitted model with its rows: one way for every kind of labels, and what the fit can say at all."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from scarless import SAREMClassifier, SCARClassifier
+from scarless.diagnostics.fit.examination import compare_audits
+from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, says_nothing
+
+
+def make_rows(n=600, seed=0):
+    """Return a table, labels at two looks, and audits of some rows."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abz"))
+    y = rng.random(n) < expit(2 * X["a"] - 0.5)
+    S = (y.to_numpy()[:, None] & (rng.random((n, 2)) < expit(X[["z", "z"]].to_numpy()))).astype(float)
+    audit = np.full(n, np.nan)
+    audit[: ENOUGH_AUDITS + 10] = y[: ENOUGH_AUDITS + 10]
+    return X, S, audit
+
+
+def test_intervals_that_leave_room_are_shown():
+    assert says_nothing(1.0, 0.03, 0.0301)
+    assert says_nothing(0.995, 0.03, 0.035)
+    assert not says_nothing(1.0, 0.03, 0.19)
+    assert not says_nothing(0.6, 0.03, 0.0301)
+    assert not says_nothing(None, 0.03, 0.0301)
+    assert says_nothing(1.0, None, None)
+    assert says_nothing(1.0, 0.19, 1.0)
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_part_is_the_same_of_fewer_rows(looks):
+    X, S, audit = make_rows()
+    labels, given = (S[:, 0], {}) if looks == 1 else (S, {"audit": audit})
+    model = SAREMClassifier(propensity_attributes=["z"]).fit(X, labels, **given)
+    rows = np.arange(20, 200, 3)
+    whole = Subject.of(model, X, labels, **given)
+    part = Subject.of(model, X.iloc[rows], labels[rows], **{name: values[rows] for name, values in given.items()})
+    taken = whole.part(rows)
+    assert whole.codes.shape == (600, looks)
+    for name in ("codes", "s", "f", "e", "posterior", "weight", "audited"):
+        np.testing.assert_allclose(getattr(taken, name), getattr(part, name), rtol=1e-12, err_msg=name)
+    np.testing.assert_array_equal(whole.s, (labels.reshape(600, -1) == 1).any(axis=1))
+
+
+def test_one_label_is_one_look():
+    X, S, audit = make_rows()
+    one = SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0], audit=audit)
+    subject = Subject.of(one, X, S[:, 0], audit=audit)
+    np.testing.assert_allclose(subject.e, one.predict_propensity(X), rtol=1e-12)
+    np.testing.assert_allclose(subject.posterior, one.predict_posterior(X, S[:, 0], audit=audit))
+    assert subject.right_labels == S[:, 0].sum()
+
+
+def test_audits_of_the_fit_say_which_model_is_the_class_also_where_few_rows_are_shown():
+    X, S, audit = make_rows()
+    model = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0], audit=audit)
+    shown = slice(50, 300)
+    subject = Subject.of(model, X[shown], S[shown, 0], audit=audit[shown])
+    assert subject.audited.sum() < ENOUGH_AUDITS
+    assert subject.told_apart
+    assert not subject.either_way
+    alone = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0])
+    assert Subject.of(alone, X, S[:, 0]).either_way
+
+
+@pytest.mark.filterwarnings("ignore:SAREMClassifier. classifier and propensity model see the same")
+def test_a_model_that_names_columns_tells_class_and_labelling_apart():
+    X, S, _ = make_rows()
+    assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).either_way
+    every = SAREMClassifier(propensity_attributes=["a", "b", "z"]).fit(X, S[:, 0])
+    assert Subject.of(every, X, S[:, 0]).either_way
+
+
+def test_leaks_that_are_known_are_not_looked_for(monkeypatch):
+    X, S, _ = make_rows()
+    model = SCARClassifier(0.5).fit(X, S[:, 0])
+    monkeypatch.setattr("scarless.diagnostics.fit.subject.find_leaks", lambda *_: pytest.fail("looked for"))
+    assert Subject.of(model, X, S[:, 0], leaks=()).leaks == ()
+
+
+def test_checks_are_compared_with_what_was_expected_before_them():
+    X, S, audit = make_rows()
+    model = SAREMClassifier(propensity_attributes=["z"]).fit(X, S, audit=audit)
+    found = compare_audits(Subject.of(model, X, S, audit=audit))
+    new = np.isfinite(audit) & ~(S == 1).any(axis=1)
+    q = model.predict_posterior(X[new], S[new])
+    assert (found.n, found.found) == (new.sum(), audit[new].sum())
+    assert found.expected == pytest.approx(q.sum())
+    assert found.surplus == pytest.approx((audit[new].sum() - q.sum()) / np.sqrt((q * (1 - q)).sum()))
+    assert sum(group[2] for group in found.groups) == new.sum()
