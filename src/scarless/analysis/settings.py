@@ -293,7 +293,7 @@ class Settings:
     def from_dict(cls, values: dict[str, Any], *, source: str = "the settings") -> "Settings":
         """Build settings from plain values, or say which key is wrong."""
         declared = dict(declarations())
-        made = _with_frequencies(_renamed(values, source), source)
+        made = _with_frequencies(renamed(values, source=source), source)
         for key in made:
             if key not in declared:
                 raise ValueError(f"{source}: there is no setting {key!r}.{nearest(key, list(declared))}")
@@ -426,8 +426,8 @@ def _of_known(known: Any, label: Any) -> dict[str, Any]:
     return found | ({"label_frequency": shares, "label_frequency_se": errors} if shares else {})
 
 
-def _renamed(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return values by their names of today."""
+def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
+    """Return values by their names of today, also those of a file or model of an earlier version."""
     if values.get("label") and values.get("looks"):
         raise ValueError("--label and --looks contradict each other: name all columns of labels by --looks.")
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}

@@ -18,7 +18,6 @@ from scarless import analysis
 from scarless.analysis.settings import (
     MODEL,
     OLD_FLAGS,
-    OLD_KEYS,
     REPORT,
     RUN,
     SCORED,
@@ -26,6 +25,7 @@ from scarless.analysis.settings import (
     check_name,
     declarations,
     read_run,
+    renamed,
 )
 from scarless.analysis.values import NO_LABEL
 from scarless.cli.screen import DONE, shell, stopped
@@ -238,16 +238,15 @@ def _said(options: argparse.Namespace, names: Iterable[str] | None = None) -> di
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the command line says, and where it says nothing what the file of an earlier run does."""
     said = _said(options)
-    values = {OLD_KEYS.get(key, key): value for key, value in config.items() if key not in ("source", "versions")}
+    file = {key: value for key, value in config.items() if key not in ("source", "versions")}
+    values = renamed(file, source=str(options.config))
     instead = _WAYS if _WAYS & said.keys() else set()  # of the file, which the command line takes the place of
     if "label" in said:
         instead = instead | _OF_LABELS | (_OF_LOOKS if isinstance(said["label"], str) else set())
     if "label_frequency" in said:
         instead = instead | _OF_LABELS
     values = {key: value for key, value in values.items() if key not in instead} | said
-    unknown = [
-        key for key in values if key not in {*(name for name, _ in declarations()), "ranked", "own_propensities"}
-    ]
+    unknown = [key for key in values if key not in {*(name for name, _ in declarations()), "ranked"}]
     if unknown:
         raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
     if not values.get("label"):
