@@ -17,7 +17,7 @@ from scarless.numerics.newton import WIDEST_MATRIX
 
 # A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
-# A part of so few numbers (8 MB) is copied: rows that are far from each other make a pass take 1.3 to 1.8 times as long.
+# A part of so few numbers (8 MB) is copied: rows far from each other make a pass take 1.3 to 1.8 times as long.
 _COPIED_NUMBERS = 1 << 20
 # Blocks are added up in this many runs, whatever the number of threads: the sums are the same on any machine.
 _LANES = 16

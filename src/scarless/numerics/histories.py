@@ -16,6 +16,7 @@ from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
 
+NO_VARIANCE = 1e-12  # of a further score: what the parameters' own scores explain of it is all, to rounding
 MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
 
 
@@ -42,6 +43,55 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
         second[logit.place] += linear.transposed_product(seen, w * c * scores[:, j])
     of_scores = sum_of_squares(X, objective, w, scores)
     return HeterogeneitySums(np.asarray(w @ c), np.asarray(w @ c**2), first, second, of_scores)
+
+
+class ScoreSums(NamedTuple):
+    """Sums over rows of further scores `g`, of their products with the scores `t` of all parameters, and of these.
+
+    The last three are the same with the variance of a row's weighted score in place of its weight.
+    """
+
+    further: Vector  # of w g
+    mixed: Matrix  # of w t g'
+    own: Vector  # of w t
+    matrix: Matrix  # of w t t'
+    squares_spread: Vector
+    mixed_spread: Matrix
+    matrix_spread: Matrix
+
+
+def score_sums(
+    X: Any, w: Vector, objective: PairObjective, scores: Matrix, further: Matrix, *, counts: bool
+) -> ScoreSums:
+    """Return sums of scores over a block; weights that are not `counts` of rows have squares in the variance.
+
+    `scores` are derivatives of the log-likelihood by the logits, as `row_scores` has them.
+    """
+
+    def products(weight: Vector) -> tuple[Matrix, Matrix]:
+        mixed = np.zeros((objective.n_parameters, 1 + further.shape[1]))
+        for j, logit in enumerate(objective.logits):
+            seen, own = logit.design.take(X), weight * scores[:, j]
+            columns = [own, *(own * further[:, k] for k in range(further.shape[1]))]
+            mixed[logit.place] += np.stack([linear.transposed_product(seen, each) for each in columns], axis=1)
+        return mixed, sum_of_squares(X, objective, weight, scores)
+
+    mixed, matrix = products(w)
+    spread, (mixed_spread, matrix_spread) = (w, (mixed, matrix)) if counts else (w**2, products(w**2))
+    own = mixed[:, 0]
+    return ScoreSums(w @ further, mixed[:, 1:], own, matrix, spread @ further**2, mixed_spread[:, 1:], matrix_spread)
+
+
+def score_tests(sums: ScoreSums) -> list[float]:
+    """Return each further score in standard errors, without what the scores of all parameters explain of it.
+
+    With `b` what explains it, its variance is the sum of that of :math:`w (g - b't)` over rows.
+    """
+    explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
+    variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
+    left = sums.further - sums.own @ explained
+    known = variance > NO_VARIANCE * np.maximum(sums.squares_spread, NO_VARIANCE)
+    return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
 
 
 def heterogeneity(sums: HeterogeneitySums) -> float:

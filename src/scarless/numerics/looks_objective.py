@@ -280,23 +280,17 @@ class LooksLikelihood:
 
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
-        logits, matrix = self.logits, np.zeros((self.n_parameters, self.n_parameters))
-        blocks, weights = [logit.design.take(X) for logit in logits], {}
-        in_pairs = sum(logit.design.n_columns > 0 for logit in logits) <= _MOST_IN_PAIRS
+        logits = self.logits
+        weights = {(j, j): w * found.diagonal[:, logit.column] for j, logit in enumerate(logits)}
+        if not _in_pairs(self):
+            lost = sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+            return _sum_of_pairs(X, self, weights) - lost
         for j, logit in enumerate(logits):
-            weights[j, j] = w * found.diagonal[:, logit.column]
-            if in_pairs:
-                lost = w * found.omega * found.along[:, logit.column]
-                weights[j, j] -= lost * found.along[:, logit.column]
-                others = enumerate(logits[j + 1 :], start=j + 1)
-                weights.update({(j, k): -lost * found.along[:, other.column] for k, other in others})
-        for (j, k), product in linear.products_of_pairs(blocks, weights).items():
-            matrix[logits[j].place, logits[k].place] += product
-            if j != k:
-                matrix[logits[k].place, logits[j].place] += product.T
-        if in_pairs:
-            return matrix
-        return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+            lost = w * found.omega * found.along[:, logit.column]
+            weights[j, j] -= lost * found.along[:, logit.column]
+            for k, other in enumerate(logits[j + 1 :], start=j + 1):
+                weights[j, k] = -lost * found.along[:, other.column]
+        return _sum_of_pairs(X, self, weights)
 
 
 def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matrix) -> Matrix:
@@ -304,13 +298,17 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
 
     `along` has the numbers :math:`c_j`, a column for each logit in their order; no weight is negative.
     """
-    logits, root = objective.logits, np.sqrt(weight)
-    seen = [logit.design.take(X) for logit in logits]
-    if len(logits) == len(objective.places) and not sparse.issparse(X):
-        return linear.gram([(block, root * along[:, j]) for j, block in enumerate(seen)])
+    logits = objective.logits
+    if _in_pairs(objective):
+        weights: dict[tuple[int, int], Vector] = {}
+        for j in range(len(logits)):
+            own = weight * along[:, j]
+            weights.update({(j, k): own * along[:, k] for k in range(j, len(logits))})
+        return _sum_of_pairs(X, objective, weights)
+    root = np.sqrt(weight)
     blocks: dict[int, Any] = {}
-    for j, (logit, block) in enumerate(zip(logits, seen, strict=True)):
-        scaled = _scaled_with_ones(block, root * along[:, j])
+    for j, logit in enumerate(logits):
+        scaled = _scaled_with_ones(logit.design.take(X), root * along[:, j])
         before = blocks.get(logit.place.start)
         blocks[logit.place.start] = scaled if before is None else before + scaled
     parts = [blocks[place.start] for place in objective.places]
@@ -319,6 +317,20 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
         return (every.T @ every).toarray()
     every = np.hstack(parts)
     return every.T @ every
+
+
+def _in_pairs(objective: PairObjective) -> bool:
+    return sum(logit.design.n_columns > 0 for logit in objective.logits) <= _MOST_IN_PAIRS
+
+
+def _sum_of_pairs(X: Any, objective: PairObjective, weights: dict[tuple[int, int], Vector]) -> Matrix:
+    """Return the sum of ``[x, 1]_j' w_jk [x, 1]_k`` over rows and pairs of logits, each pair in both orders."""
+    logits, matrix = objective.logits, np.zeros((objective.n_parameters, objective.n_parameters))
+    for (j, k), product in linear.products_of_pairs([each.design.take(X) for each in logits], weights).items():
+        matrix[logits[j].place, logits[k].place] += product
+        if j != k:
+            matrix[logits[k].place, logits[j].place] += product.T
+    return matrix
 
 
 def dense_column(X: Any, column: int) -> Vector:

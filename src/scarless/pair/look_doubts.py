@@ -13,7 +13,8 @@ from scarless.checks.looks import Codes
 from scarless.engines import Rows, attach
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
-from scarless.numerics.arrays import Array, Matrix, Vector
+from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.histories import ScoreSums, score_sums, score_tests
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import WIDEST_MATRIX
@@ -286,7 +287,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     engine = attach(problem.engine, seen=labels)
     counts = row_weight(problem) == 1.0
     sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds, counts)
-    return [PairGap(pair, apart) for pair, apart in zip(pairs, _score_tests(sums), strict=True)]
+    return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
 
 
 def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
@@ -470,49 +471,6 @@ def _can_be_tested(problem: PairProblem) -> bool:
     return n <= _MOST_PARAMETERS and n * _LABELS_PER_PARAMETER <= labelled
 
 
-class _ScoreSums(NamedTuple):
-    """Sums over rows of further scores, of their products with the scores of all parameters, and of these.
-
-    The last three are the same with the variance of a row's weighted score in place of its weight.
-    """
-
-    further: Any
-    mixed: Any
-    own: Any
-    matrix: Any
-    squares_spread: Any
-    mixed_spread: Any
-    matrix_spread: Any
-
-
-def _score_tests(sums: _ScoreSums) -> list[float]:
-    """Return each further score in standard errors, without what the scores of all parameters explain of it.
-
-    With `b` what explains it, its variance is the sum of that of :math:`w (g - b'h)` over rows.
-    """
-    explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
-    variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
-    left = sums.further - sums.own @ explained
-    known = variance > _LEAST * np.maximum(sums.squares_spread, _LEAST)
-    return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
-
-
-def _block_score_sums(
-    X: Any, rows: Rows, objective: PairObjective, terms: look_numerics.LookTerms, further: Matrix, counts: bool
-) -> _ScoreSums:
-    """Return sums of scores; weights that are not `counts` of rows have squares in the variance (robust scores)."""
-    scores, w = look_numerics.look_scores(terms), rows["w"]
-    own = np.zeros((len(w), objective.n_parameters))
-    for logit in objective.logits:
-        seen = logit.design.take(X)
-        dense = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
-        own[:, logit.place] += scores[:, [logit.column]] * np.column_stack([dense, np.ones(len(w))])
-    weighted, spread = w[:, None] * own, w if counts else w**2
-    sums = (w @ further, weighted.T @ further, weighted.sum(axis=0), weighted.T @ own)
-    other = spread[:, None] * own
-    return _ScoreSums(*sums, spread @ further**2, other.T @ further, other.T @ own)
-
-
 def _block_pair_scores(
     X: Any,
     rows: Rows,
@@ -521,9 +479,9 @@ def _block_pair_scores(
     pairs: Sequence[tuple[int, int]],
     kinds: Array,
     counts: bool,
-) -> _ScoreSums:
+) -> ScoreSums:
     terms, codes = objective.terms(X, rows, beta), np.asarray(rows["seen"])
-    further = np.zeros((len(codes), len(pairs)))
+    further = np.zeros((len(codes), len(pairs)), order="F")
     for column, (j, k) in enumerate(pairs):
         both, one, other = (codes[:, j] >= 0) & (codes[:, k] >= 0), kinds[j], kinds[k]
         s_j, s_k = codes[:, j] == 1, codes[:, k] == 1
@@ -531,7 +489,8 @@ def _block_pair_scores(
         if terms.h is not None:
             together = together + terms.not_q * (s_j - terms.h[:, one]) * (s_k - terms.h[:, other])
         further[:, column] = both * together
-    return _block_score_sums(X, rows, objective, terms, further, counts)
+    scores = look_numerics.look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    return score_sums(X, rows["w"], objective, scores, further, counts=counts)
 
 
 def _neighbours(n_looks: int) -> list[tuple[int, int]]:
