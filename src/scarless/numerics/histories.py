@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.numerics import linear, looks
+from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.looks import look_scores
 from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
 
@@ -35,7 +36,7 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
     terms, w = objective.terms(X, rows, beta), rows["w"]
     away = np.sum(terms.slope, axis=1)
     c = 0.5 * terms.q * (away**2 - np.sum(terms.bend, axis=1))
-    scores = looks.look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    scores = look_scores(terms)[:, [logit.column for logit in objective.logits]]
     first, second = np.zeros((2, objective.n_parameters))
     for j, logit in enumerate(objective.logits):
         seen = logit.design.take(X)
@@ -92,6 +93,20 @@ def score_tests(sums: ScoreSums) -> list[float]:
     left = sums.further - sums.own @ explained
     known = variance > NO_VARIANCE * np.maximum(sums.squares_spread, NO_VARIANCE)
     return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
+
+
+def false_positive_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector, counts: bool) -> ScoreSums:
+    r"""Return sums of the score of a rate of false positives, at a rate of 0, with those of all parameters.
+
+    A row's likelihood is :math:`fA + (1-f) h^t (1-h)^{m-t}` with `t` labels at `m` looks. By `h`, its logarithm has the
+    derivative :math:`-m(1-q)` without a label, :math:`(1-f)/(fA)` with one, and 0 with more.
+    """
+    terms = objective.terms(X, rows, beta)
+    labels, looks = np.sum(terms.labels, axis=1), np.sum(terms.looks, axis=1)
+    further, one = np.where(labels == 0, -looks * terms.not_q, 0.0), (labels == 1) & ~terms.audited
+    further[one] = terms.not_f[one] * np.exp(-terms.value[one])
+    scores = look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    return score_sums(X, rows["w"], objective, scores, further[:, None], counts=counts)
 
 
 def heterogeneity(sums: HeterogeneitySums) -> float:

@@ -204,7 +204,8 @@ def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
     # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
     lowest = min(climb.basin.objective for climb in climbs) + near * part.weight
     best = next(climb for climb in climbs if climb.basin.objective <= lowest)
-    highest = _climb(problem, Start(best.basin.starts[0], best.fit.parameters), rules)
+    curvature = None if part is problem else best.fit.solution.curvature  # leads close by gradients alone
+    highest = _climb(problem, Start(best.basin.starts[0], best.fit.parameters, curvature), rules)
     if part is not problem or not highest.fit.converged:
         return [highest]
     others = [climb for climb in climbs if climb is not best and climb.fit.met]
