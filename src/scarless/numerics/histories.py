@@ -72,9 +72,9 @@ def score_sums(
     def products(weight: Vector) -> tuple[Matrix, Matrix]:
         mixed = np.zeros((objective.n_parameters, 1 + further.shape[1]))
         for j, logit in enumerate(objective.logits):
-            seen, own = logit.design.take(X), weight * scores[:, j]
-            columns = [own, *(own * further[:, k] for k in range(further.shape[1]))]
-            mixed[logit.place] += np.stack([linear.transposed_product(seen, each) for each in columns], axis=1)
+            own = weight * scores[:, j]
+            columns = np.stack([own, *(own * further[:, k] for k in range(further.shape[1]))])
+            mixed[logit.place] += linear.transposed_products(logit.design.take(X), columns)
         return mixed, sum_of_squares(X, objective, weight, scores)
 
     mixed, matrix = products(w)

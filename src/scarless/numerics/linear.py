@@ -83,6 +83,12 @@ def transposed_product(X: Any, r: Vector) -> Vector:
     return concat([product, total])
 
 
+def transposed_products(X: Any, lines: Matrix) -> Matrix:
+    """Return ``[X, 1]' lines'`` in float64: a column for each line of weights."""
+    product = in_float64(_transposed(X) @ like(X, lines).T)
+    return concat([product, lines.sum(axis=1)[None, :]])
+
+
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
     """Return ``[left, 1]' diag(weight) [right, 1]``; weights of any sign."""
     if namespace_of(left) is not np:

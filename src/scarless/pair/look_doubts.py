@@ -13,7 +13,7 @@ from scarless.checks.looks import Codes
 from scarless.engines import Rows, attach
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
-from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.histories import ScoreSums, false_positive_scores, score_sums, score_tests
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
@@ -375,20 +375,31 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     place because of earlier ones, the second where rows differ in ways that no attribute knows; a look that differs
     from the others stands out by both, so that the smaller counts.
     """
-    shares = problem.engine.collect(_block_shares, problem.objective, beta)
-    w, f = shares[:, 0], shares[:, 1]
-    e, h = np.split(shares[:, 2:], 2, axis=1)
-    now, gaps = f.copy(), []
-    for look, kind in enumerate(kinds):
-        seen, s = labels[:, look] >= 0, labels[:, look] == 1
-        e_k, h_k = e[:, kind], h[:, kind]
-        alone, given = (np.clip(p * e_k + (1.0 - p) * h_k, _LEAST, 1.0 - _LEAST) for p in (f, now))
-        apart = [_apart(w[seen], s[seen], p[seen]) for p in (alone, given)]
+    engine = attach(problem.engine, seen=labels)
+    gaps = []
+    for look, sums in enumerate(engine.total(_block_look_gaps, problem.objective, beta, kinds)):
+        found, expected = float(sums[0, 0]), float(sums[0, 1])
+        apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
         least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
-        gaps.append(LookGap(look, float(w[seen] @ s[seen]), float(w[seen] @ alone[seen]), least))
-        after = np.where(s, now * e_k / given, now * (1.0 - e_k) / (1.0 - given))
-        now = np.where(seen, np.clip(after, 0.0, 1.0), now)
+        gaps.append(LookGap(look, found, expected, float(least)))
     return gaps
+
+
+def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
+    """Return, for each look, labels found and expected and the variance: by the look alone, given those before it."""
+    terms, w, codes = objective.terms(X, rows, beta), rows["w"], np.asarray(rows["seen"])
+    now, sums = terms.f, []
+    for look, kind in enumerate(kinds):
+        seen, s = (codes[:, look] >= 0).astype(np.float64), (codes[:, look] == 1).astype(np.float64)
+        e, h = terms.e[:, kind], 0.0 if terms.h is None else terms.h[:, kind]
+        weight, lines = w * seen, []
+        for p in (terms.f, now):
+            given = np.clip(h + p * (e - h), _LEAST, 1.0 - _LEAST)
+            lines.append([weight @ s, weight @ given, weight**2 @ (given * (1.0 - given))])
+        sums.append(np.array(lines))
+        odds = s * e / given + (1.0 - s) * (1.0 - e) / (1.0 - given)
+        now = np.clip(now * (1.0 + seen * (odds - 1.0)), 0.0, 1.0)
+    return tuple(sums)
 
 
 def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidRate | None:
@@ -430,11 +441,6 @@ def _fewer(problem: PairProblem) -> PairProblem:
         return problem
     part = problem.on(problem.engine.every(step))
     return part if 0.0 < part.labelled_share < 1.0 else problem
-
-
-def _apart(w: Vector, s: Any, p: Vector) -> float:
-    spread = float(np.sqrt(w**2 @ (p * (1.0 - p))))
-    return float(w @ (s - p)) / spread if spread > 0 else 0.0
 
 
 class _AuditSums(NamedTuple):
@@ -528,10 +534,3 @@ def _block_outside(
     w = (rows["w"] * terms.f)[:, None] * terms.looks
     outside = (terms.e < bounds[0] - _BEYOND) | (terms.e > bounds[1] + _BEYOND)
     return (np.array([w.sum(), (w * outside).sum()]),)
-
-
-def _block_shares(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Array:
-    """Return weights, classes, propensities and rates of false positives, by kinds of looks."""
-    terms = objective.terms(X, rows, beta)
-    h = np.zeros_like(terms.e) if terms.h is None else terms.h
-    return np.column_stack([rows["w"], terms.f, terms.e, h])
