@@ -15,12 +15,10 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from scarless.engines.blas import BLAS
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
-from scarless.outside.files import naming
-from scarless.outside.machine import lock
+from scarless.outside.files import lock, naming
 from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
