@@ -214,32 +214,20 @@ class LooksLikelihood:
 
     def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
         """Return what the models say of all rows of a block together."""
-        terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
-        kinds = self.n_kinds
+        terms, w, logits, kinds = self.terms(X, rows, beta), rows["w"], self.logits, self.n_kinds
         found, none = looks.detected(terms)
-        fd = terms.f * found
-        seen = [logit.design.take(X) for logit in logits]
-
-        def gradient(weights: list[Vector | None]) -> Vector:
-            out = np.zeros(self.n_parameters)
-            for logit, block, weight in zip(logits, seen, weights, strict=True):
-                if weight is not None:
-                    out[logit.place] += linear.transposed_product(block, w * weight)
-            return out
-
-        silent: list[Vector | None] = [None] * (len(logits) - 1)
-        of_f = terms.f * terms.not_f
-        of_any = [-terms.f * none * terms.silent[:, j] for j in range(kinds)]
-        fe = terms.f[:, None] * terms.e
-        by_look = []
-        for j in range(kinds):
-            weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
-            weights[1 + j] = terms.f * terms.turn[:, j]
-            by_look.append(gradient(weights))
-        ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
-        counted = gradient(ones)
+        fd, fe, of_f = terms.f * found, terms.f[:, None] * terms.e, w * terms.f * terms.not_f
+        # Lines: of the positives, of those with any label, of those with a label at each look, and of the columns.
+        gradients = np.zeros((self.n_parameters, 3 + kinds))
+        weights = np.stack([of_f, of_f * found, *(of_f[:, None] * terms.e).T, w])
+        gradients[logits[0].place] = linear.transposed_products(logits[0].design.take(X), weights)
+        for j, logit in enumerate(logits[1 : 1 + kinds]):
+            weights = np.stack([-w * terms.f * none * terms.silent[:, j], w * terms.f * terms.turn[:, j], w])
+            gradients[logit.place, [1, 2 + j, -1]] += linear.transposed_products(logit.design.take(X), weights)
+        for logit in logits[1 + kinds :]:
+            gradients[logit.place, -1] += w.sum()
         for place, mine in zip(self.places, self._logits_of_models(), strict=True):
-            counted[place] /= len(mine)
+            gradients[place, -1] /= len(mine)
         any_label = (terms.labels.sum(axis=1) > 0).astype(np.float64)
         return PairSums(
             log_likelihood=np.asarray(w @ terms.value),
@@ -249,11 +237,11 @@ class LooksLikelihood:
             labelled_positives=np.asarray(w @ fd),
             propensities=np.asarray(w @ found),
             squares=np.array([w @ terms.f**2, w @ (terms.f * fd), w @ fd**2]),
-            positives_gradient=gradient([of_f, *silent]),
-            labelled_positives_gradient=gradient([of_f * found, *of_any, *([None] * (len(logits) - 1 - kinds))]),
-            columns=counted,
+            positives_gradient=gradients[:, 0],
+            labelled_positives_gradient=gradients[:, 1],
+            columns=gradients[:, -1],
             by_look=w @ fe,
-            by_look_gradient=np.array(by_look),
+            by_look_gradient=gradients[:, 2:-1].T,
             by_look_squares=np.array([w @ (terms.f[:, None] * fe), w @ fe**2]),
             audits=np.array([w @ (terms.audited & (terms.q == 1)), w @ (terms.audited & (terms.q == 0))]),
             looks=w @ terms.looks,
