@@ -116,7 +116,12 @@ class LooksLikelihood:
 
     def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
         """Return the values of all logits, in their order."""
-        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
+        logits = self.logits
+        columns: list[Any] = [None] * len(logits)
+        for block, mine in self._blocks(X, logits):
+            values = linear.logits_of_several(block, [beta[logits[j].place] for j in mine])
+            for j, value in zip(mine, values, strict=True):
+                columns[j] = value
         for kind, column in enumerate(self.offsets or ()):
             columns[1 + kind] = columns[1 + kind] + self.offset(X, column)
         return columns
@@ -143,8 +148,10 @@ class LooksLikelihood:
         """Return value, gradient and curvature."""
         terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
         scores, gradient = looks.look_scores(terms), np.zeros(self.n_parameters)
-        for logit in logits:
-            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, logit.column])
+        for block, mine in self._blocks(X, logits):
+            products = linear.transposed_products(block, np.stack([w * scores[:, logits[j].column] for j in mine]))
+            for k, j in enumerate(mine):
+                gradient[logits[j].place] -= products[:, k]
         value = -(w @ terms.value)
         if curvature is Curvature.NONE:
             return Sums(np.asarray(value), gradient, np.zeros(0))
@@ -247,6 +254,16 @@ class LooksLikelihood:
             looks=w @ terms.looks,
             labels=w @ terms.labels,
         )
+
+    @staticmethod
+    def _blocks(X: Any, logits: list[Logit]) -> list[tuple[Any, list[int]]]:
+        """Return blocks of columns with the logits that see them; those that see all columns have one block."""
+        blocks = [logit.design.take(X) for logit in logits]
+        return [
+            (block, [j for j, other in enumerate(blocks) if other is block])
+            for i, block in enumerate(blocks)
+            if not any(block is other for other in blocks[:i])
+        ]
 
     def _columns(self) -> list[int]:
         """Which of a row's logits have parameters: rates that are given have none."""
