@@ -20,9 +20,9 @@ from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
 from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.logistic import all_labelled
 from scarless.pair.problem import Audits, PairProblem, exchange
 from scarless.pair.relaxed import Relaxation
-from scarless.pair.rows import all_labelled
 from scarless.pair.solving import Pull
 
 # Relative error of the sums over rows that make the information matrix.
