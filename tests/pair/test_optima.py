@@ -73,9 +73,9 @@ def test_a_random_start_has_logits_of_size_one_whatever_the_units(pu):
     assert np.sqrt(np.mean(sizes)) == pytest.approx(1.0, rel=0.1)
 
 
-def test_auto_begins_with_the_paper_and_adds_the_others_in_turn(pu):
+def test_a_number_of_starts_begins_with_the_paper_and_adds_the_others_in_turn(pu):
     problem = problem_of(pu, [0, 1, 2], [2, 3])
-    names = [start.name for start in make_starts(problem, "auto", 11, np.random.default_rng(0))]
+    names = [start.name for start in make_starts(problem, 11, np.random.default_rng(0))]
     share = pu.s.mean()
     priors = [f"class prior {share + (1 - share) * step:.2g}" for step in (0.5, 0.25, 0.75)]
     scouts = [name for name in names if name.startswith("scout")]
@@ -90,7 +90,7 @@ def test_auto_begins_with_the_paper_and_adds_the_others_in_turn(pu):
         *names[4 + len(scouts) + 3 :],
     ]
     assert names[-1].startswith("random")
-    apart = make_starts(problem_of(pu, [0, 1], [2, 3]), "auto", 2, np.random.default_rng(0))
+    apart = make_starts(problem_of(pu, [0, 1], [2, 3]), 2, np.random.default_rng(0))
     assert apart[1].name == "all labelled"  # nothing to exclude
 
 
@@ -361,7 +361,7 @@ def test_a_climb_from_the_best_pair_of_equal_models_leaves_that_saddle(pu):
     (climb,) = climb_all(problem, [saddle], tol=1e-8, max_iter=200)
     assert climb.fit.solution.history[0].gain < 1e-8 * s.size
     assert climb.fit.solution.history[0].value == pytest.approx(objective(equal), rel=1e-9)
-    best = climb_all(problem, make_starts(problem, "auto", 5, np.random.default_rng(0)), tol=1e-10, max_iter=200)
+    best = climb_all(problem, make_starts(problem, 5, np.random.default_rng(0)), tol=1e-10, max_iter=200)
     assert climb.basin.objective < objective(equal) - 0.1
     assert climb.basin.objective == pytest.approx(best[0].basin.objective, rel=1e-6)
 

@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
 from scarless.models import _pair
-from scarless.pair import elsewhere
+from scarless.pair import optima
 
 LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads higher"
 
@@ -141,7 +141,7 @@ def test_wide_models_and_unfinished_climbs_are_left_out(monkeypatch):
         unfinished = model(max_iter=2).fit(X, s)
     assert not unfinished.converged_
     assert unfinished.higher_basin_ is None
-    monkeypatch.setattr(elsewhere, "WIDEST_MATRIX", 7)  # the models have 8 parameters
+    monkeypatch.setattr(optima, "WIDEST_MATRIX", 7)  # the models have 8 parameters
     assert model().fit(X, s).higher_basin_ is None
 
 
