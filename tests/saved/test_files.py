@@ -335,6 +335,8 @@ def test_what_moved_is_on_the_list_and_where_the_list_says():
         module, _, own = name.rpartition(".")
         assert name in TRUSTED
         assert getattr(importlib.import_module(module), own).__module__ == module
+
+
 def earlier(kind):
     """Return a model that scarless 0.1 saved: fitted to rows of 4 columns before SAREMClassifier had a Labelling."""
     with warnings.catch_warnings():
