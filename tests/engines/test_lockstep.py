@@ -11,9 +11,9 @@ import pytest
 from sklearn import config_context, get_config
 
 from scarless.engines import lockstep, open_rows
+from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
-from scarless.engines.units import Reading, Units
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from scarless.engines import InMemoryEngine, units
+from scarless.engines import InMemoryEngine, blocks
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def how_to_read(X):
-    return units.how_to_read(InMemoryEngine(X, {}))
+    return blocks.how_to_read(InMemoryEngine(X, {}))
 
 
 def _normal(n=500, d=3):

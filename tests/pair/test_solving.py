@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from scarless.engines import InMemoryEngine, attach
-from scarless.engines.units import Units, how_to_read
+from scarless.engines.blocks import Units, how_to_read
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic

@@ -10,7 +10,7 @@ import pytest
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless import SAREMClassifier, SCARClassifier
-from scarless.engines.joins import Distinct, First, Largest
+from scarless.engines.blocks import Distinct, First, Largest
 from scarless.numerics.objectives import Sums
 from scarless.scale import ParquetRows
 from scarless.scale.engine import Passes, packed, unpacked

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless.engines import InMemoryEngine, attach, open_rows
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Reading, Units
 from scarless.scale import ParquetRows
 from scarless.scale import engine as module
 from scarless.scale.engine import PartitionedEngine

@@ -17,7 +17,7 @@ from scarless.checks.options import shown
 from scarless.checks.tables import plain_array
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.engines.base import Several
-from scarless.engines.joins import Distinct
+from scarless.engines.blocks import Distinct
 
 Codes = NDArray[np.int8]
 NOT_SEEN = -1

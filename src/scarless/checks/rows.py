@@ -32,9 +32,8 @@ from scarless.checks.tables import (
 from scarless.checks.vectors import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.base import MayMiss, Several, known_rows, on_device
+from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
-from scarless.engines.joins import Distinct, First, Largest
-from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
 from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Reading, Units
 from scarless.numerics.namespace import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])

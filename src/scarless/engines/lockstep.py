@@ -18,9 +18,9 @@ from sklearn import config_context, get_config
 
 from scarless.engines.base import Engine
 from scarless.engines.blas import BLAS
+from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
-from scarless.engines.units import Reading, Units
 from scarless.numerics.namespace import namespace_of
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.several import Together, with_ones

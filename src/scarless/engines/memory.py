@@ -11,8 +11,7 @@ from scipy import sparse
 
 from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
-from scarless.engines.blocks import Preparation, add_up
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Preparation, Reading, Units, add_up
 from scarless.numerics.newton import WIDEST_MATRIX
 
 # A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.

@@ -18,7 +18,7 @@ from scarless.checks.options import real_number, shown
 from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Reading
 from scarless.models._base import (
     block_probability,
     in_double,

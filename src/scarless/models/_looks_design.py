@@ -11,7 +11,7 @@ from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
+from scarless.engines.blocks import Units
 from scarless.models._pair import PairClassifier
 from scarless.numerics.arrays import Array
 from scarless.numerics.linear import Design

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
+from scarless.engines.blocks import Units
 from scarless.models._base import (
     WIDE_INTERVAL,
     LogisticMixin,

@@ -1,6 +1,6 @@
 """An objective over all rows of an engine, with its ridge penalty: what a solver minimises.
 
-Columns out of proportion (`scarless.engines.units`) are centred and scaled for the solver: the problem, its start and
+Columns out of proportion (`scarless.engines.blocks`) are centred and scaled for the solver: the problem, its start and
 its solution are turned forth and back (`ChangeOfUnits`).
 """
 
@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from scarless.engines.base import Engine
 from scarless.engines.blas import BLAS
-from scarless.engines.units import Units
+from scarless.engines.blocks import Units
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import WIDEST_MATRIX, NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise

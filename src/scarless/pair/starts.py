@@ -12,7 +12,7 @@ from scipy.special import logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
-from scarless.engines.joins import Largest
+from scarless.engines.blocks import Largest
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design, squared_sums
 from scarless.numerics.namespace import namespace_of

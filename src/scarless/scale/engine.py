@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines.base import Sums
-from scarless.engines.blocks import Preparation, add_up
+from scarless.engines.blocks import Preparation, Reading, Units, add_up
 from scarless.engines.memory import InMemoryEngine
-from scarless.engines.units import Reading, Units
 from scarless.outside.files import write_whole
 from scarless.outside.notices import warn_user
 from scarless.scale.executors import Executor

@@ -15,8 +15,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from scarless.engines.blas import BLAS
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.files import naming

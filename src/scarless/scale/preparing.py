@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.engines.base import Engine, Several, open_rows
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE
 from scarless.scale.engine import PartitionedEngine, Passes

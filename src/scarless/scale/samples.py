@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.engines.base import Several
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Integers
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE
