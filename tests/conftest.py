@@ -165,7 +165,7 @@ SLOW = (
     "tests/test_column_selectors.py::test_a_raw_name_means_all_its_columns",
     "tests/test_column_selectors.py::test_the_columns_that_are_selected_matter",
     "tests/label_frequency/test_weights.py::test_the_order_of_weighted_rows_changes_nothing[BestBin",
-    "tests/label_frequency/test_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
+    "tests/label_frequency/test_held_out_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
     "tests/report/test_browser.py",
     "tests/report/fit/test_browser.py",
     "tests/pair/test_basins.py::test_five_starts",
@@ -210,7 +210,8 @@ SLOW = (
     "tests/analysis/test_files.py::test_the_report_says",
     "tests/analysis/test_files.py::test_labels_may_be_words",
     "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested[{'known",
-    "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested[{'labelling",
+    "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested"
+    "[{'labelling': Labelling(shared",
     "tests/engines/test_shards.py::test_a_fit_to_shards_is_the_fit_in_memory[search-",
     "tests/engines/test_shards.py::test_a_bootstrap_draws_the_same_rows_in_any_pieces[False",
     "tests/pair/test_namespace.py::test_several_starts",

@@ -10,9 +10,8 @@ import pytest
 
 from scarless.datasets import load_simulated
 from scarless.experiments import Cell, Store, read_spec, run_experiment
-from scarless.experiments.estimators import OURS, EstimatorMethod
-from scarless.experiments.methods import Bench, Kept
-from scarless.experiments.own_data import check_datasets, load_own, read_class
+from scarless.experiments.methods import OUR_ESTIMATORS, Bench, EstimatorMethod, Kept
+from scarless.experiments.own import check_datasets, load_own, read_class
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.experiments.store import RECORDS
 from scarless.labelling import LogisticSAR
@@ -241,7 +240,7 @@ def test_classes_may_come_in_any_order(read, tmp_path):
     assert records["other"]["auc_f"] == records["mine"]["auc_f"]
 
 
-@pytest.mark.parametrize("name", [name for name in OURS if name != "KernelMean"])
+@pytest.mark.parametrize("name", [name for name in OUR_ESTIMATORS if name != "KernelMean"])
 def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
     text = (
         f'datasets = ["simulated"]\nmethods = ["{name}"]\nsettings = ["all", "original"]\nn_splits = 1\n'

@@ -21,8 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scarless.outside.files import check_place, naming, write_whole
-from scarless.outside.machine import lock
+from scarless.outside.files import check_place, lock, naming, write_whole
 from scarless.outside.notices import listed
 
 Record = dict[str, Any]

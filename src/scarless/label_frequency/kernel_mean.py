@@ -1,20 +1,51 @@
-"""KM1 and KM2: how much of the labelled rows' distribution can be taken out of the population's."""
+r"""KM1 and KM2: how much of the labelled rows' distribution can be taken out of the population's.
 
+The heart is the distribution on given points that is nearest to a signed weighting of them, in a kernel's distance:
+
+.. math:: d^2(u) = \min_{w \ge 0,\; 1'w = 1} (u - w)' K (u - w), \qquad 1'u = 1
+
+`u` may have negative entries; the minimiser is then on a face of the simplex. With `A` the points of weight 0 the
+conditions are: :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0`, :math:`w
+\ge 0`.
+
+Block principal pivoting (Portugal, Judice and Vicente, "A comparison of block pivoting and interior-point algorithms
+for linear least squares problems with nonnegative variables", 1994) guesses `A`, solves the linear equations of that
+face, exchanges all points that violate a sign at once, and repeats: five to ten faces, whatever the size. One inverse
+of `K` serves all faces and all `u`: a face with few zero points costs one factor of the size of `A`, one with few
+others a factor of the size of the others, never more than half of the points.
+
+Smooth kernels on few columns make `K` nearly singular, and the exchanges may go in circles; there an interior-point
+method is fast, for `K` is :math:`L L' + \epsilon I` of low rank. Newton's equations have the matrix :math:`L L' +
+\mathrm{diag}`, so that a step costs the square of the rank times the number of points. Predictor and corrector as in
+Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization 1992.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
-from scarless.label_frequency.kernel_mean.hull import Hull, Nearest
-from scarless.label_frequency.kernel_mean.kernels import embedding_distance, gaussian_kernel, squared_distances
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Mask, Matrix, Vector
 from scarless.numerics.roots import find_root
 
+_BLOCK_ROWS = 256
+MAX_ITER = 60
+NOTHING = 1e-14  # a squared distance that counts as 0
+TO_THE_WALL = 0.995  # of the longest step that keeps all weights positive
+RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4
+TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
+PATIENCE = 4  # exchanges without progress before the interior-point method takes over
+LOW_RANK = 0.2  # of the number of points: up to here the interior-point method is the faster one
+SMALLEST = 1e-8  # entries of K that its low-rank factor may miss
 WIDTHS = np.logspace(-1, 1, 5)  # times the median distance
 FIRST_STEP = 1.05  # in lambda, for the slope at the start
 SHARE_OF_SLOPE = 0.8  # KM2's threshold: so much of the slope at the start, and the rest of the slope at infinity
@@ -24,6 +55,223 @@ STEP = 0.1  # of the share, until the threshold is passed
 PRECISION = 1e-3  # of the share
 FEW_LABELLED = 10
 FEW = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
+
+
+def squared_distances(X: Any) -> Matrix:
+    r"""Return :math:`\|x_i - x_j\|^2` of all pairs of rows, exactly 0 on the diagonal; dense or sparse rows."""
+    cross = X @ X.T
+    product: Matrix = cross.toarray() if sparse.issparse(cross) else np.asarray(cross)
+    norms = product.diagonal().copy()
+    for rows in _blocks(norms.size):
+        block = product[rows]
+        block *= -2.0
+        block += norms
+        block += norms[rows, None]
+        np.maximum(block, 0.0, out=block)
+    np.fill_diagonal(product, 0.0)
+    return product
+
+
+def gaussian_kernel(squared: Matrix, width: float, *, out: Matrix | None = None) -> Matrix:
+    r"""Return :math:`k(x, x') = \exp(-\|x-x'\|^2 / 2\sigma^2)`; `out` may be `squared` itself."""
+    result = np.multiply(squared, -0.5 / width**2, out=out)
+    return np.exp(result, out=result)
+
+
+def embedding_distance(squared: Matrix, width: float, difference: Vector) -> float:
+    r"""Return the RKHS distance of two distributions on the rows, given the difference of their weights.
+
+    .. math:: \Bigl(\sum_{ij} \delta_i \delta_j k(x_i, x_j)\Bigr)^{1/2}, \qquad \sum_i \delta_i = 0
+    """
+    total = 0.0
+    for rows in _blocks(difference.size):
+        total += float(difference[rows] @ (gaussian_kernel(squared[rows], width) @ difference))
+    return float(np.sqrt(max(total, 0.0)))
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    """Walk in blocks: temporary arrays stay small beside the square matrix."""
+    return [slice(start, min(start + _BLOCK_ROWS, n_rows)) for start in range(0, n_rows, _BLOCK_ROWS)]
+
+
+def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
+    """Return `L` with few columns such that no entry of `matrix - L L'` exceeds `tol`: pivoted Cholesky."""
+    factor, pivots, rank, _ = dpstrf(np.array(matrix, order="F"), tol=tol, lower=1, overwrite_a=1)
+    result = np.empty((matrix.shape[0], rank))
+    result[pivots - 1] = np.tril(factor)[:, :rank]
+    return result
+
+
+def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) -> tuple[Vector, Vector, int, bool]:
+    """Return weights, multipliers, iterations, and whether the duality gap got below `tol` times the objective."""
+
+    def gradient(weights: Vector) -> Vector:
+        change = weights - u
+        return np.asarray(factor @ (factor.T @ change) + ridge * change)
+
+    w = np.full(u.size, 1.0 / u.size)
+    g = gradient(w)
+    y = float(g.min() - 0.1 * (g.max() - g.min()) - 1e-12)
+    z = g - y
+    for iteration in range(1, MAX_ITER + 1):
+        objective, gap = 0.5 * (w - u) @ g, w @ z
+        dual, primal = g - z - y, 1.0 - w.sum()
+        enough = max(tol * float(objective), NOTHING)
+        if gap <= enough and np.abs(dual).max() <= enough:
+            return w, z, iteration, True
+        solve = _newton_solver(factor, ridge + z / w)
+        ones = solve(np.ones(u.size))
+        step = _step(solve, ones, w, z, dual, primal, np.zeros(u.size))
+        centring = (((w + _longest(w, step[0]) * step[0]) @ (z + _longest(z, step[1]) * step[1])) / gap) ** 3
+        step = _step(solve, ones, w, z, dual, primal, centring * gap / u.size - step[0] * step[1])
+        length = TO_THE_WALL * min(_longest(w, step[0]), _longest(z, step[1]))
+        w, z, y = w + length * step[0], z + length * step[1], y + length * step[2]
+        g = gradient(w)
+    return w, z, MAX_ITER, False
+
+
+def _newton_solver(factor: Matrix, diagonal: Vector) -> Callable[[Vector], Vector]:
+    """Return the solver of `(L L' + diag) x = b`, by the factor of a matrix of the size of the rank."""
+    scaled = factor / diagonal[:, None]
+    inner = cho_factor(np.eye(factor.shape[1]) + factor.T @ scaled, check_finite=False)
+    return lambda b: np.asarray(b / diagonal - scaled @ cho_solve(inner, scaled.T @ b, check_finite=False))
+
+
+def _step(
+    solve: Callable[[Vector], Vector], ones: Vector, w: Vector, z: Vector, dual: Vector, primal: float, target: Vector
+) -> tuple[Vector, Vector, float]:
+    """Return the Newton step of weights, multipliers and constant towards products `w z` equal to the target."""
+    wanted = target / w - z
+    change = solve(wanted - dual)
+    of_constant = float((primal - change.sum()) / ones.sum())
+    of_weights = change + of_constant * ones
+    return of_weights, wanted - z / w * of_weights, of_constant
+
+
+def _longest(values: Vector, step: Vector) -> float:
+    """Return the largest step of at most 1 that keeps the values at least 0."""
+    shrinking = step < 0
+    return float(min(1.0, (-values[shrinking] / step[shrinking]).min(initial=1.0)))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest distribution, and how far it is."""
+
+    weights: Vector
+    multipliers: Vector  # mu, of the zero points
+    squared_distance: float
+    zero: Mask
+    n_iter: int
+    converged: bool
+
+    def slope(self, direction: Vector) -> float:
+        r"""Return the derivative of the distance when `u` moves in a direction whose entries sum to 0.
+
+        By the envelope theorem :math:`(u-w)'K\,\delta / d = -\mu'\delta / d`.
+        """
+        if self.squared_distance <= 0.0:
+            return 0.0
+        return float(-(self.multipliers @ direction) / np.sqrt(self.squared_distance))
+
+
+def ridge(n_points: int) -> float:
+    """Return what is added to the diagonal of `K`: without it `K` is singular to working precision.
+
+    It adds as many times :math:`|u-w|^2` to a squared distance, which falls with the number of points.
+    """
+    return min(RIDGE_PER_POINT * n_points, LARGEST_RIDGE)
+
+
+class Hull:
+    """Distances to the convex hull of points with a given kernel matrix, which is changed: the ridge is added."""
+
+    def __init__(self, kernel: Matrix) -> None:
+        self._ridge = ridge(kernel.shape[0])
+        kernel[np.diag_indices_from(kernel)] += self._ridge
+        self._kernel = kernel
+        self._factor: Matrix | None = None  # of low rank; made when pivoting fails
+        factor, failed = dpotrf(np.array(kernel, order="F"), lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
+        self._inverse, _ = dpotri(factor, lower=1, overwrite_c=1)  # the lower triangle only
+        self._of_ones = self._times_inverse(np.ones(kernel.shape[0]))
+
+    def nearest(self, u: Vector, zero: Mask) -> Nearest:
+        """Return the distribution nearest to `u`, trying first the face where the points of `zero` have weight 0.
+
+        Weights sum to 1, so there is no face without any point: where `zero` holds them all, as the labelled points of
+        a table with few distinct rows may do, the negative entries of `u` are the first guess.
+        """
+        zero = u < 0 if zero.all() else zero
+        return (None if self._is_smooth else self._by_pivoting(u, zero)) or self._by_interior_point(u)
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
+        return self._factor is not None and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
+
+    def _by_interior_point(self, u: Vector) -> Nearest:
+        if self._factor is None:
+            self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), SMALLEST)
+        weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, TOLERANCE)
+        change = weights - u
+        squared = float(((self._factor.T @ change) ** 2).sum() + self._ridge * (change @ change))
+        return Nearest(weights, mu, squared, weights < mu, n_iter, converged)
+
+    def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:
+        """Exchange blocks of points until no sign is violated; None where that leads nowhere."""
+        fewest, highest, patience, n_faces = u.size + 1, 0.0, PATIENCE, 0
+        while patience > 0:
+            n_faces += 1
+            weights, mu = self._on_face(u, zero)
+            squared = float(-(mu @ u))
+            violated = np.where(zero, mu < -TOLERANCE * squared, weights < -TOLERANCE / u.size)
+            n_violated = int(violated.sum())
+            if n_violated == 0:
+                return Nearest(weights, mu, max(squared, 0.0), zero, n_faces, True)
+            progress = n_violated < fewest or squared > (1.0 + TOLERANCE) * highest
+            patience = PATIENCE if progress else patience - 1
+            fewest, highest = min(fewest, n_violated), max(highest, squared)
+            zero = zero ^ violated
+        return None
+
+    def _on_face(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        solve = self._by_zero_points if 2 * zero.sum() <= u.size else self._by_other_points
+        return solve(u, zero)
+
+    def _by_zero_points(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        r"""Solve :math:`w - u = K^{-1}(\mu + y 1)` with :math:`w_A = 0` and :math:`1'(w-u) = 0` for the multipliers."""
+        a, q = np.flatnonzero(zero), self._of_ones
+        first, second = self._solve(self._inverse[np.ix_(a, a)], -u[a], q[a])
+        y = -(q[a] @ first) / (q.sum() - q[a] @ second)
+        mu = np.zeros(u.size)
+        mu[a] = first - y * second
+        weights = u + self._times_inverse(mu) + y * q
+        weights[a] = 0.0
+        return weights, mu
+
+    def _by_other_points(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        r"""Solve :math:`K_{BB} (w-u)_B = y 1 + K_{BA} u_A` for the points `B` that are not held at 0."""
+        b = np.flatnonzero(~zero)
+        fixed = np.where(zero, -u, 0.0)
+        first, second = self._solve(self._kernel[np.ix_(b, b)], -(self._kernel @ fixed)[b], np.ones(b.size))
+        y = (-fixed.sum() - first.sum()) / second.sum()
+        change = fixed
+        change[b] = first + y * second
+        mu = np.where(zero, self._kernel @ change - y, 0.0)
+        return np.where(zero, 0.0, u + change), mu
+
+    @staticmethod
+    def _solve(matrix: Matrix, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+        if matrix.size == 0:
+            return first, second
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        both = cho_solve(factor, np.column_stack([first, second]), check_finite=False)
+        return both[:, 0], both[:, 1]
+
+    def _times_inverse(self, values: Vector) -> Vector:
+        return np.asarray(dsymv(1.0, self._inverse, values, lower=1))
 
 
 class KernelMean(LabelFrequencyEstimator):

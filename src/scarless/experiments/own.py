@@ -1,8 +1,17 @@
-"""Datasets of one's own, from a file or a function: numbers, the true class, and what drives the labelling."""
+"""What is the user's own: things by import path, datasets from a file or a function, labelling mechanisms.
 
-from collections.abc import Mapping, Sequence
+Import paths are `module:name`, looked for in the folder of the specification, then in the current one.
+"""
+
+import importlib
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +19,75 @@ import numpy as np
 
 from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import yes_or_no
+from scarless.checks.vectors import check_propensity
 from scarless.datasets import dataset_names
-from scarless.experiments.importing import import_object, source_of
-from scarless.experiments.spec import Spec, did_you_mean
+from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec, did_you_mean
+from scarless.labelling import SCAR, GeometricMeanSAR, LabellingMechanism, LogisticSAR, StepSAR, StratifiedSAR
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.table_files import read_table
 from scarless.raw.origins import trace_origins
 from scarless.raw.preparation import table_preparation
 
-SHOWN = 6  # values in a message
+IMPORT_PATH_FORM = "write module:name, for example my_module:MyClassifier"
+_INSTALLED = {"site-packages", "dist-packages"}
+VALUES_SHOWN = 6  # values in a message
+OUR_MECHANISMS: dict[str, type[LabellingMechanism]] = {
+    kind.__name__: kind for kind in (SCAR, GeometricMeanSAR, LogisticSAR, StepSAR, StratifiedSAR)
+}
+
+
+@contextmanager
+def importable(folder: str, paths: Iterable[str]) -> Iterator[None]:
+    """Let import paths be found in a folder and in the current one; forget their modules afterwards.
+
+    Worker processes that are started within find them too: they get the search path of their parent.
+    """
+    before = sys.path[:]
+    names = {path.partition(":")[0].partition(".")[0] for path in paths}
+    known = names & set(sys.modules)
+    if names:
+        sys.path[:0] = [os.path.abspath(folder or "."), os.getcwd()]
+        importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        for name in [name for name in sys.modules if name.partition(".")[0] in names - known]:
+            del sys.modules[name]
+
+
+def import_object(path: str) -> Any:
+    """Return what an import path names, or say what was tried and why it failed."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ValueError(f"{path!r} is no import path: {IMPORT_PATH_FORM}.")
+    try:
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever a user's module does
+        looked = ", ".join(dict.fromkeys(sys.path[:2]))
+        raise ValueError(
+            f"{path!r} cannot be imported: `import {module}` ended in {type(error).__name__}: {error} (looked in "
+            f"{looked} and among installed packages)."
+        ) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"{path!r} cannot be imported: {module} has no {part!r}. {did_you_mean(part, dir(found))}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"{path!r} must be a class or a function; it is {type(found).__name__}.")
+    return found
+
+
+def source_of(path: str) -> dict[str, str]:
+    """Return the hash of the file that an import path leads to, where that is the user's own and not installed."""
+    file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
+    if file is None or not Path(file).is_file():
+        return {}
+    real = Path(file).resolve()
+    if _INSTALLED & set(real.parts) or real.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve()):
+        return {}
+    return {"source": sha256(real.read_bytes()).hexdigest()}
 
 
 @dataclass(frozen=True)
@@ -145,7 +213,7 @@ def read_class(values: Any, name: str, positive: Any = None) -> Vector:
     if empty := text.count(""):
         raise ValueError(f"the class {name!r} is missing in {empty} of {len(text)} rows: leave these rows out.")
     known = sorted(set(text))
-    shown = ", ".join(map(repr, known[:SHOWN])) + (", ..." if len(known) > SHOWN else "")
+    shown = ", ".join(map(repr, known[:VALUES_SHOWN])) + (", ..." if len(known) > VALUES_SHOWN else "")
     if len(known) < 2:
         raise ValueError(f"the class {name!r} has the one value {shown or 'of no row'}; it must have two.")
     if positive is None and len(known) > 2:
@@ -210,3 +278,102 @@ def _prepared(table: Any, attributes: Sequence[Any]) -> tuple[Any, tuple[int, ..
                 f"propensity_attributes has {each!r}, a column that says nothing: it is constant or empty."
             )
     return prepared, tuple(j for found in made.values() for j in found)
+
+
+def check_mechanisms(spec: Spec) -> None:
+    """Refuse names of mechanisms that stand for nothing."""
+    known = [ADDED, BY_ATTRIBUTES, *spec.own_mechanisms]
+    for name in spec.mechanisms:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"There are {', '.join(known)}."
+            raise ValueError(f"There is no mechanism {name!r}. {hint} Define it in [mechanisms.NAME].")
+    for name, said in spec.own_mechanisms.items():
+        if "callable" in said:
+            import_object(said["callable"])
+        else:
+            _class_of(said["mechanism"], f"[mechanisms.{name}]: ")
+
+
+def _class_of(mechanism: str, where: str = "") -> type[LabellingMechanism]:
+    """Return a class of mechanisms: one of ours by name, anybody's by import path."""
+    if mechanism in OUR_MECHANISMS:
+        return OUR_MECHANISMS[mechanism]
+    if ":" not in mechanism:
+        hint = did_you_mean(mechanism, OUR_MECHANISMS) or f"There are {', '.join(OUR_MECHANISMS)}."
+        raise ValueError(f"{where}there is no mechanism {mechanism!r}. {hint} For one of your own {IMPORT_PATH_FORM}.")
+    kind = import_object(mechanism)
+    if not isinstance(kind, type) or not issubclass(kind, LabellingMechanism):
+        raise ValueError(
+            f"{where}{mechanism!r} must be a class that inherits from scarless.labelling.LabellingMechanism. For a "
+            "function that returns propensities say callable."
+        )
+    return kind
+
+
+def propensities_of(spec: Spec, dataset: str, table: Any, prepared: Any, columns: tuple[int, ...]) -> dict[str, Vector]:
+    """Return each row's propensity by each mechanism that needs no added attributes.
+
+    Parameters
+    ----------
+    spec : Spec
+    dataset : str
+        Its name, for messages.
+    table : array or data frame
+        What functions of the user's get: attributes as they came, without the class.
+    prepared : array or data frame
+        What our mechanisms get: the same in numbers.
+    columns : tuple of int
+        Columns of `prepared` that the dataset says drive its labelling.
+    """
+    found = {}
+    for name in spec.other_mechanisms:
+        said = spec.own_mechanisms.get(name, {"mechanism": "GeometricMeanSAR"})
+        try:
+            if "callable" in said:
+                e = _by_callable(said["callable"], said.get("parameters", {}), table)
+            else:
+                e = _by_class(spec, said, prepared, columns)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"The mechanism {name!r} on the dataset {dataset!r}: {error}") from error
+        found[name] = e
+    return found
+
+
+def _by_callable(path: str, parameters: dict[str, Any], table: Any) -> Vector:
+    function = import_object(path)
+    return _same_twice(path, lambda: function(table.copy(), **parameters), len(table))
+
+
+def _same_twice(path: str, compute: Callable[[], Any], n_rows: int) -> Vector:
+    """Return propensities that code of the user's computes; refuse code that fails, or draws other ones each time."""
+    try:
+        once, again = (np.array(compute(), dtype=np.float64) for _ in range(2))
+    except Exception as error:  # whatever a user's function does
+        raise ValueError(f"{path!r} failed with {type(error).__name__}: {error}") from error
+    if not np.array_equal(once, again, equal_nan=True):
+        raise ValueError(f"{path!r} returns other propensities each time; give what it draws a fixed seed.")
+    return check_propensity(once, n_rows=n_rows)
+
+
+def _by_class(spec: Spec, said: dict[str, Any], prepared: Any, columns: tuple[int, ...]) -> Vector:
+    kind = _class_of(said["mechanism"])
+    parameters = dict(said.get("parameters", {}))
+    known = list(signature(kind).parameters)
+    for key in parameters:
+        if key not in known:
+            hint = did_you_mean(key, known) or f"There are {', '.join(known)}."
+            raise ValueError(f"{said['mechanism']} has no parameter {key!r}. {hint}")
+    wanted = next((word for word in ("attributes", "attribute") if word in known), None)
+    if wanted and wanted not in parameters:
+        if not columns:
+            raise ValueError(
+                f"it needs propensity_attributes of the dataset; name them, or say {wanted} in the mechanism's "
+                f'parameters, or take mechanisms = ["{ADDED}"].'
+            )
+        parameters[wanted] = list(columns)
+    if kind is GeometricMeanSAR:
+        parameters = {"low": spec.low, "high": spec.high, **parameters}
+    mechanism = kind(**parameters)
+    if kind in OUR_MECHANISMS.values():
+        return mechanism.propensity(prepared)
+    return _same_twice(said["mechanism"], lambda: mechanism.propensity(prepared.copy()), len(prepared))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scarless.experiments import Cell
 from scarless.experiments.methods import Fit
 from scarless.experiments.protocol import Split, Task
-from scarless.experiments.scores import in_ten_bins, scores_of
+from scarless.experiments.run import in_ten_bins, scores_of
 from scarless.numerics.calibration import calibration_error
 
 SPLIT = Split(

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from scarless.label_frequency.kernel_mean.kernels import embedding_distance, gaussian_kernel, squared_distances
+from scarless.label_frequency.kernel_mean import embedding_distance, gaussian_kernel, squared_distances
 
 TABLES = arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 4)), elements=st.floats(-1e3, 1e3))
 

@@ -10,7 +10,7 @@ import pytest
 
 from scarless.experiments import Store
 from scarless.experiments import run as experiment_run
-from scarless.outside.machine import lock, peak_memory
+from scarless.outside.files import lock, peak_memory
 
 
 @pytest.fixture

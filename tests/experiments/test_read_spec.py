@@ -3,7 +3,7 @@
 import pytest
 
 from scarless.experiments import read_spec
-from scarless.experiments.reading import BUNDLED, JUDGED, USUAL_METHODS
+from scarless.experiments.spec import BUNDLED, JUDGED, USUAL_METHODS
 from scarless.report.names import SCORES
 
 FILE = '[datasets.mine]\nfile = "mine.csv"\nclass = "ill"\n'

@@ -1,16 +1,12 @@
 """Tables into files: as a whole or not at all, and never a cell that a spreadsheet would run."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from scarless.outside.extras import need
-from scarless.outside.files import naming
-from scarless.outside.tables.columns import arrow
-from scarless.outside.tables.excel import MAX_COLUMNS, MAX_LETTERS, MAX_ROWS
-from scarless.outside.tables.kinds import TableFile, file_of, repeated
+from scarless.outside.files import aside
+from scarless.outside.table_columns import TableFile, arrow, file_of, repeated
 
 # What a spreadsheet takes for a formula, unless it is a number: one of these signs, in full width or small as well,
 # after white space, line breaks and characters that cannot be seen; and what begins with a tab or a carriage return.
@@ -18,6 +14,7 @@ _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
 _FORMULA = rf"^[\t\r]|^[\s\pZ\pC]*[{_SIGNS}]"
 _NUMBER = r"^ *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
+MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 1_048_576, 16_384, 32_767  # Excel's: of a sheet, and of a cell
 
 
 def write_table(table: Any, path: str | os.PathLike[str]) -> None:
@@ -65,18 +62,6 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
             arrow("feather").write_feather(arrow().table(columns, names), str(temporary), compression="zstd")
         else:
             _write_excel(file, names, columns, temporary)
-
-
-@contextmanager
-def aside(path: Path) -> Iterator[Path]:
-    """Give a file to write to that takes the place of `path` at the end, or goes where that is not reached."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with naming(path):
-            yield temporary
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _columns(file: TableFile, table: Any) -> tuple[list[str], list[Any]]:
