@@ -92,7 +92,6 @@ _OURS = {
         "scarless.models._strata.Combinations",
         "scarless.models.stratified_scar.Stratum",
         "scarless.numerics.interval.Interval",
-        "scarless.numerics.looks_objective.LooksSums",
         "scarless.numerics.uncertainty.PairSums",
         "scarless.pair.cross_fit.Boosted",
         "scarless.pair.cross_fit.CrossFit",
@@ -184,6 +183,7 @@ _DATA = {
 
 # Old name -> name today, of classes that moved: files that were written before are read with the names of today.
 MOVED = {
+    "scarless.numerics.looks_objective.LooksSums": "scarless.numerics.uncertainty.PairSums",
     "scarless.label_frequency.best_bin.BestBinEstimator": "scarless.label_frequency.held_out_scores.BestBinEstimator",
     "scarless.label_frequency.dedpul.DEDPUL": "scarless.label_frequency.held_out_scores.DEDPUL",
     "scarless.label_frequency.elkan_noto.ElkanNoto": "scarless.label_frequency.held_out_scores.ElkanNoto",
