@@ -4,6 +4,7 @@ Where every level of a column has a column of its own, they add up to a constant
 and its error is as large as the penalty allows. How one level differs from the others they do tell.
 """
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +16,6 @@ from scarless.diagnostics.fit.rows import contributions_of, takes_long
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import SCARClassifier
 from scarless.models.explaining import dense, has_coefficients
-from scarless.models.fitting import fit_quietly
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.constant_propensity import holm
@@ -265,7 +265,9 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     table = dense(some.prepared)
     Z, s, f, c = table[:, others], some.s, np.ones(some.n_rows), float(np.average(some.s, weights=some.weight))
     if others:
-        alone = fit_quietly(SCARClassifier(), Z, s.astype(np.int64), sample_weight=some.row_weight)
+        with warnings.catch_warnings():  # of a model that is shown to nobody
+            warnings.simplefilter("ignore")
+            alone = SCARClassifier().fit(Z, s.astype(np.int64), sample_weight=some.row_weight)
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
