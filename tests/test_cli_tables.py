@@ -452,7 +452,7 @@ def test_python_m_scarless_is_the_command_line():
 
 
 def test_a_stage_that_takes_long_is_named_while_it_runs(capsys, monkeypatch):
-    monkeypatch.setattr(tables, "_SILENCE", 0.01)
+    monkeypatch.setattr(tables, "SECONDS_OF_SILENCE", 0.01)
     screen = tables.Stages(quiet=False)
     screen("fitting both models")
     screen._timer.join(10)
