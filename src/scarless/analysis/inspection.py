@@ -18,8 +18,7 @@ from scarless.checks.origins import Origin
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier, TableClassifier
 from scarless.models.preparation import table_preparation
-from scarless.numerics.constant_propensity import holm
-from scarless.numerics.label_tests import label_tests
+from scarless.numerics.label_tests import holm, label_tests
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
 _LIKELY = 0.01  # adjusted p-value below which an attribute is named

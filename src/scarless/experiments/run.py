@@ -35,7 +35,7 @@ from scarless.experiments.protocol import Prepared, Split, Task, label, prepare,
 from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.numerics.arrays import Vector
-from scarless.numerics.calibration import BinnedRows, binned, calibration_error
+from scarless.numerics.weighted_scores import BinnedRows, binned, calibration_error
 from scarless.outside.files import naming, peak_memory
 from scarless.outside.notices import warn_user
 

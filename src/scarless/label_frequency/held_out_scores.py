@@ -18,13 +18,14 @@ from scarless.checks.tables import take_rows
 from scarless.engines.blas import FEW_ROWS, trees_alone
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
-from scarless.numerics.density_ratio import negative_share, smoothed_ratio
 from scarless.numerics.scores import (
     best_bin,
     labelled_share_of_scores,
     largest_score,
     mean_labelled_score,
+    negative_share,
     prior_of_all,
+    smoothed_ratio,
 )
 
 PRECOMPUTED = "precomputed"

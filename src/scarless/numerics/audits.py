@@ -12,9 +12,8 @@ from scipy.special import expit, logit
 
 from scarless.numerics import looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, find_root
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.roots import find_root
 
 _SURE = 1e-12  # nearest to 0 and 1 that a probability is shifted from
 _FARTHEST = 60.0  # logits that a model may be off

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.numerics.arrays import Vector
+from scarless.numerics.interval import least_squares_slope
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
-from scarless.numerics.slopes import least_squares_slope
 from scarless.pair.learners import Learner
 
 

@@ -18,7 +18,7 @@ from scarless.checks.training import check_labelled_table
 from scarless.checks.vectors import check_counts
 from scarless.models.preparation import table_preparation
 from scarless.numerics.arrays import Columns, Matrix, Vector
-from scarless.numerics.constant_propensity import independent_columns
+from scarless.numerics.label_tests import independent_columns
 from scarless.outside.notices import warn_user
 
 FEWEST_LABELLED = 20
