@@ -5,7 +5,7 @@ from math import isfinite, nan
 from statistics import median
 
 from scarless.experiments.statistics import MeanInterval
-from scarless.papers.bekker2019.spec import specification
+from scarless.papers.bekker2019.methods import specification
 from scarless.report.duels import Duel, duel_table, duels
 from scarless.report.names import SCORES, dataset_label, listed
 from scarless.report.numbers import percent, plain, signed
