@@ -14,8 +14,8 @@ from scipy import sparse
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of
 
-_NO_INFORMATION = 1e-280  # curvature: what is divided by less leaves the range of numbers
-_WIDE = 64  # columns, from which on a symmetric product is worth sorting rows by the sign of their weights
+_MIN_CURVATURE = 1e-280  # what is divided by less leaves the range of numbers
+_MIN_COLUMNS_TO_SORT = 64  # from which on a symmetric product is worth sorting rows by the sign of their weights
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
     """Return the cross products of a block with others, each with weights of its own, side by side."""
     if namespace_of(left) is not np or any(sparse.issparse(X) for X in (left, *(right for _, right in parts))):
         return concat([cross_product(left, weight, right) for weight, right in parts], axis=1)
-    if parts[0][1] is left and left.shape[1] >= _WIDE:
+    if parts[0][1] is left and left.shape[1] >= _MIN_COLUMNS_TO_SORT:
         own = _signed_gram(left, parts[0][0])
         return np.hstack([own, cross_products(left, parts[1:])]) if len(parts) > 1 else own
     A = _scaled_side_by_side([(right, weight) for weight, right in parts])
@@ -146,7 +146,7 @@ def exact_gram(X: Any, weight: Vector) -> Matrix:
 def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
     """Return a matrix scaled to a unit diagonal, and the scale of each row and column; nothing is left as it is."""
     diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
+    scale = 1.0 / np.sqrt(np.where(diagonal > _MIN_CURVATURE, diagonal, 1.0))
     scaled = matrix * scale[:, None]
     scaled *= scale
     return scaled, scale

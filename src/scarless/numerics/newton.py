@@ -20,7 +20,7 @@ from scarless.numerics.linear import unit_diagonal
 from scarless.numerics.objectives import Curvature, Sums
 
 # Relative error of a product with the information.
-_ROUNDING = 1e-13
+_PRODUCT_ROUNDING = 1e-13
 
 
 def truncated_step(
@@ -52,7 +52,7 @@ def truncated_step(
             break
         curved = product(along)
         curvature = float(along @ curved)
-        if iteration > 0 and abs(curvature) <= _ROUNDING * float(along @ (diagonal * along)):
+        if iteration > 0 and abs(curvature) <= _PRODUCT_ROUNDING * float(along @ (diagonal * along)):
             break  # nothing is known of this direction, and what is left to gain along it is rounding
         edge = _to_the_edge(step, along, diagonal, radius)
         if curvature <= 0.0 or not np.isfinite(curvature):

@@ -19,13 +19,25 @@ from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
 
-CELLS = 64  # per bandwidth
-REACH = 8.0  # bandwidths: a Gaussian kernel has fallen to 1e-14 of its height there
-LARGEST_RATIO = 50.0
-FACTOR_LABELLED, FACTOR_UNLABELLED = 0.1, 0.05  # bandwidth, in standard deviations
-HEAPS = 0.5  # distinct scores per row: with fewer, equal scores are the rule
-STEP = 0.001  # between the shares that are tried
-LARGEST_ERROR = 0.05
+KERNEL_REACH = 8.0  # bandwidths: a Gaussian kernel has fallen to 1e-14 of its height there
+#: Cells of the grid per bandwidth, for DEDPUL's densities of scores. Evidence: the sum over all pairs of rows is
+#: met to 1e-3 (tests of `gaussian_density`).
+CELLS_PER_BANDWIDTH = 64
+#: Largest ratio of the densities of labelled and unlabelled scores in DEDPUL. Evidence: the code published with
+#: Ivanov (2020).
+MAX_DENSITY_RATIO = 50.0
+#: Bandwidths of DEDPUL's kernel estimates on the scale of log-odds, in standard deviations. Evidence: the code
+#: published with Ivanov (2020).
+BANDWIDTH_LABELLED, BANDWIDTH_UNLABELLED = 0.1, 0.05
+#: Distinct scores per row below which equal scores are the rule, and both of DEDPUL's kernels get the narrower
+#: bandwidth. By judgement.
+MIN_DISTINCT_SCORES = 0.5
+#: Step between the shares of negatives that DEDPUL tries where expectation maximisation does not converge.
+#: Evidence: the code published with Ivanov (2020).
+SHARE_STEP = 0.001
+#: Largest difference of mean posterior and share at which DEDPUL may take a share where expectation maximisation
+#: does not converge. Evidence: the code published with Ivanov (2020).
+MAX_SHARE_ERROR = 0.05
 
 
 def mean_labelled_score(g: Vector, s: Vector, w: Vector) -> float:
@@ -180,15 +192,16 @@ def gaussian_density(points: Vector, at: Vector, bandwidth: float) -> Vector:
     >>> gaussian_density(np.array([0.0]), np.array([0.0, 1.0, 99.0]), 1.0).round(3)
     array([0.399, 0.242, 0.   ])
     """
-    cell = bandwidth / CELLS
-    margin = int(REACH * CELLS) + 1
+    cell = bandwidth / CELLS_PER_BANDWIDTH
+    margin = int(KERNEL_REACH * CELLS_PER_BANDWIDTH) + 1
     low = float(points.min())
     place = (points - low) / cell + margin
     left = place.astype(np.intp)
     part = place - left
     n_cells = int(left.max()) + margin + 2
     mass = np.bincount(left, 1.0 - part, n_cells) + np.bincount(left + 1, part, n_cells)
-    density = gaussian_filter1d(mass, CELLS, mode="constant", truncate=REACH) / (points.size * cell)
+    smooth = gaussian_filter1d(mass, CELLS_PER_BANDWIDTH, mode="constant", truncate=KERNEL_REACH)
+    density = smooth / (points.size * cell)
     return np.interp((at - low) / cell + margin, np.arange(n_cells), density, left=0.0, right=0.0)
 
 
@@ -201,7 +214,7 @@ def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
     """
     z = np.sort(unlabelled)[::-1]
     h_l, h_u = bandwidths(labelled, unlabelled)
-    ratio = np.minimum(gaussian_density(labelled, z, h_l) / gaussian_density(unlabelled, z, h_u), LARGEST_RATIO)
+    ratio = np.minimum(gaussian_density(labelled, z, h_l) / gaussian_density(unlabelled, z, h_u), MAX_DENSITY_RATIO)
     ratio = rolling_median(ratio, 5)
     midway = 0.5 * (expit(labelled).mean() + expit(unlabelled).mean())
     top = int(np.count_nonzero(expit(z) >= midway))
@@ -215,9 +228,9 @@ def bandwidths(labelled: Vector, unlabelled: Vector) -> tuple[float, float]:
     Where most rows share their score with another, both groups take the narrower width: at such a heap the ratio of
     two kernel estimates is the ratio of the rows there only if the kernels are equally high.
     """
-    h_l, h_u = FACTOR_LABELLED * _spread(labelled), FACTOR_UNLABELLED * _spread(unlabelled)
+    h_l, h_u = BANDWIDTH_LABELLED * _spread(labelled), BANDWIDTH_UNLABELLED * _spread(unlabelled)
     h_l, h_u = h_l or h_u or 1.0, h_u or h_l or 1.0
-    return (min(h_l, h_u),) * 2 if np.unique(unlabelled).size < HEAPS * unlabelled.size else (h_l, h_u)
+    return (min(h_l, h_u),) * 2 if np.unique(unlabelled).size < MIN_DISTINCT_SCORES * unlabelled.size else (h_l, h_u)
 
 
 def _spread(z: Vector) -> float:
@@ -297,13 +310,13 @@ def negative_share(ratio: Vector, *, tol: float = 1e-5) -> NegativeShare:
     """
     mean_posterior = MeanPosterior(ratio)
     fixed = fixed_point(mean_posterior, tol)
-    grid = np.arange(0.0, 1.0, STEP)
+    grid = np.arange(0.0, 1.0, SHARE_STEP)
     error = mean_posterior(grid) - grid
-    bend = np.where(error[1:-1] < LARGEST_ERROR, np.diff(error, 2), 0.0)
+    bend = np.where(error[1:-1] < MAX_SHARE_ERROR, np.diff(error, 2), 0.0)
     if bend.max() < 1e-12:  # rounding: no bend at all
         return NegativeShare(fixed, True)
     sharpest = float(grid[1 + int(np.argmax(bend))])
-    crossed = np.count_nonzero(error < 0) > 1 and fixed < 1.0 - STEP
+    crossed = np.count_nonzero(error < 0) > 1 and fixed < 1.0 - SHARE_STEP
     if sharpest >= fixed or crossed:
         return NegativeShare(fixed, True)
     return NegativeShare(sharpest, False)
@@ -322,5 +335,5 @@ def fixed_point(mean_posterior: MeanPosterior, tol: float) -> float:
         if after - a < tol:
             return a
         if (1.0 - a) * largest < 1.0:
-            return a if after - a < LARGEST_ERROR else 1.0
+            return a if after - a < MAX_SHARE_ERROR else 1.0
         a = after
