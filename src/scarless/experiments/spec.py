@@ -25,8 +25,8 @@ GROUPS = ("labelling", "options")  # they group a file's entries for the eye; an
 BY_ATTRIBUTES = "attributes"  # the mechanism that labels by the attributes that a dataset names
 BUNDLED = ["bundled_breast_cancer", "bundled_digits", "simulated"]  # nothing to download
 USUAL_METHODS = ["supervised", "naive", "scar-tice", "sar-em"]
-#: What a specification of `scarless compare` takes where it does not say. By judgement; propensities from 0.2 to 0.8, four
-#: added attributes and five clusters are those of `scarless reproduce`.
+#: What a specification of `scarless compare` takes where it does not say. By judgement; propensities from 0.2 to 0.8,
+#: four added attributes and five clusters are those of `scarless reproduce`.
 DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "settings": ["all"],
