@@ -45,7 +45,7 @@ test-oldest:
 
 # The tests of all that fits on an engine once more, with every table in three pieces instead of in memory.
 test-shards: $(VENV)/.test
-	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest -n $(JOBS) tests/pair tests/models tests/diagnostics
+	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest -n $(JOBS) tests/pair tests/models tests/raw tests/diagnostics
 
 # Wheel and sdist, built and tried in an environment of their own; they stay in dist/.
 test-dist:

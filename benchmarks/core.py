@@ -303,11 +303,12 @@ def refit(names: tuple[str, ...] = ("breastcancer", "imagesegmentation", "splice
         errors: dict[str, list[float]] = {"without": [], "convex": [], "dropped": []}
         for seed in range(10):
             data = paper_setting(name, seed=seed)
-            for key, again in (("without", False), ("convex", True)):
-                model = SAREMClassifier(propensity_attributes=data.propensity_columns, refit=again)
-                p = model.fit(data.X_train, data.s_train).predict_proba(data.X_test)[:, 1]
+            pair = SAREMClassifier(propensity_attributes=data.propensity_columns).fit(data.X_train, data.s_train)
+            e = pair.predict_propensity(data.X_train)
+            again = PropensityWeightedClassifier().fit(data.X_train, data.s_train, propensity=e)
+            for key, model in (("without", pair), ("convex", again)):
+                p = model.predict_proba(data.X_test)[:, 1]
                 errors[key].append(np.mean((p - data.y_test) ** 2))
-            e = model.predict_propensity(data.X_train)
             errors["dropped"].append(
                 np.mean((dropped_rows(data.X_train, data.s_train, e, data.X_test) - data.y_test) ** 2)
             )

@@ -25,7 +25,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.runner import Row, newest, print_rows, read_rows, run
-from scarless import ClassPrior, SAREMClassifier
+from scarless import ClassPrior, Labelling, SAREMClassifier
 
 RUNS = 60
 N, D = 5000, 10
@@ -171,8 +171,7 @@ def _sources() -> dict[str, Any]:
         table = np.hstack([world.X, effort])
         model = SAREMClassifier(
             propensity_attributes=list(range(D)),
-            visit_attributes={"effort": [D, D + 1, D + 2]},
-            shared_propensity=False,
+            labelling=Labelling(visit_attributes={"effort": [D, D + 1, D + 2]}, shared=False),
         ).fit(table, S)
         interval = model.class_prior_interval()
         f = model.predict_proba(table)[:, 1]

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.occupancy_examples import EXAMPLES
 from benchmarks.printed import Example
-from scarless import SAREMClassifier
+from scarless import Labelling, SAREMClassifier
 
 
 def fit_example(example: Example) -> SAREMClassifier:
@@ -25,12 +25,14 @@ def fit_example(example: Example) -> SAREMClassifier:
     model = SAREMClassifier(
         classification_attributes=list(example.class_attributes) or ["nothing"],
         propensity_attributes=list(example.propensity_attributes) or None,
-        visit_attributes=example.visit_attributes,
-        shared_propensity=not example.intercept_per_look,
-        false_positive_rate="estimate" if len(set(rate if isinstance(rate, list) else [])) == 1 else rate,
         C=np.inf,
         propensity_C=np.inf,
         tol=1e-14,
+        labelling=Labelling(
+            visit_attributes=example.visit_attributes,
+            shared=not example.intercept_per_look,
+            false_positive_rate="estimate" if len(set(rate if isinstance(rate, list) else [])) == 1 else rate,
+        ),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # some of these models do not fit their data, and are told of

@@ -11,7 +11,7 @@ from benchmarks.scale_ground import NAMES, PROPENSITY, executor, files, has
 from scarless import SAREMClassifier
 from scarless.engines import Engine, open_rows
 from scarless.scale import ParquetRows
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE
 
 _WATCHES: list[Watch] = []  # of this process
 

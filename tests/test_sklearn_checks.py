@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -25,15 +26,15 @@ ESTIMATORS = [
     PropensityWeightedClassifier(method="likelihood"),
     SAREMClassifier(),
     SAREMClassifier(propensity_attributes=[0]),
-    SAREMClassifier(solver="em"),
+    PublishedEMClassifier(),
     SAREMClassifierCV(propensity_attributes=[0], Cs=[1.0], propensity_Cs=[1.0], cv=2, max_iter=20),
     SCARClassifier(),
     SCARClassifier(label_frequency=0.9),
     SCARClassifier(label_frequency=0.9, method="likelihood"),
     NaiveClassifier(DecisionTreeClassifier(random_state=0)),
     PropensityWeightedClassifier(LogisticRegression(), method="likelihood"),
-    SAREMClassifier(DecisionTreeClassifier(random_state=0), cross_fit=2, max_iter=10, random_state=0),
-    SAREMClassifier(BOOSTING, cross_fit=2, random_state=0),
+    SAREMClassifier(DecisionTreeClassifier(random_state=0), cv=2, max_iter=10, random_state=0),
+    SAREMClassifier(BOOSTING, cv=2, random_state=0),
     SARStackingClassifier(
         [("logistic", None)], propensity_attributes=[0], attribute_sets=[slice(None)], cv=2, max_iter=20
     ),

@@ -1,4 +1,4 @@
-"""Write the model file that the tests keep for ever: ``python tools/save_model_file.py tests/models/saved``.
+"""Write the model file that the tests keep for ever: ``python tools/save_model_file.py tests/saved/files``.
 
 Run it once for each schema number, with that version of scarless; a file that is there is never written again.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import scarless
-from scarless.models.persistence import SCHEMA_NUMBER
+from scarless.saved.files import SCHEMA_NUMBER
 
 
 def main(folder: Path) -> None:

@@ -25,10 +25,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.fuzz.base import Base, Maker, Pool, fitted, folder
+from benchmarks.fuzz.base import Base, Maker, Pool, draw, fitted, folder
 from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
-from scarless import ClassPrior, LabelFrequency, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import (
+    ClassPrior,
+    ImaginaryAudits,
+    LabelFrequency,
+    Labelling,
+    NaiveClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+)
 from scarless.diagnostics import (
     Sensitivity,
     goodness_of_fit,
@@ -250,7 +258,30 @@ FACTS: Pool = {
     "a label frequency": lambda _: (LabelFrequency(0.5, se=0.1),),
     "of a third look": lambda _: [LabelFrequency(0.5, se=0.1, look=2)],
     "a number": lambda _: [0.5],
+    "imaginary audits": lambda _: [ImaginaryAudits(3)],
+    "imaginary audits twice": lambda _: [ImaginaryAudits(3), ImaginaryAudits(0)],
+    "imaginary audits and a prior": lambda _: [ImaginaryAudits(2.5), ClassPrior(0.5, se=0.1)],
 }
+VISITS: Pool = {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}
+FALSE_RATES: Pool = {**NUMBERS, **pool(["estimate", 0.01, [0.01], [0.0, 0.1], [[0.1]]])}
+AUDIT_LABELS: Pool = {**NUMBERS, **pool(["keep", "drop", "undo", "found", None])}
+BOUNDS: Pool = {**NUMBERS, **pool([(0.2, 1), (0.0, 1.0), [0.5, 0.5], (0.9, 0.1), (0.2,), ("a", "b"), (0.1, np.nan)])}
+
+
+def _any_labelling(base: Base) -> Labelling:
+    """Return an object that is hostile inside, in one parameter."""
+    parameters = {
+        "visit_attributes": VISITS,
+        "offset": ATTRIBUTES,
+        "bounds": BOUNDS,
+        "shared": NOT_NUMBERS,
+        "false_positive_rate": FALSE_RATES,
+        "audit_labels": AUDIT_LABELS,
+    }
+    name = list(parameters)[int(base.rng.integers(len(parameters)))]
+    return Labelling(**{name: draw(parameters[name], base)[1]})
+
+
 LOOKS: Pool = {
     "two looks": lambda b: np.column_stack([b.s, b.s]),
     "two looks with gaps": lambda b: np.where(np.arange(2 * b.s.size).reshape(-1, 2) % 5 == 0, np.nan, b.s[:, None]),
@@ -335,8 +366,6 @@ CHOICES: dict[str, Choice] = {
     "propensity_Cs": Choice(lambda b: [1.0], {**SMALL, **pool([[0.5], [np.inf], [1e300, 1e-300], [10**400]])}),
     "cv": Choice(lambda b: 3, FOLDS),
     "SARStackingClassifier.cv": Choice(lambda b: 2, FOLDS),
-    "start": Choice(None, {**NUMBERS, **pool(["paper", "exclusion", "class_prior", "random", 0.999999])}),
-    "solver": Choice(None, {**NOT_NUMBERS, **pool(["newton", "em", "EM"])}),
     "method": Choice(None, {**NUMBERS, **pool(["risk", "likelihood", "basic", "percentile", "clopper", "stratified"])}),
     "variant": Choice(None, {**NUMBERS, **pool(["e1", "e2", "e3", "e4", "km1", "km2", "E1"])}),
     "label_frequency": Choice(
@@ -367,9 +396,8 @@ CHOICES: dict[str, Choice] = {
         _members,
         {**CLASSIFIERS, **STACKS},
     ),
-    "cross_fit": Choice(lambda b: 2, FOLDS),
     "relax": Choice(lambda b: False, NUMBERS),
-    "imaginary_audits": Choice(lambda b: 1.0, {**NUMBERS, **pool(["auto"])}),
+    "ImaginaryAudits.weight": Choice(lambda b: 4.0, NUMBERS),
     "profile": Choice(lambda b: profile_class_prior(fitted(b), b.X, b.s), MODELS),
     "sensitivity": Choice(_sensitivity, MODELS),
     "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),
@@ -384,16 +412,22 @@ CHOICES: dict[str, Choice] = {
     "SAREMClassifier.y": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
     "SAREMClassifier.s": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
     "audit": Choice(_audit, {**LABELS, **LOOKS}),
-    "audit_labels": Choice(None, {**NUMBERS, **pool(["keep", "drop", "undo", "found", None])}),
+    "labelling": Choice(None, {**NOT_NUMBERS, **{f"Labelling {i}": _any_labelling for i in range(8)}}),
+    "audit_labels": Choice(None, AUDIT_LABELS),
     "look": Choice(None, {**SMALL, **ATTRIBUTES}),
     "SAREMClassifier.n_looks": Choice(None, SMALL),
-    "visit_attributes": Choice(None, {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}),
-    "false_positive_rate": Choice(None, {**NUMBERS, **pool(["estimate", 0.01, [0.01], [0.0, 0.1], [[0.1]]])}),
+    "visit_attributes": Choice(None, VISITS),
+    "Labelling.offset": Choice(None, ATTRIBUTES),
+    "Labelling.bounds": Choice(None, BOUNDS),
+    "false_positive_rate": Choice(None, FALSE_RATES),
     "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **FACTS}),
     "value": Choice(lambda b: 0.4, NUMBERS),
     "se": Choice(lambda b: 0.1, NUMBERS),
     "where": Choice(None, {**ATTRIBUTES, **pool([{0: 1.0}, {"a0": np.nan}])}),
-    "SAREMClassifier.n_starts": Choice(None, {**SMALL, **pool([4])}),
+    "SAREMClassifier.n_starts": Choice(
+        None,
+        {**SMALL, **pool([4, ["paper"], ["exclusion", 0.5], ["random"] * 2, ["scout"], [1.0], [1e-300]])},
+    ),
     "bootstrap_intervals.n_resamples": Choice(lambda b: 3, SMALL),
     "risk_interval.n_resamples": Choice(lambda b: 20, SMALL),
     "n_simulations": Choice(lambda b: 19, SMALL),

@@ -16,11 +16,11 @@ import numpy as np
 from benchmarks.fuzz.base import Base, draw, make_base
 from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
-from scarless import ClassPrior, LabelFrequency
+from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
 
-MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".datasets")
+MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".datasets", ".raw", ".saved")
 # What calls return, types and the version: nobody makes these by hand. Their methods are called on what comes back.
 NOT_CALLED = {
     "__version__",
@@ -57,9 +57,9 @@ NOT_CALLED = {
     "Summary",
     "TippingPoint",
     "analyse",  # tests/test_cli_tables.py has hostile tables
-    "load",  # files: tests/models/test_persistence.py has hostile ones
+    "load",  # files: tests/saved/test_files.py has hostile ones
     "save",
-    "save_onnx",  # tests/models/onnx/ has what is refused
+    "save_onnx",  # tests/saved/ has what is refused
     "to_onnx",
     "YieldCurve",
 }
@@ -70,6 +70,7 @@ RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
 NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
+SAID = (ClassPrior, ImaginaryAudits, LabelFrequency, Labelling)  # what users say, as objects
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity", "audit")
 
 
@@ -221,7 +222,7 @@ def _targets_of(name: str, what: Any) -> list[Target]:
         return [Target(name, sensitivity, what, 2.0), *made]
     if hasattr(what, "evaluate"):
         return [Target(name, scorer, what, 2.0)]
-    made += [Target(name, alone, what, 0.5)] if what in (ClassPrior, LabelFrequency) else []
+    made += [Target(name, alone, what, 0.5)] if what in SAID else []
     if made:
         return made
     raise LookupError(f"The generator does not know how to call {name}; say so in NOT_CALLED, or write a chain for it.")

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from scarless import SAREMClassifier, from_long
+from scarless import Labelling, SAREMClassifier, from_long
 from scarless.labelling import simulate_looks
 
 rng = np.random.default_rng(1)
@@ -40,7 +40,9 @@ print(book.head(5).round(2).to_string(index=False))
 # %%
 # From the book to a fit. Whether a frog is there depends on reeds and road; whether it is heard, on road and hour.
 field = from_long(book, unit="pond", look="visit", label="seen", visit_attributes=["hour"])
-model = SAREMClassifier(propensity_attributes=["road"], visit_attributes=field.visit_attributes, C=10)
+model = SAREMClassifier(
+    propensity_attributes=["road"], C=10, labelling=Labelling(visit_attributes=field.visit_attributes)
+)
 model.fit(field.X, field.S)
 print(model.summary())
 
@@ -72,6 +74,8 @@ loud = rng.normal(size=(n, 1))
 again = simulate_looks(
     there, 1 / (1 + np.exp(-np.log(heard / (1 - heard)) - 1.5 * loud)), observed=0.85, random_state=1
 )
-other = SAREMClassifier(propensity_attributes=["road"], visit_attributes=field.visit_attributes, C=10)
+other = SAREMClassifier(
+    propensity_attributes=["road"], C=10, labelling=Labelling(visit_attributes=field.visit_attributes)
+)
 other.fit(field.X, again)
 print(f"estimated {other.class_prior_:.2f}, true {there.mean():.2f}: `goodness_of_fit` looks for this")

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from scarless import SAREMClassifier
+from scarless import Labelling, SAREMClassifier
 from scarless.labelling import simulate_audit, simulate_looks
 
 rng = np.random.default_rng(3)
@@ -31,7 +31,7 @@ print(marks.head(4).to_string(index=False))
 # %%
 # Each annotator has coefficients and a rate of false marks of their own. A gap is no look, and not a no.
 model = SAREMClassifier(
-    propensity_attributes=["irony"], shared_propensity=False, false_positive_rate="estimate", random_state=0
+    propensity_attributes=["irony"], random_state=0, labelling=Labelling(shared=False, false_positive_rate="estimate")
 ).fit(messages, marks)
 found = pd.DataFrame(
     {
@@ -61,7 +61,9 @@ plt.show()
 read = marks.notna().any(axis=1)
 low, high = model.class_prior_interval()
 audit = simulate_audit(abuse, 100, random_state=0)
-checked = SAREMClassifier(propensity_attributes=["irony"], shared_propensity=False, false_positive_rate="estimate")
+checked = SAREMClassifier(
+    propensity_attributes=["irony"], labelling=Labelling(shared=False, false_positive_rate="estimate")
+)
 checked.fit(messages, marks, audit=audit)
 few, many = checked.class_prior_interval()
 print(f"any mark             {marks.max(axis=1)[read].mean():.3f}")

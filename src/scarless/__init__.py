@@ -7,26 +7,25 @@ from scarless.outside.late import late_names as _late_names
 
 if TYPE_CHECKING:
     from scarless.analysis import analyse
-    from scarless.datasets import from_long
     from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
     from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
     from scarless.models import (
         ClassPrior,
+        ImaginaryAudits,
         LabelFrequency,
+        Labelling,
         NaiveClassifier,
         PropensityWeightedClassifier,
+        PublishedEMClassifier,
         SAREMClassifier,
         SAREMClassifierCV,
         SARStackingClassifier,
         SCARClassifier,
         StratifiedSCARClassifier,
-        TableClassifier,
-        load,
-        save,
-        save_onnx,
-        to_onnx,
     )
     from scarless.outside.notices import ClassPriorWarning
+    from scarless.raw import TableClassifier, from_long
+    from scarless.saved import load, save, save_onnx, to_onnx
 
 __version__ = _version("scarless")
 
@@ -36,10 +35,13 @@ __all__ = [
     "ClassPrior",
     "ClassPriorWarning",
     "ElkanNoto",
+    "ImaginaryAudits",
     "KernelMean",
     "LabelFrequency",
+    "Labelling",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
+    "PublishedEMClassifier",
     "SAREMClassifier",
     "SAREMClassifierCV",
     "SARStackingClassifier",
@@ -62,16 +64,17 @@ __all__ = [
 # scikit-learn and SciPy take seconds to import: `import scarless` and `scarless --help` do without them.
 _HOMES = {
     "scarless.analysis": ("analyse",),
-    "scarless.datasets": ("from_long",),
     "scarless.diagnostics": ("audited_class_prior", "goodness_of_fit", "plan_audit"),
     "scarless.label_frequency": ("DEDPUL", "BestBinEstimator", "ElkanNoto", "KernelMean", "TIcE"),
     "scarless.outside.notices": ("ClassPriorWarning",),
+    "scarless.raw": ("TableClassifier", "from_long"),
+    "scarless.saved": ("load", "save", "save_onnx", "to_onnx"),
 }
 _LATER = dict.fromkeys(__all__, "scarless.models") | {name: home for home, names in _HOMES.items() for name in names}
 del _LATER["__version__"]
 _ROOMS = (
     "analysis", "checks", "datasets", "diagnostics", "engines", "experiments", "label_frequency", "labelling",
-    "metrics", "models", "numerics", "outside", "pair", "report", "scale", "torch",
+    "metrics", "models", "numerics", "outside", "pair", "raw", "report", "saved", "scale", "torch",
 )  # fmt: skip
 
 __getattr__, __dir__ = _late_names("scarless", _LATER, _ROOMS)

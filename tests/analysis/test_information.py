@@ -15,7 +15,7 @@ from scarless.analysis.estimators import make_estimator
 from scarless.analysis.information import as_visits
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import Settings, write_toml
-from scarless.models.preparation import KeepNone
+from scarless.raw.preparation import KeepNone
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
@@ -107,8 +107,9 @@ def test_models_are_told_what_was_given():
                  prevalence_se=0.02, false_positives=0.01, own_propensities=True)
     )  # fmt: skip
     assert isinstance(model, SAREMClassifier)
-    assert (model.visit_attributes, model.shared_propensity) == ({"h": ["h1", "h2"]}, False)
-    assert (model.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
+    said = model.labelling
+    assert (said.visit_attributes, said.shared) == ({"h": ["h1", "h2"]}, False)
+    assert (said.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
     search = make_estimator(Settings(looks=("a", "b"), propensity=("x",), class_attributes=("y",), prevalence=0.3))
     assert isinstance(search, SAREMClassifierCV)
     assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from scarless.checks.order import canonical_order, column_salts, equal_rows, salts_by_rows, table_salts
 from scarless.checks.tables import take_rows
-from scarless.engines.joins import Wrapped
+from scarless.engines.blocks import Wrapped
 
 TABLES = hnp.arrays(
     np.float64,

@@ -11,15 +11,15 @@ import pytest
 from sklearn import config_context, get_config
 
 from scarless.engines import lockstep, open_rows
+from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
-from scarless.engines.problem import PenalisedProblem
-from scarless.engines.units import Reading, Units
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.several import Pairs, needed_pairs
+from scarless.pair.solving import PenalisedProblem
 
 strict = pytest.importorskip("array_api_strict")
 
@@ -106,7 +106,7 @@ def test_tasks_of_different_lengths_and_kinds(engines):
 
 
 def test_more_fits_than_run_at_once(engines, monkeypatch):
-    monkeypatch.setattr(lockstep, "_AT_ONCE", 4)
+    monkeypatch.setattr(lockstep, "FITS_AT_ONCE", 4)
     at_once = []
 
     def task(i, engine):

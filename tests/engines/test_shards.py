@@ -11,8 +11,10 @@ from sklearn.model_selection import StratifiedKFold
 from tests.engines.shards import Shards
 
 from scarless import (
+    ImaginaryAudits,
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -42,9 +44,8 @@ def table():
 MODELS = {
     "pair": SAREMClassifier(propensity_attributes=[2]),
     "pair, several starts": SAREMClassifier(propensity_attributes=[2], n_starts=4, random_state=0),
-    "pair, class prior": SAREMClassifier(propensity_attributes=[2], start=0.6),
-    "pair, refitted": SAREMClassifier(propensity_attributes=[2, 3], refit=True, C=10.0),
-    "pair, audits": SAREMClassifier(propensity_attributes=[2], imaginary_audits=5.0),
+    "pair, class prior": SAREMClassifier(propensity_attributes=[2], n_starts=[0.6]),
+    "pair, audits": SAREMClassifier(propensity_attributes=[2], known=[ImaginaryAudits(5.0)]),
     "pair, exchangeable": SAREMClassifier(propensity_attributes="all"),
     "pair, no penalty": SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf),
     "search": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, random_state=0),
@@ -238,7 +239,7 @@ def test_what_needs_rows_in_memory_says_so(table):
     X, s, *_ = table
     for model in (
         SAREMClassifier(LogisticRegression()),
-        SAREMClassifier(solver="em"),
+        PublishedEMClassifier(),
         NaiveClassifier(LogisticRegression()),
         SARStackingClassifier(),
     ):

@@ -1,22 +1,16 @@
-"""Columns out of proportion: which they are, and a problem in other units that has the same optimum."""
+"""Columns out of proportion: which they are, and how they are to be read."""
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
 
-from scarless.engines import InMemoryEngine, units
-from scarless.engines.change import ChangeOfUnits
-from scarless.engines.problem import PenalisedProblem
-from scarless.engines.units import Units
-from scarless.numerics.linear import Design
-from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
+from scarless.engines import InMemoryEngine, blocks
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def how_to_read(X):
-    return units.how_to_read(InMemoryEngine(X, {}))
+    return blocks.how_to_read(InMemoryEngine(X, {}))
 
 
 def _normal(n=500, d=3):
@@ -78,52 +72,3 @@ def test_a_value_that_hides_among_many_rows_is_found():
     X[4321] += 1.0  # not in the sample
     assert how_to_read(X).units is not None
     assert how_to_read(np.full((5000, 1), 1e6)).units is None
-
-
-OBJECTIVES = {
-    "target": TargetLogistic(Design.of(np.array([2, 0]))),
-    "known": KnownPropensity(Design.of(np.arange(3))),
-    "pair": LogisticPair(Design.of(np.array([2, 0])), Design.of(np.array([1, 2]))),
-}
-
-
-@pytest.mark.parametrize("name", list(OBJECTIVES))
-def test_a_change_of_units_changes_no_value_and_turns_back(name):
-    rng, objective, X = np.random.default_rng(1), OBJECTIVES[name], _normal()
-    units = Units(np.array([0.0, 3.0, -2.0]), np.array([1.0, 0.5, 4.0]))
-    s = (rng.random(500) < 0.4).astype(float)
-    rows = {"s": s, "t": s, "w": rng.random(500), "v": rng.normal(size=500)}
-    ridge, beta = rng.random(objective.n_parameters), rng.normal(size=objective.n_parameters)
-    plain = PenalisedProblem(InMemoryEngine(X, rows), objective, ridge)
-    change = ChangeOfUnits.of(units, objective.designs, ridge)
-    scaled = (X - units.shift) * units.scale
-    for _, intercept, _ in change.shift:
-        ridge[intercept] = 0.0  # as ever
-    other = PenalisedProblem(InMemoryEngine(scaled, rows), objective, change.ridge(ridge))
-    here, there = plain.evaluate(beta, Curvature.OBSERVED), other.evaluate(change.forth(beta), Curvature.OBSERVED)
-    assert there.value == pytest.approx(float(here.value), rel=1e-12)
-    np.testing.assert_allclose(change._old(change.forth(beta)), beta, rtol=1e-12)
-    np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(change.curvature(here.curvature), there.curvature, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", list(OBJECTIVES))
-@pytest.mark.parametrize("C", [1.0, np.inf])
-def test_the_optimum_is_that_of_centred_columns(name, C):
-    rng, objective, Z = np.random.default_rng(2), OBJECTIVES[name], _normal(n=2000)
-    s = (rng.random(2000) < expit(Z @ [1, -1, 0.5]) * expit(Z[:, 1])).astype(float)
-    rows = {"s": s, "t": s, "w": np.ones(2000), "v": Z[:, 1]}
-    X = (Z + np.array([1e6, 0, 1e6])).astype(np.float32)
-    centred = X.astype(np.float64) - [1e6, 0, 1e6]
-    lengths = [d.n_columns for d in objective.designs]
-    ridge = np.concatenate([np.append(np.full(n, 1 / C), 0.0) for n in lengths])
-    options = {"total_weight": 2000.0, "tol": 1e-14, "max_iter": 200, "may_diverge": bool(np.isinf(C))}
-    there = PenalisedProblem(InMemoryEngine(centred, rows), objective, ridge).solve(np.zeros(ridge.size), **options)
-    far = PenalisedProblem(InMemoryEngine(X, rows, reading=how_to_read(X)), objective, ridge)
-    here = far.solve(np.zeros(ridge.size), **options)
-    assert here.status is there.status
-    assert here.value == pytest.approx(there.value, rel=1e-11)
-    start = 0
-    for n in lengths:
-        np.testing.assert_allclose(here.parameters[start : start + n], there.parameters[start : start + n], atol=1e-5)
-        start += n + 1

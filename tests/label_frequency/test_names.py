@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, get_tags
 from threadpoolctl import threadpool_limits
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.estimators import final_step
 from scarless.label_frequency._base import LabelFrequencyEstimator
 from scarless.label_frequency.names import (
     NAMES,

@@ -12,11 +12,17 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    PublishedEMClassifier,
+    SAREMClassifier,
+    SCARClassifier,
+)
 
 MODELS = [
     SAREMClassifier(propensity_attributes=[2]),
-    SAREMClassifier(solver="em", tol=1e-2, slope_tol=1e-2),
+    PublishedEMClassifier(tol=1e-2, slope_tol=1e-2),
     SCARClassifier(0.6),
     NaiveClassifier(),
 ]

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from scarless import SAREMClassifier, SAREMClassifierCV, audited_class_prior
-from scarless.checks.look_doubts import doubts_of_audits
+from scarless import Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
+from scarless.checks.looks import doubts_of_audits
 from scarless.labelling import simulate_audit, simulate_looks
 from scarless.scale import ParquetRows
 
@@ -65,16 +65,16 @@ def test_what_is_right_is_not_doubted(seed):
     by_attribute = np.flatnonzero(seen.rng.random(s.size) < 0.3 * expit(2 * X[:, 0]))
     for audit in (seen.audit, *map(seen.audited, (seen.drawn(s == 0, 200), by_label, every_label, by_attribute))):
         assert fitted(X, s, audit)[1] == []
-    for looks, params in ((S[:, :2], {}), (S, {}), (S[:, :2], {"shared_propensity": False})):
+    for looks, params in ((S[:, :2], {}), (S, {}), (S[:, :2], {"labelling": Labelling(shared=False)})):
         assert fitted(X, looks, **params)[1] == []
     false = np.where(seen.rng.random(s.size) < 0.03, 1.0, s)
-    assert fitted(X, false, false_positive_rate=0.03)[1] == []
+    assert fitted(X, false, labelling=Labelling(false_positive_rate=0.03))[1] == []
     within = simulate_looks(seen.y, [0.2 + 0.6 * expit(seen.logit)], random_state=seed)[:, 0]
-    assert fitted(X, within, propensity_bounds=(0.2, 0.8))[1] == []
-    assert fitted(X, s, propensity_bounds=(0.01, 1))[1] == []
+    assert fitted(X, within, labelling=Labelling(bounds=(0.2, 0.8)))[1] == []
+    assert fitted(X, s, labelling=Labelling(bounds=(0.01, 1)))[1] == []
     effort = seen.rng.uniform(0.5, 10, s.size)
     by_effort = simulate_looks(seen.y, [expit(seen.logit - 2 + np.log(effort))], random_state=seed)[:, 0]
-    assert fitted(np.column_stack([X, np.log(effort)]), by_effort, propensity_offset=4)[1] == []
+    assert fitted(np.column_stack([X, np.log(effort)]), by_effort, labelling=Labelling(offset=4))[1] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -125,14 +125,14 @@ def test_findings_that_were_entered_as_labels(attributes):
         model, told = fitted(seen.X, seen.found, seen.audit, attributes)
         assert not covers(model, seen.y)
         assert any("audited positives have a label" in each and "audit_labels='drop'" in each for each in told)
-        dropped, told = fitted(seen.X, seen.found, seen.audit, attributes, audit_labels="drop")
+        dropped, told = fitted(seen.X, seen.found, seen.audit, attributes, labelling=Labelling(audit_labels="drop"))
         assert told == []
         right += covers(dropped, seen.y)
         only = seen.audited(seen.drawn(seen.s == 0, 200))
         later = np.where(only == 1, 1.0, seen.s)
         model, told = fitted(seen.X, later, only, attributes)
         assert any("audited positives have a label" in each for each in told)
-        undone, told = fitted(seen.X, later, only, attributes, audit_labels="undo")
+        undone, told = fitted(seen.X, later, only, attributes, labelling=Labelling(audit_labels="undo"))
         assert told == []
         assert undone.class_prior_ == fitted(seen.X, seen.s, only, attributes)[0].class_prior_
     assert right >= 5
@@ -150,9 +150,9 @@ def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(attribute
                 rows = seen.rng.choice(seen.s.size, 300, replace=False, p=share / share.sum())
                 audit = seen.audited(rows)
                 found = np.where(audit == 1, 1.0, seen.s)
-                model, told = fitted(seen.X, found, audit, attributes, audit_labels=right)
+                model, told = fitted(seen.X, found, audit, attributes, labelling=Labelling(audit_labels=right))
                 assert told == []
-                instead, told = fitted(seen.X, found, audit, attributes, audit_labels=other)
+                instead, told = fitted(seen.X, found, audit, attributes, labelling=Labelling(audit_labels=other))
                 wrong.append(any(f"audit_labels={other!r} says that" in each for each in told))
                 assert all("rows contradict it" in each and f"use audit_labels={right!r}" in each for each in told)
                 text = summary_of(instead)
@@ -167,7 +167,7 @@ def test_dropped_labels_of_several_looks_are_not_doubted(seed):
     seen = Seen(seed, n=1500)
     audit = seen.audited(seen.rng.choice(1500, 150, replace=False))
     entered = np.where((audit == 1)[:, None], 1.0, seen.S)
-    model, told = fitted(seen.X, entered, audit, audit_labels="drop")
+    model, told = fitted(seen.X, entered, audit, labelling=Labelling(audit_labels="drop"))
     assert not [each for each in told if "audit_labels" in each]
     assert "If not, the class prior is wrong." in summary_of(model)
 
@@ -178,7 +178,9 @@ def test_survey_weights_do_not_make_the_choice_of_audits_surer():
     audit = seen.audited(seen.rng.choice(1500, 100, replace=False))
     found, remarks = np.where(audit == 1, 1.0, seen.s), []
     for weight in (1.0, 333.0):
-        model = SAREMClassifier(propensity_attributes=[3], C=np.inf, propensity_C=np.inf, audit_labels="drop")
+        model = SAREMClassifier(
+            propensity_attributes=[3], C=np.inf, propensity_C=np.inf, labelling=Labelling(audit_labels="drop")
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(seen.X, found, sample_weight=np.full(1500, weight), audit=audit)
@@ -199,7 +201,7 @@ def test_survey_weights_do_not_make_doubts(weights):
         (seen.X, seen.S[:, :2], {}, None),
         (seen.X, seen.S, {}, None),
         (seen.X, seen.s, {}, seen.audit),
-        (np.column_stack([seen.X, np.log(effort)]), by_effort, {"propensity_offset": 4}, None),
+        (np.column_stack([seen.X, np.log(effort)]), by_effort, {"labelling": Labelling(offset=4)}, None),
         (seen.X, copied, {}, None),
     ]
     for number, (X, labels, params, audit) in enumerate(fits):
@@ -218,7 +220,7 @@ def test_dropped_and_undone_labels_are_as_if_they_had_not_been_there():
     audited = ~np.isnan(seen.audit)
     gaps = np.where(audited, np.nan, seen.found)[:, None]
     for how, instead in (("drop", gaps), ("undo", np.where(audited, 0.0, seen.found))):
-        got, _ = fitted(seen.X, seen.found, seen.audit, audit_labels=how)
+        got, _ = fitted(seen.X, seen.found, seen.audit, labelling=Labelling(audit_labels=how))
         want, _ = fitted(seen.X, instead, seen.audit)
         np.testing.assert_array_equal(got.coef_, want.coef_)
         assert ("dropped" if how == "drop" else "undone") in str(got.summary())
@@ -229,16 +231,18 @@ def test_dropped_labels_in_files_in_a_search_and_in_a_cross_fit(tmp_path):
     import pandas as pd
 
     seen, columns = Seen(1, n=1500), list("abcd")
-    want, _ = fitted(seen.X, seen.found, seen.audit, audit_labels="drop")
+    want, _ = fitted(seen.X, seen.found, seen.audit, labelling=Labelling(audit_labels="drop"))
     frame = pd.DataFrame(seen.X, columns=columns).assign(label=seen.found, checked=seen.audit)
     frame.to_parquet(tmp_path / "rows.parquet")
-    stored = SAREMClassifier(propensity_attributes=["d"], audit_labels="drop")
+    stored = SAREMClassifier(propensity_attributes=["d"], labelling=Labelling(audit_labels="drop"))
     stored.fit(ParquetRows(tmp_path / "rows.parquet"), ["label"], audit="checked")
     assert stored.class_prior_ == pytest.approx(want.class_prior_, abs=1e-6)
-    search = SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], cv=2, random_state=0, audit_labels="drop")
+    search = SAREMClassifierCV(
+        propensity_attributes=[3], Cs=[1.0], cv=2, random_state=0, labelling=Labelling(audit_labels="drop")
+    )
     assert covers(search.fit(seen.X, seen.found, audit=seen.audit), seen.y)
     crossed = SAREMClassifier(
-        LogisticRegression(), propensity_attributes=[3], cross_fit=2, random_state=0, audit_labels="drop"
+        LogisticRegression(), propensity_attributes=[3], cv=2, random_state=0, labelling=Labelling(audit_labels="drop")
     )
     assert covers(crossed.fit(seen.X, seen.found, audit=seen.audit), seen.y)
 
@@ -247,25 +251,27 @@ def test_the_difference_estimator_knows_that_labels_came_from_audits():
     found = []
     for seed in range(4):
         seen = Seen(seed)
-        model, _ = fitted(seen.X, seen.found, seen.audit, audit_labels="drop")
+        model, _ = fitted(seen.X, seen.found, seen.audit, labelling=Labelling(audit_labels="drop"))
         low, high = audited_class_prior(model, seen.X, seen.found, seen.audit, 200 / seen.y.size).interval
         found.append(low < seen.y.mean() < high)
     assert sum(found) >= 3
 
 
 @pytest.mark.parametrize(
-    ("params", "audit", "match"),
+    ("how", "audit", "match"),
     [
-        ({"audit_labels": "found"}, True, "audit_labels must be one of 'keep', 'drop', 'undo'; got 'found'"),
-        ({"audit_labels": "drop"}, False, "audit_labels='drop' says what the labels of audited rows mean, and no row"),
-        ({"audit_labels": "undo"}, "labelled", "audit_labels='undo' leaves no label: all labelled rows were audited"),
+        ("found", True, "audit_labels must be one of 'keep', 'drop', 'undo'; got 'found'"),
+        ("drop", False, "audit_labels='drop' says what the labels of audited rows mean, and no row"),
+        ("undo", "labelled", "audit_labels='undo' leaves no label: all labelled rows were audited"),
     ],
 )
-def test_audit_labels_that_are_refused(params, audit, match):
+def test_audit_labels_that_are_refused(how, audit, match):
     seen = Seen(0, n=500)
     given = {True: seen.audit, False: None, "labelled": np.where(seen.s == 1, 1.0, np.nan)}[audit]
     with pytest.raises(ValueError, match=match):
-        SAREMClassifier(propensity_attributes=[3], **params).fit(seen.X, seen.s, audit=given)
+        SAREMClassifier(propensity_attributes=[3], labelling=Labelling(audit_labels=how)).fit(
+            seen.X, seen.s, audit=given
+        )
 
 
 @pytest.mark.parametrize("attributes", [(3,), "all"])
@@ -294,7 +300,7 @@ def test_looks_that_stop_after_a_label_and_are_written_as_0():
     seen = Seen(0)
     S = seen.S.copy()
     S[:, 1:] *= np.cumsum(S, axis=1)[:, :-1] == 0
-    _, told = fitted(seen.X, S, shared_propensity=False)
+    _, told = fitted(seen.X, S, labelling=Labelling(shared=False))
     assert any("agree less often than independent looks would" in each and "NaN" in each for each in told)
 
 
@@ -302,9 +308,9 @@ def test_looks_that_stop_after_a_label_and_are_written_as_0():
 @pytest.mark.parametrize("bounds", [(0.6, 1), (0, 0.1)])
 def test_bounds_that_rows_contradict(seed, bounds):
     seen = Seen(seed)
-    model, told = fitted(seen.X, seen.s, propensity_bounds=bounds)
+    model, told = fitted(seen.X, seen.s, labelling=Labelling(bounds=bounds))
     assert not covers(model, seen.y)
-    assert any("rows contradict propensity_bounds" in each for each in told)
+    assert any("rows contradict the bounds" in each for each in told)
     assert "Propensity bounds are taken as given" in summary_of(model)
 
 
@@ -312,8 +318,8 @@ def test_a_bound_that_decides_is_told_of():
     """The propensity is one constant, a little below the bound: rows say nothing, and the bound all."""
     seen = Seen(0)
     s = simulate_looks(seen.y, [0.45], random_state=0)[:, 0]
-    _, told = fitted(seen.X, s, attributes=None, propensity_bounds=(0.5, 1))
-    assert any("sits on the bound 0.5 of propensity_bounds" in each for each in told)
+    _, told = fitted(seen.X, s, attributes=None, labelling=Labelling(bounds=(0.5, 1)))
+    assert any("sits on the bound 0.5 that was given" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -321,18 +327,18 @@ def test_an_effort_in_place_of_its_logarithm(seed):
     seen = Seen(seed)
     effort = seen.rng.uniform(0.5, 10, seen.y.size)
     s = simulate_looks(seen.y, [expit(seen.logit - 2 + np.log(effort))], random_state=seed)[:, 0]
-    model, told = fitted(np.column_stack([seen.X, effort]), s, propensity_offset=4)
+    model, told = fitted(np.column_stack([seen.X, effort]), s, labelling=Labelling(offset=4))
     assert not covers(model, seen.y)
-    assert any("the logarithm of propensity_offset fits better" in each for each in told)
+    assert any("the logarithm of the offset fits better" in each for each in told)
     negative = np.column_stack([seen.X, -3.0 * np.log(effort)])  # no logarithm, and the wrong sign
-    _, told = fitted(negative, s, propensity_offset=4)
-    assert any("coefficient of propensity_offset is taken for 1" in each for each in told)
+    _, told = fitted(negative, s, labelling=Labelling(offset=4))
+    assert any("coefficient of the offset is taken for 1" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_false_positive_rate_that_is_too_high_with_one_look(seed):
     seen = Seen(seed)
-    model, told = fitted(seen.X, seen.s, false_positive_rate=0.1)
+    model, told = fitted(seen.X, seen.s, labelling=Labelling(false_positive_rate=0.1))
     assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
     assert "With one look of each row the false-positive rate is taken as given" in " ".join(
         str(model.summary()).split()

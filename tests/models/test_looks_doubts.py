@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, audited_class_prior
+from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
 from scarless.labelling import simulate_audit, simulate_looks
 
 
@@ -71,16 +71,14 @@ def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
     assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, and ")
     assert int(told[0].split("and ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
     assert "share one propensity" in str(model.summary())
-    assert fitted(seen.X, S, shared_propensity=False)[1] == []
+    assert fitted(seen.X, S, labelling=Labelling(shared=False))[1] == []
 
 
 def test_a_boosted_classifier_and_a_search_tell_too(seen):
     S = np.column_stack([seen.S[:, 0], np.zeros(len(seen.S))])
     booster = HistGradientBoostingClassifier(max_iter=10)
     with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
-        SAREMClassifier(booster, propensity_attributes=[1, 2, 3], cross_fit=2, max_iter=5, random_state=0).fit(
-            seen.X, S
-        )
+        SAREMClassifier(booster, propensity_attributes=[1, 2, 3], cv=2, max_iter=5, random_state=0).fit(seen.X, S)
     with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
         SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], cv=2).fit(seen.X, S)
 
@@ -90,10 +88,10 @@ def test_false_positives_that_nobody_mentioned(seen):
     S = np.where(rng.random(seen.S.shape) < 0.02, 1.0, seen.S)
     _, told = fitted(seen.X, S)
     assert any("labels do not fit without false positives" in each for each in told)
-    _, told = fitted(seen.X, S, false_positive_rate=0.1)
+    _, told = fitted(seen.X, S, labelling=Labelling(false_positive_rate=0.1))
     assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
     for right in (0.02, "estimate"):
-        assert fitted(seen.X, S, false_positive_rate=right)[1] == []
+        assert fitted(seen.X, S, labelling=Labelling(false_positive_rate=right))[1] == []
 
 
 def test_audits_of_which_positive_ones_are_likelier(seen):
@@ -125,12 +123,14 @@ def test_another_optimum_that_is_as_likely_is_told_of():
 
 def test_a_column_that_is_the_same_at_every_look_is_no_visit_attribute(seen):
     with pytest.raises(ValueError, match=r"visit_attributes\['v'\] names one column for all 3 looks"):
-        SAREMClassifier(propensity_attributes="all", visit_attributes={"v": [1, 1, 1]}).fit(seen.X, seen.S)
+        SAREMClassifier(propensity_attributes="all", labelling=Labelling(visit_attributes={"v": [1, 1, 1]})).fit(
+            seen.X, seen.S
+        )
 
 
 def test_looks_in_another_order_are_refused(seen):
     S = pd.DataFrame(seen.S, columns=["a", "b", "c"])
-    model = SAREMClassifier(propensity_attributes="all", shared_propensity=False).fit(seen.X, S)
+    model = SAREMClassifier(propensity_attributes="all", labelling=Labelling(shared=False)).fit(seen.X, S)
     with pytest.raises(ValueError, match="has the looks b, a, c, and the fit had them in the order a, b, c"):
         model.predict_posterior(seen.X, S[["b", "a", "c"]])
     with pytest.raises(ValueError, match="looks are taken by position"):
@@ -149,11 +149,10 @@ def test_known_and_estimated_rates_beside_each_other_in_a_cross_fit(seen):
     model = SAREMClassifier(
         HistGradientBoostingClassifier(max_iter=10),
         propensity_attributes=[3],
-        false_positive_rate=[0.01, "estimate", 0.02],
-        shared_propensity=False,
-        cross_fit=2,
+        cv=2,
         max_iter=5,
         random_state=0,
+        labelling=Labelling(false_positive_rate=[0.01, "estimate", 0.02], shared=False),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import scarless
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, TableClassifier
+from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, TableClassifier
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -20,8 +20,8 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.metrics import make_pu_scorer
-from scarless.models.persistence import ModelFileError
 from scarless.report import model_report
+from scarless.saved.files import ModelFileError
 
 N = 400
 ONE = "is for models of one label of each row, and this SAREMClassifier was fitted with"
@@ -45,11 +45,11 @@ def models(data):
     X, S, s = data["X"], data["S"], data["s"]
     return {
         "looks": _model().fit(X, S),
-        "own looks": _model(shared_propensity=False).fit(X, S),
+        "own looks": _model(labelling=Labelling(shared=False)).fit(X, S),
         "audits": _model().fit(X, s, audit=data["audit"]),
-        "false positives": _model(false_positive_rate=0.02).fit(X, s),
+        "false positives": _model(labelling=Labelling(false_positive_rate=0.02)).fit(X, s),
         "facts": _model(known=[ClassPrior(0.5, se=0.1)]).fit(X, s),
-        "visits": _model(visit_attributes={"v": [3]}).fit(X, s),
+        "visits": _model(labelling=Labelling(visit_attributes={"v": [3]})).fit(X, s),
     }
 
 
@@ -174,13 +174,14 @@ def test_a_prepared_table_takes_facts_and_refuses_looks(data):
 ROWS = {
     "known": [
         (0.3, "known must be a list, as"),
-        ([0.3], r"known must hold ClassPrior\(...\) and LabelFrequency\(...\) only; got 0.3"),
+        ([0.3], r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and ImaginaryAudits\(...\) only; got 0.3"),
         (
             [LabelFrequency(0.3, look=2)],
             "known says label frequency of look 2, and labels have 2 looks; the first is 0",
         ),
         ([ClassPrior(0.3, where={3: 99})], "known says the class prior where 3 = 99, and no row is there"),
         ([ClassPrior(0.3, where={"zz": 1})], "known names the column 'zz'"),
+        ([ImaginaryAudits(4)], "ImaginaryAudits are for one label of each row"),
     ],
     "visit_attributes": [
         ("effort", "visit_attributes must be a dict of names and columns, one column for each look"),
@@ -189,7 +190,7 @@ ROWS = {
         ({"effort": "ab"}, r"visit_attributes\['effort'\] must be a list of columns, one for each look; got 'ab'"),
         (
             {"effort": [2, 3]},
-            "propensity_attributes names columns that are visit_attributes, or propen",
+            "propensity_attributes names columns that are visit_attributes, or offset, of the labelling too",
         ),
     ],
     "false_positive_rate": [
@@ -201,25 +202,28 @@ ROWS = {
         ([0.1, 0.1, 0.1], "false_positive_rate has 3 numbers, and labels have 2 looks"),
         ([0.1, 0.2], "false_positive_rate differs between looks that share one propensity"),
     ],
-    "shared_propensity": [("no", "shared_propensity must be True or False; got 'no'")],
-    "refit": [(True, "refit=True is for one label of each row")],
-    "solver": [("em", "go with two logistic models by Newton's method")],
-    "start": [("random", "start is for one label of each row"), (0.4, "start is for one label of each row")],
-    "imaginary_audits": [(4, "imaginary_audits is for one label of each row")],
+    "shared": [("no", "shared must be True or False; got 'no'")],
+    "n_starts": [(["random"], "A list of starts is for one label"), ([0.4], "A list of starts is for one label")],
 }
+
+
+SAID = Labelling().get_params()
 
 
 @pytest.mark.parametrize(("parameter", "value", "match"), [(p, *row) for p, rows in ROWS.items() for row in rows])
 def test_options_that_are_refused(data, parameter, value, match):
+    given = {"labelling": Labelling(**{parameter: value})} if parameter in SAID else {parameter: value}
     with pytest.raises(ValueError, match=match):
-        _model(**{parameter: value}).fit(data["X"], data["S"])
+        _model(**given).fit(data["X"], data["S"])
 
 
 def test_columns_of_looks_are_not_the_classifier_s(data):
     with pytest.raises(
-        ValueError, match="classification_attributes names columns that are visit_attributes, or propen"
+        ValueError, match="classification_attributes names columns that are visit_attributes, or offset"
     ):
-        _model(classification_attributes=[0, 3], visit_attributes={"v": [1, 3]}).fit(data["X"], data["S"])
+        _model(classification_attributes=[0, 3], labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(
+            data["X"], data["S"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,9 @@ def test_columns_of_looks_are_not_the_classifier_s(data):
         (lambda: LabelFrequency(0), "LabelFrequency's value"),
         (lambda: LabelFrequency(0.5, se=-1), "LabelFrequency's se"),
         (lambda: LabelFrequency(0.5, look=-1), "LabelFrequency's look"),
+        (lambda: ImaginaryAudits(-1.0), "ImaginaryAudits' weight must be a number of at least 0; got -1.0"),
+        (lambda: ImaginaryAudits(np.inf), r"ImaginaryAudits' weight must be at most 1e\+100, for sums to stay finite"),
+        (lambda: ImaginaryAudits("auto"), "ImaginaryAudits' weight must be a number"),
     ],
 )
 def test_facts_that_cannot_be(make, match):
@@ -242,12 +249,12 @@ def test_facts_that_cannot_be(make, match):
 def test_labels_that_tell_nothing_are_refused(data):
     X, s, S = data["X"], data["s"], data["S"]
     with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
-        _model(false_positive_rate="estimate").fit(X, s)
+        _model(labelling=Labelling(false_positive_rate="estimate")).fit(X, s)
     with pytest.raises(ValueError, match="Each of the 400 rows has a label at some look"):
-        _model(false_positive_rate="estimate").fit(X, np.column_stack([s, 1 - s]))
+        _model(labelling=Labelling(false_positive_rate="estimate")).fit(X, np.column_stack([s, 1 - s]))
     for rate in (0.0, [0.0, 0.0], np.zeros(2)):
         with pytest.raises(ValueError, match="rows have a label although their audit says negative"):
-            _model(false_positive_rate=rate).fit(X, S, audit=np.zeros(N))
+            _model(labelling=Labelling(false_positive_rate=rate)).fit(X, S, audit=np.zeros(N))
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[400, 399\]"):
         _model().fit(X, S[:-1])
 

@@ -80,7 +80,7 @@ def test_logistic_likelihood_is_the_maximum_of_the_observed_likelihood(pu, C):
 
 def test_em_with_logistic_regression_reaches_the_direct_maximum(pu):
     inner = LogisticRegression(tol=1e-10, max_iter=1000)
-    em = PropensityWeightedClassifier(inner, method="likelihood", cross_fit=None, tol=1e-12, max_iter=2000)
+    em = PropensityWeightedClassifier(inner, method="likelihood", cv=None, tol=1e-12, max_iter=2000)
     em.fit(pu.X, pu.s, propensity=pu.e)
     direct = PropensityWeightedClassifier(method="likelihood", tol=1e-14).fit(pu.X, pu.s, propensity=pu.e)
     np.testing.assert_allclose(parameters(em.estimator_), parameters(direct), atol=1e-4)
@@ -187,15 +187,15 @@ def memorising(**options):
 def test_a_memorising_tree_finds_the_class_prior_only_if_cross_fitted(simulated):
     data = simulated(n=600, low=0.2, high=0.6)
     true = data.y.mean()
-    crossed = memorising(cross_fit=5).fit(data.X, data.s, propensity=data.e).class_prior_
+    crossed = memorising(cv=5).fit(data.X, data.s, propensity=data.e).class_prior_
     with pytest.warns(UserWarning, match="Estimators that memorise labels"):
-        plain = memorising(cross_fit=None).fit(data.X, data.s, propensity=data.e).class_prior_
+        plain = memorising(cv=None).fit(data.X, data.s, propensity=data.e).class_prior_
     assert abs(plain - true) > 0.15  # it finds the labelled rows, and no others
     assert abs(crossed - true) < 0.5 * abs(plain - true)
 
 
 def test_a_cross_fit_has_one_estimator_for_each_fold_and_predicts_their_mean(pu):
-    model = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=pu.e)
+    model = memorising(cv=3).fit(pu.X, pu.s, propensity=pu.e)
     assert len(model.estimators_) == 3
     assert not hasattr(model, "estimator_")
     p = [np.clip(each.predict(pu.X), 1e-6, 1 - 1e-6) for each in model.estimators_]
@@ -205,7 +205,7 @@ def test_a_cross_fit_has_one_estimator_for_each_fold_and_predicts_their_mean(pu)
 
 
 def test_scale_and_level_of_a_cross_fit_are_what_the_labels_like_best(pu):
-    model = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=pu.e)
+    model = memorising(cv=3).fit(pu.X, pu.s, propensity=pu.e)
     crossed = model._learner.crossed
 
     def loss(theta):
@@ -223,7 +223,7 @@ def test_a_cross_fit_boosts_and_pickles(pu):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     boosting = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
-    model = PropensityWeightedClassifier(boosting, method="likelihood", cross_fit=3, random_state=0)
+    model = PropensityWeightedClassifier(boosting, method="likelihood", cv=3, random_state=0)
     model.fit(pu.X, pu.s, propensity=pu.e)
     stored = pickle.dumps(model)
     np.testing.assert_array_equal(pickle.loads(stored).predict_proba(pu.X), model.predict_proba(pu.X))
@@ -236,20 +236,20 @@ def test_rows_of_weight_0_and_of_no_fold_do_not_count_in_a_cross_fit(pu):
     weight = (np.arange(pu.s.size) >= 40).astype(float)
     odd = pu.e.copy()
     odd[:40] = 0.01
-    one = memorising(cross_fit=3).fit(pu.X, pu.s, propensity=odd, sample_weight=weight)
-    other = memorising(cross_fit=3).fit(pu.X[40:], pu.s[40:], propensity=pu.e[40:])
+    one = memorising(cv=3).fit(pu.X, pu.s, propensity=odd, sample_weight=weight)
+    other = memorising(cv=3).fit(pu.X[40:], pu.s[40:], propensity=pu.e[40:])
     np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
     assert one.class_prior_ == pytest.approx(other.class_prior_)
     folds = list(StratifiedKFold(4).split(pu.X, pu.s))[:3]
-    some, judged = memorising(cross_fit=folds).fit(pu.X, pu.s, propensity=pu.e), np.concatenate([b for _, b in folds])
+    some, judged = memorising(cv=folds).fit(pu.X, pu.s, propensity=pu.e), np.concatenate([b for _, b in folds])
     crossed = some._learner.crossed
     assert some.class_prior_ == pytest.approx(expit(crossed(crossed.fit.u[judged])).mean())
 
 
 def test_folds_of_a_cross_fit_that_are_none_are_refused(pu):
     for given in (True, 0.5, "five"):
-        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
-            memorising(cross_fit=given).fit(pu.X, pu.s, propensity=pu.e)
+        with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
+            memorising(cv=given).fit(pu.X, pu.s, propensity=pu.e)
 
 
 def test_propensities_whose_inverse_overflows_are_told_of():

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import PropensityWeightedClassifier, SAREMClassifier
-from scarless.engines import problem
+from scarless import PublishedEMClassifier, SAREMClassifier
 from scarless.labelling import simulate_labels
+from scarless.pair import solving
 
 
 def objective(model, X, s):
@@ -34,7 +34,7 @@ def parameters(model):
 def test_newton_reaches_what_em_crawls_to(pu, attributes, C):
     options = {"propensity_attributes": attributes, "C": C}
     newton = SAREMClassifier(**options).fit(pu.X, pu.s)
-    em = SAREMClassifier(solver="em", tol=1e-12, slope_tol=1e-9, max_iter=20_000, **options).fit(pu.X, pu.s)
+    em = PublishedEMClassifier(tol=1e-12, slope_tol=1e-9, max_iter=20_000, **options).fit(pu.X, pu.s)
     gap = objective(newton, pu.X, pu.s) - objective(em, pu.X, pu.s)
     assert abs(gap) / pu.s.size < 1e-6
     np.testing.assert_allclose(newton.predict_proba(pu.X), em.predict_proba(pu.X), atol=1e-3)
@@ -50,10 +50,8 @@ def test_gradient_vanishes_at_the_optimum(pu, attributes):
     assert abs((r * (1 - e)).sum()) < 1e-4
 
 
-@pytest.mark.parametrize("solver", ["newton", "em"])
-def test_without_attributes_the_propensity_is_one_constant_that_solves_its_equation(pu, solver):
-    options = {} if solver == "newton" else {"tol": 1e-11, "slope_tol": 1e-9, "max_iter": 20_000}
-    model = SAREMClassifier(solver=solver, **options).fit(pu.X, pu.s)
+def test_without_attributes_the_propensity_is_one_constant_that_solves_its_equation(pu):
+    model = SAREMClassifier().fit(pu.X, pu.s)
     e = model.predict_propensity(pu.X)
     assert np.ptp(e) == 0
     q = model.predict_posterior(pu.X, pu.s)
@@ -78,50 +76,18 @@ def test_parameters_are_recovered_from_many_rows():
 # --- attributes
 
 
-@pytest.mark.parametrize("solver", ["newton", "em"])
-def test_classifier_sees_its_attributes_only(pu, solver):
-    model = SAREMClassifier(propensity_attributes=[3, 2], classification_attributes=[1, 0], solver=solver)
-    model.fit(pu.X, pu.s)
+def test_classifier_sees_its_attributes_only(pu):
+    model = SAREMClassifier(propensity_attributes=[3, 2], classification_attributes=[1, 0]).fit(pu.X, pu.s)
     assert (model.coef_[0, 2:] == 0).all()
     assert (model.propensity_coef_[0, :2] == 0).all()
     changed = pu.X.copy()
     changed[:, 2:] = 7.0
     np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(pu.X))
-    ordered = SAREMClassifier(propensity_attributes=[2, 3], classification_attributes=slice(0, 2), solver=solver)
+    ordered = SAREMClassifier(propensity_attributes=[2, 3], classification_attributes=slice(0, 2))
     np.testing.assert_allclose(parameters(ordered.fit(pu.X, pu.s)), parameters(model), atol=1e-6)
 
 
-# --- refit, penalty
-
-
-def test_refit_is_the_risk_with_the_estimated_propensity(pu):
-    plain = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
-    refit = SAREMClassifier(propensity_attributes=[2], refit=True).fit(pu.X, pu.s)
-    e = plain.predict_propensity(pu.X)
-    known = PropensityWeightedClassifier(tol=1e-13).fit(pu.X, pu.s, propensity=e)
-    np.testing.assert_allclose(refit.coef_, known.coef_, atol=1e-4)
-    np.testing.assert_array_equal(refit.propensity_coef_, plain.propensity_coef_)
-
-
-def test_refit_of_other_estimators(pu):
-    options = {"propensity_attributes": [2], "tol": 1e-3, "slope_tol": 1e-3}
-    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    refit = SAREMClassifier(tree, tree, refit=True, **options).fit(pu.X, pu.s)
-    e = refit.predict_propensity(pu.X)
-    known = PropensityWeightedClassifier(tree).fit(pu.X, pu.s, propensity=np.maximum(e, 1e-3))
-    np.testing.assert_allclose(refit.predict_proba(pu.X), known.predict_proba(pu.X))
-
-
-def test_refit_where_a_leaf_holds_no_label(pu):
-    # e is 0 there, and s/e was 0/0.
-    X = pu.X.copy()
-    X[:, 3] = 0.0
-    X[np.flatnonzero(pu.s == 0)[:40], 3] = 1.0
-    tree = DecisionTreeClassifier(max_depth=1)
-    model = SAREMClassifier(None, tree, propensity_attributes=[3], classification_attributes=[0, 1], refit=True)
-    model.fit(X, pu.s)
-    assert model.predict_propensity(X).min() == 0
-    assert np.isfinite(model.coef_).all()
+# --- penalty
 
 
 def test_without_penalty_units_do_not_matter(pu):
@@ -136,34 +102,22 @@ def test_without_penalty_units_do_not_matter(pu):
 
 
 @pytest.mark.parametrize(
-    ("convert", "tolerance", "solver"),
+    ("convert", "tolerance"),
     [
-        (np.asfortranarray, 1e-7, "newton"),
-        (sparse.csr_matrix, 1e-7, "newton"),
-        (sparse.csr_array, 1e-7, "newton"),
-        (sparse.csr_array, 1e-7, "em"),
-        (sparse.csc_array, 1e-7, "newton"),
-        (lambda X: X.astype(np.float32), 2e-2, "newton"),
-        (lambda X: X.astype(np.float32), 2e-2, "em"),
-        (lambda X: X.tolist(), 1e-7, "newton"),
-        (lambda X: np.repeat(X, 2, axis=1)[:, ::2], 1e-7, "newton"),
+        (np.asfortranarray, 1e-7),
+        (sparse.csr_matrix, 1e-7),
+        (sparse.csr_array, 1e-7),
+        (sparse.csc_array, 1e-7),
+        (lambda X: X.astype(np.float32), 2e-2),
+        (lambda X: X.tolist(), 1e-7),
+        (lambda X: np.repeat(X, 2, axis=1)[:, ::2], 1e-7),
     ],
-    ids=[
-        "fortran",
-        "csr_matrix",
-        "csr_array",
-        "csr_array, em",
-        "csc_array",
-        "float32",
-        "float32, em",
-        "list",
-        "strided",
-    ],
+    ids=["fortran", "csr_matrix", "csr_array", "csc_array", "float32", "list", "strided"],
 )
-def test_kinds_of_tables_give_the_same_model(pu, convert, tolerance, solver):
+def test_kinds_of_tables_give_the_same_model(pu, convert, tolerance):
     X = convert(pu.X)
-    model = SAREMClassifier(propensity_attributes=[2], solver=solver).fit(X, pu.s)
-    reference = SAREMClassifier(propensity_attributes=[2], solver=solver).fit(pu.X, pu.s)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, pu.s)
+    reference = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(pu.X), atol=tolerance)
     np.testing.assert_allclose(model.predict_propensity(X), reference.predict_propensity(pu.X), atol=tolerance)
 
@@ -177,9 +131,9 @@ def test_memory_map_gives_the_same_model(pu, tmp_path):
 
 def test_order_of_rows_does_not_matter(pu):
     order = np.random.default_rng(0).permutation(pu.s.size)
-    for model in (SAREMClassifier(propensity_attributes=[2]), SAREMClassifier(solver="em")):
-        one, other = clone(model).fit(pu.X, pu.s), clone(model).fit(pu.X[order], pu.s[order])
-        np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
+    model = SAREMClassifier(propensity_attributes=[2])
+    one, other = clone(model).fit(pu.X, pu.s), clone(model).fit(pu.X[order], pu.s[order])
+    np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
 
 
 def wide_table(data, n_columns):
@@ -190,7 +144,7 @@ def wide_table(data, n_columns):
 def test_wide_sparse_problem_has_no_gradient_left(simulated):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 3000)
-    assert X.shape[1] > problem.WIDEST_MATRIX
+    assert X.shape[1] > solving.WIDEST_MATRIX
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     r = np.where(data.s == 1, 1.0, -f * e / (1 - f * e))
@@ -202,7 +156,7 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 600)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
-    monkeypatch.setattr(problem, "WIDEST_MATRIX", 100)
+    monkeypatch.setattr(solving, "WIDEST_MATRIX", 100)
     products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     assert objective(products, X, data.s) == pytest.approx(objective(matrix, X.toarray(), data.s), abs=500 * 1e-6)
     np.testing.assert_allclose(products.predict_proba(X), matrix.predict_proba(X.toarray()), atol=1e-3)
@@ -217,7 +171,7 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
 def test_newton_is_no_worse_than_em_on_few_rows(simulated, seed, options):
     data = simulated(n=200, seed=seed)
     newton = SAREMClassifier(**options).fit(data.X, data.s)
-    em = SAREMClassifier(solver="em", max_iter=2000, **options).fit(data.X, data.s)
+    em = PublishedEMClassifier(max_iter=2000, **options).fit(data.X, data.s)
     assert newton.converged_
     assert objective(newton, data.X, data.s) > objective(em, data.X, data.s) - 200 * 1e-6
 
@@ -268,7 +222,6 @@ def test_codings_of_the_labels_give_the_same_model(pu, code, pos_label, column):
     [
         SAREMClassifier(propensity_attributes=[2]),
         SAREMClassifier(LogisticRegression(), propensity_attributes=[2], tol=1e-2),
-        SAREMClassifier(solver="em", tol=1e-2),
     ],
     ids=str,
 )
@@ -281,10 +234,9 @@ def test_pickles_clones_and_parameters(pu, model):
     assert str(twin) == str(clone(model)) == str(model)
 
 
-@pytest.mark.parametrize("cross_fit", [2, None])
-def test_a_second_fit_forgets_the_first(pu, cross_fit):
+def test_a_second_fit_forgets_the_first(pu):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    options = {"propensity_attributes": [2], "cross_fit": cross_fit, "random_state": 0}
+    options = {"propensity_attributes": [2], "cv": 2, "random_state": 0}
     model = SAREMClassifier(**options).fit(pu.X, pu.s)
     model.set_params(estimator=tree).fit(pu.X, pu.s)
     fresh = SAREMClassifier(tree, **options).fit(pu.X, pu.s)
@@ -319,7 +271,7 @@ def test_newton_ends_in_the_basin_of_em(seed):
     y = rng.random(3000) < f
     s = simulate_labels(y, expit(X[:, 3] + 0.8 * X[:, 4] - 0.8), random_state=seed)
     newton = SAREMClassifier(propensity_attributes=[3, 4]).fit(X, s)
-    em = SAREMClassifier(propensity_attributes=[3, 4], solver="em", tol=1e-8, slope_tol=1e-6, max_iter=5000).fit(X, s)
+    em = PublishedEMClassifier(propensity_attributes=[3, 4], tol=1e-8, slope_tol=1e-6, max_iter=5000).fit(X, s)
     assert objective(newton, X, s) > objective(em, X, s) - 3000 * 1e-6
     assert newton.class_prior_ == pytest.approx(f.mean(), abs=0.1)
 
@@ -382,3 +334,18 @@ def test_columns_called_by_other_numbers_than_their_positions_are_told_of(pu):
         model = SAREMClassifier(propensity_attributes=[3]).fit(X, pu.s)
     assert np.flatnonzero(model.propensity_coef_).tolist() == [3]
     SAREMClassifier(propensity_attributes=["3"]).fit(X.rename(columns=str), pu.s)
+
+
+def test_verbose_prints_each_iteration_of_newton(pu, capsys):
+    model = SAREMClassifier(propensity_attributes=[2], n_starts=2, verbose=True).fit(pu.X, pu.s)
+    lines = capsys.readouterr().out.splitlines()
+    paper = [line for line in lines if line.startswith("paper, iteration ")]
+    assert len(paper) < len(lines)
+    history, objective = model.history_, model.basins_[0].objective / pu.s.size
+    assert len(paper) == model.n_iter_ == history["gain"].size
+    assert paper[-1] == (
+        f"paper, iteration {model.n_iter_}: objective per row {objective:.6f}, predicted gain "
+        f"{history['gain'][-1] / pu.s.size:.1e}, step 0"
+    )
+    SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
+    assert not capsys.readouterr().out

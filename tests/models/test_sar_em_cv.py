@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from tests.conftest import simulate
 
-from scarless import SAREMClassifier, SAREMClassifierCV
+from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
-from scarless.pair.cross_validation import Surplus, tied_with_best
 from scarless.pair.relaxed import relax
 from scarless.pair.rows import engine_of
+from scarless.pair.search import Surplus, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
-PLAIN = {"relax": False, "imaginary_audits": 0, **SMALL}
+PLAIN = {"relax": False, "known": [ImaginaryAudits(0)], **SMALL}
 FEW = {"Cs": [0.1, 1.0], "propensity_Cs": [0.5], "random_state": 0}  # where what is said holds for each candidate
 
 
@@ -138,7 +138,7 @@ def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds,
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
     for member in relaxed.selection_.members:
         params = relaxed.cv_results_["params"][member]
-        model = plain_model(params, imaginary_audits=8.0, tol=1e-12)
+        model = plain_model(params, tol=1e-12, known=[ImaginaryAudits(8.0)])
         u = np.empty(pu.s.size)
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])
@@ -276,7 +276,8 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"Cs": [1.0, -1.0]}, "each of Cs must be a number above 0"),
         ({"propensity_Cs": [np.inf]}, "propensity_Cs must be finite"),
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
-        ({"imaginary_audits": -1}, "imaginary_audits must be a number of at least 0"),
+        ({"known": [8.0]}, r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and ImaginaryAudits\(...\) only"),
+        ({"relax": "yes"}, "relax must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
         ({"tol": 0}, "tol must be a number above 0"),
         ({"cv": 1}, "cv must be a whole number of at least 2"),

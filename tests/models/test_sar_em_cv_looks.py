@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
 from scarless.models import _looks_search as module
 
 ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
@@ -43,8 +43,8 @@ def test_one_candidate_is_the_plain_fit(seen, given):
     y = np.nan_to_num(y) if given == "audits" else y
     audit = None if given == "looks" else seen.audit
     more = {
-        "own": {"shared_propensity": False},
-        "rates": {"false_positive_rate": "estimate"},
+        "own": {"labelling": Labelling(shared=False)},
+        "rates": {"labelling": Labelling(false_positive_rate="estimate")},
         "facts": {"known": [ClassPrior(0.48, se=0.02), LabelFrequency(0.55, se=0.05, look=1)]},
     }.get(given, {})
     search = SAREMClassifierCV(propensity_attributes=[2], **ALONE, **more).fit(seen.X, y, audit=audit)
@@ -186,10 +186,10 @@ def test_one_look_with_audits_is_not_relaxed(seen):
 
 
 def test_facts_are_not_relaxed_away_and_no_audit_is_imagined(seen):
-    known = [ClassPrior(0.5)]
+    options = {"propensity_attributes": [2], "cv": 3, "known": [ClassPrior(0.5)], **SMALL}
     models = [
-        SAREMClassifierCV(propensity_attributes=[2], cv=3, known=known, **SMALL, **more).fit(seen.X, seen.S)
-        for more in ({}, {"relax": False}, {"imaginary_audits": 0})
+        SAREMClassifierCV(**{**options, **more}).fit(seen.X, seen.S)
+        for more in ({}, {"relax": False}, {"known": [ClassPrior(0.5), ImaginaryAudits(0)]})
     ]
     for other in models[1:]:
         np.testing.assert_array_equal(other.predict_proba(seen.X), models[0].predict_proba(seen.X))
@@ -212,7 +212,11 @@ def test_visit_attributes_are_in_no_set(seen):
     effort = rng.normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
     model = SAREMClassifierCV(
-        propensity_attributes=[2], visit_attributes={"effort": [4, 5]}, Cs=[1.0], cv=3, random_state=0
+        propensity_attributes=[2],
+        Cs=[1.0],
+        cv=3,
+        random_state=0,
+        labelling=Labelling(visit_attributes={"effort": [4, 5]}),
     ).fit(X, seen.S)
     assert (model.coef_[0, 4:] == 0).all()
     assert model.visit_coef_.shape == (1, 1)
@@ -248,7 +252,7 @@ def test_what_is_wrong_is_said(seen):
     with pytest.raises(ValueError, match="known must be a list"):
         clone(model).set_params(known=ClassPrior(0.4)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="false_positive_rate must lie in"):
-        clone(model).set_params(false_positive_rate=0.7).fit(seen.X, seen.S)
+        clone(model).set_params(labelling=Labelling(false_positive_rate=0.7)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit has 3 values for 400 rows"):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
     with pytest.raises(ValueError, match="labels have 2 looks; the first is 0"):

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import scarless
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier
+from scarless import ClassPrior, LabelFrequency, Labelling, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.scale import ParquetRows
@@ -137,10 +137,14 @@ def test_rows_of_weight_zero_are_not_there(data):
 @pytest.mark.parametrize("rate", [0.0, 0.01, "estimate"])
 def test_the_order_of_rows_and_looks_changes_nothing(data, rate):
     X, S, audit = data["X"], data["S"], data["audit"]
-    want = _model(false_positive_rate=rate).fit(X, S, audit=audit)
+    want = _model(labelling=Labelling(false_positive_rate=rate)).fit(X, S, audit=audit)
     order = np.random.default_rng(0).permutation(N)
-    _assert_same(_model(false_positive_rate=rate).fit(X[order], S[order], audit=audit[order]), want, atol=1e-6)
-    _assert_same(_model(false_positive_rate=rate).fit(X, S[:, ::-1], audit=audit), want, atol=1e-6)
+    _assert_same(
+        _model(labelling=Labelling(false_positive_rate=rate)).fit(X[order], S[order], audit=audit[order]),
+        want,
+        atol=1e-6,
+    )
+    _assert_same(_model(labelling=Labelling(false_positive_rate=rate)).fit(X, S[:, ::-1], audit=audit), want, atol=1e-6)
 
 
 def test_a_look_that_never_took_place_is_not_there(data):
@@ -151,8 +155,8 @@ def test_a_look_that_never_took_place_is_not_there(data):
 
 def test_own_propensities_of_looks_that_are_swapped_are_swapped(data):
     X, S, audit = data["X"], data["S"], data["audit"]
-    one = _model(shared_propensity=False).fit(X, S, audit=audit)
-    two = _model(shared_propensity=False).fit(X, S[:, ::-1], audit=audit)
+    one = _model(labelling=Labelling(shared=False)).fit(X, S, audit=audit)
+    two = _model(labelling=Labelling(shared=False)).fit(X, S[:, ::-1], audit=audit)
     np.testing.assert_allclose(one.propensity_coef_, two.propensity_coef_[::-1], atol=1e-6)
     np.testing.assert_allclose(one.label_frequencies_, two.label_frequencies_[::-1], atol=1e-6)
     np.testing.assert_allclose(one.predict_propensity(X, look=0), two.predict_propensity(X, look=1), atol=1e-6)
@@ -164,7 +168,7 @@ def test_own_propensities_of_looks_that_are_swapped_are_swapped(data):
 
 def test_visit_attributes_are_own_columns_with_one_coefficient(data):
     X, S = data["X"], data["S"]
-    model = _model(visit_attributes={"effort": [1, 3]}).fit(X, S)
+    model = _model(labelling=Labelling(visit_attributes={"effort": [1, 3]})).fit(X, S)
     assert model.visit_coef_.shape == model.standard_errors().visit_coef.shape == (1, 1)
     assert (model.coef_[0, [1, 3]] == 0).all()
     for look, column in enumerate([1, 3]):
@@ -229,7 +233,7 @@ def test_other_order_of_names_is_told_of(data):
     with pytest.warns(UserWarning, match="taken by position"):
         _model().fit(frame, S[::-1])
     with pytest.warns(UserWarning, match="audit is taken by position"):
-        _model(false_positive_rate=0.1).fit(frame, S, audit=pd.Series(data["audit"])[::-1])
+        _model(labelling=Labelling(false_positive_rate=0.1)).fit(frame, S, audit=pd.Series(data["audit"])[::-1])
 
 
 @pytest.mark.parametrize("coding", ["nulls", "Int64", "boolean", "-1", "words"])
@@ -344,7 +348,9 @@ def test_fewer_positives_than_labelled_rows_cannot_be(data):
 def test_state_goes_with_clones_and_copies(data, tmp_path):
     X, S, audit = data["X"], data["S"], data["audit"]
     known = [ClassPrior(0.5, se=0.1, where={3: 1.0}), LabelFrequency(0.5, se=0.1)]
-    model = _model(visit_attributes={"effort": [0, 1]}, false_positive_rate="estimate", known=known[1:])
+    model = _model(
+        labelling=Labelling(visit_attributes={"effort": [0, 1]}, false_positive_rate="estimate"), known=known[1:]
+    )
     assert clone(model).get_params()["known"] == known[1:]
     assert clone(model).set_params(known=known).known == known
     model.fit(X, S, audit=audit)
@@ -416,7 +422,7 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
         X[:, 1] = 7.0
     S = rng.choice([0.0, 1.0, np.nan], size=(n, n_looks), p=[0.5, 0.3, 0.2])
     audit = rng.choice([np.nan, 1.0, 0.0], size=n)
-    model = SAREMClassifier(propensity_attributes=[1], false_positive_rate=rate, shared_propensity=not own)
+    model = SAREMClassifier(propensity_attributes=[1], labelling=Labelling(false_positive_rate=rate, shared=not own))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -464,9 +470,9 @@ def test_units_of_columns(data):
         got = _model(C=1e12, known=known, tol=None).fit(far, S)
     np.testing.assert_allclose(got.class_prior_, want.class_prior_, atol=1e-5)
     with pytest.raises(ValueError, match=r"visit_attributes\['v'\] holds a column that lies farther from 0 than 1e5"):
-        _model(visit_attributes={"v": [1, 3]}).fit(far, S)
+        _model(labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(far, S)
     with pytest.warns(UserWarning, match="lies farther from 0"):  # each look has coefficients of its own
-        _model(visit_attributes={"v": [1, 3]}, shared_propensity=False, tol=None).fit(far, S)
+        _model(tol=None, labelling=Labelling(visit_attributes={"v": [1, 3]}, shared=False)).fit(far, S)
 
 
 def test_one_look_with_audits_of_labelled_rows_tells_false_positives():
@@ -475,6 +481,8 @@ def test_one_look_with_audits_of_labelled_rows_tells_false_positives():
     y = rng.random(6000) < expit(2 * X[:, 0])
     s = np.where(y, rng.random(6000) < expit(X[:, 1]), rng.random(6000) < 0.1)
     audit = np.where(rng.random(6000) < 0.3, y, np.nan)
-    model = SAREMClassifier(propensity_attributes=[1], false_positive_rate="estimate").fit(X, s, audit=audit)
+    model = SAREMClassifier(propensity_attributes=[1], labelling=Labelling(false_positive_rate="estimate")).fit(
+        X, s, audit=audit
+    )
     assert abs(model.false_positive_rate_ - 0.1) < 3 * model.standard_errors().false_positive_rate < 0.05
     assert abs(model.class_prior_ - y.mean()) < 0.02

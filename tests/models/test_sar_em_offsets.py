@@ -6,13 +6,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
-from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier, load, save
+from scarless import Labelling, SAREMClassifier, TableClassifier, load, save
 from scarless.labelling import simulate_looks
 
 # Models without these bounds, or offsets, do not fit the data, and are told of.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*labels do not fit without false positives:UserWarning",
-    "ignore:.*the coefficient of propensity_offset is taken for 1:UserWarning",
+    "ignore:.*the coefficient of the offset is taken for 1:UserWarning",
 )
 
 
@@ -51,10 +51,9 @@ def test_the_fit_is_the_maximum(data, bounds, offset):
     model = SAREMClassifier(
         classification_attributes=["a"],
         propensity_attributes=["b"],
-        propensity_offset=offset,
-        propensity_bounds=bounds,
         C=2.0,
         propensity_C=2.0,
+        labelling=Labelling(offset=offset, bounds=bounds),
     ).fit(table, S)
     added = table[offset].to_numpy() if offset else np.zeros(S.shape)
     want = _by_hand(table, S, offsets=added, bounds=bounds or (0.0, 1.0), ridge=0.5)
@@ -78,8 +77,8 @@ def test_the_fit_is_the_maximum(data, bounds, offset):
 def test_standard_errors_are_those_of_the_curvature(data):
     """Differences of the likelihood, far from its fit too, agree with what the summary says."""
     table, _, S = data
-    options = {"propensity_bounds": (0.2, 0.8), "propensity_offset": ["effort_1", "effort_2"]}
-    model = SAREMClassifier(propensity_attributes=["b"], classification_attributes=["a"], C=np.inf, **options)
+    said = Labelling(bounds=(0.2, 0.8), offset=["effort_1", "effort_2"])
+    model = SAREMClassifier(propensity_attributes=["b"], classification_attributes=["a"], C=np.inf, labelling=said)
     model.set_params(propensity_C=np.inf).fit(table, S)
     error = model.standard_errors().intercept[0]
     best = model.log_likelihood_
@@ -101,26 +100,26 @@ def test_standard_errors_are_those_of_the_curvature(data):
 
 def test_an_offset_is_not_an_attribute(data):
     table, _, S = data
-    model = SAREMClassifier(propensity_attributes=["b"], propensity_offset="effort_1").fit(table, S)
+    model = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1")).fit(table, S)
     assert model.coef_[0, 2] == 0.0
     assert model.propensity_coef_[0, 2] == 0.0
     moved = table.assign(effort_1=table["effort_1"] + 1.0)
     before, after = (logit(model.predict_propensity(each)) for each in (table, moved))
     np.testing.assert_allclose(after - before, 1.0)
-    again = SAREMClassifier(propensity_attributes=["b"], propensity_offset="effort_1").fit(moved, S)
+    again = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1")).fit(moved, S)
     assert again.propensity_intercept_[0] == pytest.approx(model.propensity_intercept_[0] - 1.0, abs=1e-4)
 
 
 def test_bounds_of_0_and_1_are_none(data):
     table, _, S = data
     plain = SAREMClassifier(propensity_attributes=["b"]).fit(table, S)
-    bounded = SAREMClassifier(propensity_attributes=["b"], propensity_bounds=(0, 1)).fit(table, S)
+    bounded = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(bounds=(0, 1))).fit(table, S)
     np.testing.assert_array_equal(plain.coef_, bounded.coef_)
 
 
 def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
     table, _, S = data
-    model = SAREMClassifier(propensity_attributes=["b"], propensity_bounds=(0.2, 0.8)).fit(table, S)
+    model = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(bounds=(0.2, 0.8))).fit(table, S)
     assert "0.2 to 0.8 (given)" in str(model.summary())
     save(model, tmp_path / "model.skops")
     again = load(tmp_path / "model.skops")
@@ -128,32 +127,31 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("said", "match"),
     [
-        ({"propensity_bounds": (0.8, 0.2)}, r"as \(0.2, 1\); got \(0.8, 0.2\)"),
-        ({"propensity_bounds": 0.2}, r"propensity_bounds must be the least and the largest propensity"),
-        ({"propensity_bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
-        ({"propensity_offset": ["a", "b", "effort_1"]}, "propensity_offset has 3 columns, and labels have 2 looks"),
-        ({"propensity_offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
+        ({"bounds": (0.8, 0.2)}, r"as \(0.2, 1\); got \(0.8, 0.2\)"),
+        ({"bounds": 0.2}, r"bounds must be the least and the largest propensity"),
+        ({"bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
+        ({"offset": ["a", "b", "effort_1"]}, "offset has 3 columns, and labels have 2 looks"),
+        ({"offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
     ],
 )
-def test_what_is_refused(data, options, match):
+def test_what_is_refused(data, said, match):
     table, _, S = data
     with pytest.raises(ValueError, match=match):
-        SAREMClassifier(propensity_attributes=["b"], **options).fit(table, S)
+        SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(**said)).fit(table, S)
 
 
 def test_what_does_not_go_together(data):
     table, _, S = data
     from sklearn.linear_model import LogisticRegression
 
-    crossed = SAREMClassifier(LogisticRegression(), propensity_attributes=["b"], propensity_bounds=(0.1, 0.9))
-    with pytest.raises(ValueError, match="propensity_offset and propensity_bounds are for two logistic models"):
+    crossed = SAREMClassifier(LogisticRegression(), propensity_attributes=["b"], labelling=Labelling(bounds=(0.1, 0.9)))
+    with pytest.raises(ValueError, match="offset and bounds of the labelling are for two logistic models"):
         crossed.fit(table, S)
-    inner = SAREMClassifier(propensity_attributes=["b"], propensity_offset="effort_1")
-    with pytest.raises(ValueError, match="propensity_offset is a column that is added as it is, and a preparation"):
+    inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
+    with pytest.raises(ValueError, match="offset is a column that is added as it is, and a preparation"):
         TableClassifier(inner).fit(table, S)
     far = table.assign(effort_1=1e9 + table["effort_1"])
-    with pytest.raises(ValueError, match="propensity_offset is a column that lies farther from 0"):
+    with pytest.raises(ValueError, match="offset is a column that lies farther from 0"):
         inner.fit(far, S)
-    assert not hasattr(SAREMClassifierCV(), "propensity_offset")

@@ -210,7 +210,7 @@ def test_estimators_that_are_none_are_refused(pu, estimators, text):
 
 @pytest.mark.parametrize(
     "option",
-    [{"C": 0}, {"propensity_C": -1}, {"tol": 0}, {"imaginary_audits": -1}, {"max_iter": 0}, {"cv": 1}],
+    [{"C": 0}, {"propensity_C": -1}, {"tol": 0}, {"known": 4}, {"max_iter": 0}, {"cv": 1}],
     ids=lambda option: next(iter(option)),
 )
 def test_options_out_of_range_are_named(pu, option):

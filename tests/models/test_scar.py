@@ -66,7 +66,7 @@ class Duck:
 @pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2, random_state=0)])
 def test_given_frequency_is_a_constant_known_propensity(pu, method, estimator):
     scar = SCARClassifier(0.6, estimator=estimator, method=method).fit(pu.X, pu.s)
-    known = PropensityWeightedClassifier(estimator, method=method, cross_fit=None).fit(pu.X, pu.s, propensity=0.6)
+    known = PropensityWeightedClassifier(estimator, method=method, cv=None).fit(pu.X, pu.s, propensity=0.6)
     np.testing.assert_array_equal(scar.predict_proba(pu.X), known.predict_proba(pu.X))
     assert scar.label_frequency_ == 0.6
     assert scar.class_prior_ == known.class_prior_

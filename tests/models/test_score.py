@@ -61,5 +61,5 @@ def test_known_propensity_of_one_rules_positives_out():
 
 def test_a_polars_frame_and_a_constant_propensity(pu):
     X = pl.DataFrame(pu.X, schema=[f"c{i}" for i in range(pu.X.shape[1])])
-    model = SAREMClassifier(LogisticRegression(), tol=1.0, slope_tol=1.0).fit(X, pu.s)
+    model = SAREMClassifier(LogisticRegression(), tol=1.0).fit(X, pu.s)
     assert np.unique(model.predict_propensity(X)).size == 1

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from scarless.numerics.linear import Design
-from scarless.numerics.looks_objective import LooksLikelihood, detection_curve, looks_sums
+from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.numerics.objectives import Curvature, LogisticPair
 
 N, D = 30, 6
@@ -62,17 +62,17 @@ def test_gradient_and_observed_curvature_are_derivatives(name):
 @ALL
 def test_gradients_of_sums_are_derivatives(name):
     objective, X, rows, beta = _case(name)
-    got = looks_sums(X, rows, objective, beta)
+    got = objective.totals(X, rows, beta)
     for field in ("positives", "labelled_positives", "by_look"):
-        slope = _derivative(lambda at, field=field: getattr(looks_sums(X, rows, objective, at), field), beta)
+        slope = _derivative(lambda at, field=field: getattr(objective.totals(X, rows, at), field), beta)
         np.testing.assert_allclose(getattr(got, f"{field}_gradient"), slope.T, atol=1e-8, err_msg=field)
 
 
 @ALL
 def test_sums_are_those_of_single_rows(name):
     objective, X, rows, beta = _case(name)
-    whole = looks_sums(X, rows, objective, beta)
-    single = [looks_sums(*_part(X, rows, slice(i, i + 1)), objective, beta) for i in range(N)]
+    whole = objective.totals(X, rows, beta)
+    single = [objective.totals(*_part(X, rows, slice(i, i + 1)), beta) for i in range(N)]
     for field, values in zip(whole._fields, zip(*single, strict=True), strict=True):
         np.testing.assert_allclose(getattr(whole, field), np.sum(values, axis=0), atol=1e-11, err_msg=field)
     terms, w = objective.terms(X, rows, beta), rows["w"]
@@ -165,7 +165,7 @@ def test_one_look_is_the_pair(curvature):
 def test_the_order_of_looks_changes_nothing(name, curvature):
     objective, X, rows, beta = _case(name)
     order = [2, 0, 1]
-    turned = replace(objective, e=(tuple(VISITS[j] for j in order),))
+    turned = replace(objective, models=(tuple(VISITS[j] for j in order),))
     moved = rows | {"labels": rows["labels"][:, order], "looks": rows["looks"][:, order]}
     for got, want in zip(turned.sums(X, moved, beta, curvature), objective.sums(X, rows, beta, curvature), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-11)
@@ -207,7 +207,7 @@ def test_sparse_is_dense(name, curvature):
         objective.sums(thin, rows, beta, curvature), objective.sums(X, rows, beta, curvature), strict=True
     ):
         np.testing.assert_allclose(got, want, atol=1e-11)
-    for got, want in zip(looks_sums(thin, rows, objective, beta), looks_sums(X, rows, objective, beta), strict=True):
+    for got, want in zip(objective.totals(thin, rows, beta), objective.totals(X, rows, beta), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-11)
 
 
@@ -235,7 +235,7 @@ def test_a_row_of_weight_two_is_two_rows(name, curvature):
         objective.sums(more_X, more, beta, curvature), objective.sums(X, rows, beta, curvature), strict=True
     ):
         np.testing.assert_allclose(got, want, atol=1e-11)
-    for got, want in zip(looks_sums(more_X, more, objective, beta), looks_sums(X, rows, objective, beta), strict=True):
+    for got, want in zip(objective.totals(more_X, more, beta), objective.totals(X, rows, beta), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-11)
 
 

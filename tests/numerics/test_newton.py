@@ -12,10 +12,10 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from scarless.engines import InMemoryEngine
-from scarless.engines.problem import WIDEST_MATRIX, PenalisedProblem
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import NewtonOptions, QuasiNewton, Status, minimise, solve_positive
+from scarless.numerics.newton import WIDEST_MATRIX, NewtonOptions, QuasiNewton, Status, minimise, solve_positive
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
+from scarless.pair.solving import PenalisedProblem
 
 EXACT = NewtonOptions(scale=1.0, tol=1e-15)
 NAMES = ["target", "known", "pair"]

@@ -23,14 +23,14 @@ def block(n=60, seed=0):
 
 def with_parameters(beta):
     X, rows, *_ = block()
-    return uncertainty.pair_sums(X, rows, F, E, beta[:4], beta[4:])
+    return LogisticPair(F, E).totals(X, rows, beta)
 
 
 def test_sums_are_those_of_the_rows():
     X, rows, beta_f, beta_e = block()
     s, w = rows["s"], rows["w"]
     f, e = expit(X[:, :3] @ beta_f[:3] + beta_f[3]), expit(X[:, 2:] @ beta_e[:2] + beta_e[2])
-    sums = uncertainty.pair_sums(X, rows, F, E, beta_f, beta_e)
+    sums = LogisticPair(F, E).totals(X, rows, np.append(beta_f, beta_e))
     assert sums.log_likelihood == pytest.approx(w @ np.where(s == 1, np.log(f * e), np.log1p(-f * e)))
     assert (sums.weight, sums.labelled) == (w.sum(), w @ s)
     assert (sums.positives, sums.labelled_positives) == pytest.approx((w @ f, w @ (f * e)))
@@ -71,17 +71,17 @@ def test_the_variance_of_drawing_rows_is_that_of_their_influence(functional):
     w = rows["w"]
 
     def value(weight):
-        return functional(uncertainty.pair_sums(X, {**rows, "w": weight}, F, E, beta_f, beta_e)).value
+        return functional(LogisticPair(F, E).totals(X, {**rows, "w": weight}, np.append(beta_f, beta_e))).value
 
     influence = np.array([(value(w + 1e-6 * unit) - value(w - 1e-6 * unit)) / 2e-6 for unit in np.eye(w.size)])
-    sums = uncertainty.pair_sums(X, rows, F, E, beta_f, beta_e)
+    sums = LogisticPair(F, E).totals(X, rows, np.append(beta_f, beta_e))
     assert functional(sums).row_variance == pytest.approx(w @ influence**2, rel=1e-6)
 
 
 def test_a_constant_propensity_varies_with_no_row():
     X, rows, beta_f, _ = block()
     constant = Design(slice(0, 0), 0)
-    sums = uncertainty.pair_sums(X, rows, F, constant, beta_f, np.array([0.4]))
+    sums = LogisticPair(F, constant).totals(X, rows, np.append(beta_f, 0.4))
     frequency = uncertainty.label_frequency(sums)
     assert frequency.value == pytest.approx(expit(0.4))
     assert frequency.row_variance == pytest.approx(0, abs=1e-15)
@@ -190,7 +190,7 @@ def test_centring_gives_the_information_about_centred_columns():
     pair = LogisticPair(F, E)
     matrix = pair.sums(X, rows, np.append(beta_f, beta_e), Curvature.OBSERVED).curvature
     expected = pair.sums(X - means, rows, np.append(moved_f, moved_e), Curvature.OBSERVED).curvature
-    columns = uncertainty.pair_sums(X, rows, F, E, beta_f, beta_e).columns
+    columns = LogisticPair(F, E).totals(X, rows, np.append(beta_f, beta_e)).columns
     T = uncertainty.centring([columns[:4], columns[4:]])
     np.testing.assert_allclose(T @ np.append(moved_f, moved_e), np.append(beta_f, beta_e))
     found, noise = uncertainty.centred(matrix, T, noise=1e-13)

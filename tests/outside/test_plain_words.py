@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from scarless.checks.number_cells import huge_cells
 from scarless.diagnostics.uncertainty.identifiability import _condition_words
 from scarless.outside.plain_words import plain
+from scarless.raw.tables import huge_cells
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,12 @@ from scarless.outside.plain_words import plain
         ("Column 'smoker (yes=1)' is empty.", "Column 'smoker (yes=1)' is empty."),
         ("with visits (n=12) and age adjusted", "with visits (n=12) and age adjusted"),
         ("Column 'my sample_weight 2' is empty.", "Column 'my sample_weight 2' is empty."),
-        ("SAREMClassifier (EM) did not converge in max_iter=2 iterations.",
+        ("PropensityWeightedClassifier (EM) did not converge in max_iter=2 iterations.",
          "The model did not converge in 2 iterations."),
+        ("PublishedEMClassifier did not converge in max_iter=2 iterations.",
+         "The model did not converge in 2 iterations."),
+        ("They differ. Use Labelling(shared=False), or visit_attributes for what differs.",
+         "They differ. Use --own-propensities, or --visit for what differs."),
         ("sample_weight counts rows.", "Weights count rows."),
         ("If it was so, use audit_labels='drop'; the class prior is then 0.4.",
          "If it was so, use --audit-labels drop; the class prior is then 0.4."),

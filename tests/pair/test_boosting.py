@@ -149,7 +149,7 @@ def test_gaps_pass_and_tell(library):
     gap = rng.random(400) < 0.4
     X[gap, 0] = np.nan
     s = (rng.random(400) < np.where(gap, 0.6, 0.1)).astype(int)
-    model = SAREMClassifier(small(library), cross_fit=3, random_state=0).fit(X, s)
+    model = SAREMClassifier(small(library), cv=3, random_state=0).fit(X, s)
     f = model.predict_proba(X)[:, 1]
     assert np.isfinite(f).all()
     assert f[gap].mean() > f[~gap].mean() + 0.2
@@ -158,7 +158,7 @@ def test_gaps_pass_and_tell(library):
 def test_gaps_where_the_logistic_propensity_reads_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 2))
     X[3, 1] = np.nan
-    model = SAREMClassifier(small("sklearn"), propensity_attributes=[1], cross_fit=2)
+    model = SAREMClassifier(small("sklearn"), propensity_attributes=[1], cv=2)
     with pytest.raises(ValueError, match="logistic model reads columns that hold NaN or infinity"):
         model.fit(X, np.arange(100) % 2)
 
@@ -166,7 +166,7 @@ def test_gaps_where_the_logistic_propensity_reads_are_refused():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
     X = np.round(4 * pu.X)  # few values: steps are the same whatever the scale
-    options = {"propensity_attributes": [2], "cross_fit": 3, "random_state": 0}
+    options = {"propensity_attributes": [2], "cv": 3, "random_state": 0}
     bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
     scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
     assert type(scaled.estimators_[0]) is booster_kind(small(library))
@@ -197,7 +197,7 @@ def test_categories_of_a_data_frame_are_split_as_categories():
     s = (y & (rng.random(900) < 0.6)).astype(int)
     X = pandas.DataFrame({"age": rng.normal(size=900), "place": pandas.Categorical(place)})
     classifier = small("sklearn", categorical_features="from_dtype")
-    model = SAREMClassifier(classifier, propensity_attributes=["age"], cross_fit=2, random_state=0).fit(X, s)
+    model = SAREMClassifier(classifier, propensity_attributes=["age"], cv=2, random_state=0).fit(X, s)
     f = model.predict_proba(X)[:, 1]
     assert f[np.isin(place, ["a", "c", "e"])].min() > f[~np.isin(place, ["a", "c", "e"])].max()
     assert list(model.feature_names_in_) == ["age", "place"]
@@ -208,7 +208,7 @@ def test_libraries_agree(simulated, library):
     data = simulated(n=1500)
     answers = []
     for each in ("sklearn", library):
-        model = SAREMClassifier(small(each), propensity_attributes=[2], cross_fit=3, random_state=0)
+        model = SAREMClassifier(small(each), propensity_attributes=[2], cv=3, random_state=0)
         answers.append(model.fit(data.X, data.s))
     ours, theirs = (model.predict_proba(data.X)[:, 1] for model in answers)
     assert np.abs(ours - theirs).mean() < 0.06
@@ -221,7 +221,7 @@ def test_libraries_agree(simulated, library):
 def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit, rounds):
     name = "max_iter" if library == "sklearn" else "n_estimators"
     estimator = small(library, **{name: limit, "learning_rate": 0.01})  # too slow to stop early
-    model = SAREMClassifier(estimator, cross_fit=2, random_state=0).fit(pu.X, pu.s)
+    model = SAREMClassifier(estimator, cv=2, random_state=0).fit(pu.X, pu.s)
     assert model.n_iter_ == len(rounds_of_stages(limit))
     booster = model.estimators_[0]
     grown = sum(each.n_iter_ for each in booster.models) if library == "sklearn" else booster.ends[-1]
@@ -230,7 +230,7 @@ def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit,
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_pickled_cross_fit_predicts_the_same_and_holds_no_training_rows(pu, library):
-    model = SAREMClassifier(small(library), propensity_attributes=[2], cross_fit=2, random_state=0).fit(pu.X, pu.s)
+    model = SAREMClassifier(small(library), propensity_attributes=[2], cv=2, random_state=0).fit(pu.X, pu.s)
     stored = pickle.dumps(model)
     copy = pickle.loads(stored)
     np.testing.assert_array_equal(copy.predict_proba(pu.X), model.predict_proba(pu.X))
@@ -273,7 +273,7 @@ def test_importances_have_sum_one_and_name_the_right_columns(simulated, library)
     data = simulated(n=600)
     forest = RandomForestClassifier(10, max_depth=4, random_state=0)
     classifier = forest if library == "forest" else small(library)
-    model = SAREMClassifier(classifier, propensity_attributes=[2], cross_fit=2, max_iter=15, random_state=0)
+    model = SAREMClassifier(classifier, propensity_attributes=[2], cv=2, max_iter=15, random_state=0)
     found = model.fit(data.X, data.s).feature_importances_
     assert found.sum() == pytest.approx(1.0)
     assert found.shape == (4,)
@@ -282,7 +282,7 @@ def test_importances_have_sum_one_and_name_the_right_columns(simulated, library)
 
 def test_models_without_importances_say_what_to_do(pu):
     fits = [
-        SAREMClassifier(small("sklearn"), cross_fit=2, random_state=0).fit(pu.X, pu.s),
+        SAREMClassifier(small("sklearn"), cv=2, random_state=0).fit(pu.X, pu.s),
         SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s),
     ]
     for model in fits:

@@ -7,18 +7,22 @@ from threading import get_ident
 from typing import ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from scarless import SAREMClassifier
+from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
 from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_alone
 from scarless.numerics.linear import Design
@@ -26,7 +30,7 @@ from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.propensities import judged
-from scarless.pair.relaxed import Levels, Relaxation, relax
+from scarless.pair.relaxed import relax
 from scarless.pair.rows import engine_of
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
@@ -38,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not conve
 
 
 def crossed(classifier, **options):
-    params = {"propensity_attributes": [2], "cross_fit": 3, "max_iter": 6, "random_state": 0} | options
+    params = {"propensity_attributes": [2], "cv": 3, "max_iter": 6, "random_state": 0} | options
     return SAREMClassifier(classifier, **params)
 
 
@@ -60,9 +64,9 @@ def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
 def test_a_memorising_tree_finds_all_positives_labelled_unless_cross_fitted(simulated):
     data = simulated(n=800, low=0.2, high=0.6)
     true = data.s.sum() / data.y.sum()
-    plain = crossed(TREE, cross_fit=None, max_iter=12).fit(data.X, data.s)
+    plain = PublishedEMClassifier(TREE, propensity_attributes=[2], max_iter=12).fit(data.X, data.s)
     assert plain.label_frequency_ > 0.95
-    model = crossed(TREE, cross_fit=5).fit(data.X, data.s)
+    model = crossed(TREE, cv=5).fit(data.X, data.s)
     assert abs(model.label_frequency_ - true) < 0.25
     assert abs(model.class_prior_ - data.y.mean()) < abs(plain.class_prior_ - data.y.mean())
 
@@ -105,22 +109,22 @@ def test_rows_of_weight_0_may_hold_anything(pu, classifier):
 def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     folds = list(splitter.split(pu.X, pu.s))
-    one = crossed(LOGISTIC, cross_fit=splitter).fit(pu.X, pu.s)
-    other = crossed(LOGISTIC, cross_fit=folds).fit(pu.X, pu.s)
+    one = crossed(LOGISTIC, cv=splitter).fit(pu.X, pu.s)
+    other = crossed(LOGISTIC, cv=folds).fit(pu.X, pu.s)
     np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
     groups = np.arange(pu.s.size) % 7
-    grouped = crossed(LOGISTIC, cross_fit=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
+    grouped = crossed(LOGISTIC, cv=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
     assert len(grouped.estimators_) == 4
 
 
 def test_folds_that_are_none_are_refused(pu):
     for given in (True, 2.5):
-        with pytest.raises(ValueError, match="cross_fit must be a number of folds, a splitter such as"):
-            crossed(TREE, cross_fit=given).fit(pu.X, pu.s)
+        with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
+            crossed(TREE, cv=given).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="gives no folds"):
-        crossed(TREE, cross_fit=iter([])).fit(pu.X, pu.s)
-    with pytest.raises(ValueError, match="cross_fit must be"):
-        crossed(TREE, cross_fit=1).fit(pu.X, pu.s)
+        crossed(TREE, cv=iter([])).fit(pu.X, pu.s)
+    with pytest.raises(ValueError, match="cv must be"):
+        crossed(TREE, cv=1).fit(pu.X, pu.s)
 
 
 def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
@@ -133,15 +137,14 @@ def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
 
 @quietly
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
-@pytest.mark.parametrize("relax", [True, False])
-def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifier, relax):
+def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifier):
     rows = np.arange(pu.s.size)
     test = rows[rows % 4 > 0]
     folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
-    model = crossed(classifier, cross_fit=folds, relax=relax).fit(pu.X, pu.s)
+    model = crossed(classifier, cv=folds).fit(pu.X, pu.s)
     fit = model._crossed.fit
     np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
-    f = expit(model._crossed.relaxed_logits if relax else fit.u)
+    f = expit(model._crossed.relaxed_logits)
     assert model.class_prior_ == pytest.approx(f[test].mean(), rel=1e-6)
     # Their labels could be anything, as far as the propensity goes that is fitted to judgements of the others.
     v = np.log(model.predict_propensity(pu.X[test]) / (1 - model.predict_propensity(pu.X[test])))
@@ -153,7 +156,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
 @quietly
 def test_folds_given_twice_change_no_judgement(pu):
     folds = list(StratifiedKFold(3).split(pu.X, pu.s))
-    once, twice = (crossed(TREE, cross_fit=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
+    once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
     np.testing.assert_allclose(twice._crossed.fit.u, once._crossed.fit.u, atol=1e-9)
     np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
 
@@ -162,7 +165,7 @@ def test_folds_given_twice_change_no_judgement(pu):
 def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
-    model = crossed(LOGISTIC, propensity_estimator=TREE, cross_fit=folds).fit(pu.X, pu.s)
+    model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
     v = model._crossed.fit.v
     held = rows % 3 < 2
     np.testing.assert_allclose(v[~held], v[held].mean())
@@ -174,21 +177,49 @@ def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
 @quietly
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
 def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
-    for relaxed in (True, False):
-        model = crossed(classifier, relax=relaxed).fit(pu.X, pu.s)
-        logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
-        np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
-        mean = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0)
-        tilt = (
-            0.0
-            if model._crossed.tilt is None
-            else pu.X[:, model._e_columns] @ model._crossed.tilt[:-1] + model._crossed.tilt[-1]
-        )
-        expected = expit(model.relaxation_(mean + tilt)) if relaxed else expit(mean + tilt)
-        np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expected, rtol=1e-9)
-        assert hasattr(model, "relaxation_") == relaxed
-        if not relaxed:  # the propensity goes with the judgements as they are
-            np.testing.assert_allclose(expit(logit), expit(model._crossed.fit.v), atol=1e-6)
+    model = crossed(classifier).fit(pu.X, pu.s)
+    logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
+    np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
+    mean, tilt = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0), model._crossed.tilt
+    plain = mean if tilt is None else mean + pu.X[:, model._e_columns] @ tilt[:-1] + tilt[-1]
+    np.testing.assert_allclose(model._crossed.plain_logits(pu.X), plain, rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(model.relaxation_(plain)), rtol=1e-9)
+
+
+@quietly
+def test_text_columns_are_the_classifiers_business(pu):
+    # The logistic propensity model used to refuse the whole table at prediction, after a fit that went well.
+    columns = {name: pu.X[:, i] for i, name in enumerate("abcd")}
+    table = pl.DataFrame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
+    encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
+    pipeline = make_pipeline(encode, LogisticRegression(max_iter=1000))
+    model = crossed(pipeline, propensity_attributes=["c"], cv=2, tol=1e-2, max_iter=500).fit(table, pu.s)
+    e = model.predict_propensity(table)
+    np.testing.assert_allclose(e, expit(pu.X @ model.propensity_coef_[0, :4] + model.propensity_intercept_))
+    assert model.predict_posterior(table, pu.s).shape == pu.s.shape
+
+
+@quietly
+def test_missing_values_are_the_classifiers_business(pu):
+    X = pu.X.copy()
+    X[::7, 0] = np.nan
+    model = crossed(HistGradientBoostingClassifier(max_iter=3, max_bins=16), cv=5, tol=0.1).fit(X, pu.s)
+    assert np.isfinite(model.predict_propensity(X)).all()
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@quietly
+def test_few_labels_are_told_of_by_a_cross_fit_too(pu):
+    s = pu.s.copy()
+    s[np.flatnonzero(s)[12:]] = 0
+    with pytest.warns(ClassPriorWarning, match="SAREMClassifier: there are only 12 labelled rows"):
+        crossed(LOGISTIC).fit(pu.X, s)
+
+
+@pytest.mark.parametrize("models", [{"estimator": TREE}, {"propensity_estimator": TREE}])
+def test_no_folds_are_refused(pu, models):
+    with pytest.raises(ValueError, match=r"cv=None: .* are fitted in folds.*PublishedEMClassifier fits without them"):
+        SAREMClassifier(**models, propensity_attributes=[2], cv=None).fit(pu.X, pu.s)
 
 
 @quietly
@@ -315,13 +346,6 @@ def fit_that(values, means, best):
     return CrossFit(np.zeros(2), np.zeros(2), np.ones(2), [], values, means, best, True)
 
 
-def relaxation_at(frequencies):
-    frequency = np.asarray(frequencies)
-    n = frequency.size
-    levels = Levels(0.2 / frequency[::-1], frequency[::-1], *np.zeros((4, n)), np.zeros(n, bool))
-    return Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.4, 0.5, -1.0, levels, True)
-
-
 def test_em_that_is_cut_off_says_so():
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(200, 3)), (rng.random(200) < 0.3).astype(int)
@@ -331,20 +355,12 @@ def test_em_that_is_cut_off_says_so():
 
 
 def test_memorising_is_told_of():
-    relaxation = relaxation_at(np.linspace(0.4, 0.6, 11))
     with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30: .*began to memorise"):
-        warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), 0.5, relaxation, "M")
+        warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
     # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
-    warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), 0.5, relaxation, "M")
-    warn_of_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), 0.5, relaxation, "M")
-    warn_of_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), 0.5, relaxation, "M")
-
-
-def test_a_label_frequency_beyond_what_held_out_labels_support_is_told_of():
-    relaxation, fit = relaxation_at(np.linspace(0.4, 0.6, 11)), fit_that([-0.5], [0.5], 0)
-    with pytest.warns(UserWarning, match=r"M finds that 95% of the positives are labelled; .* at most 60%\. Use relax"):
-        warn_of_collapse(fit, 0.95, relaxation, "M")
-    warn_of_collapse(fit, 0.55, relaxation, "M")
+    warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
+    warn_of_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
+    warn_of_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
 
 
 class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
@@ -365,9 +381,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     X = rng.normal(size=(1500, 6))
     y = rng.random(1500) < expit(2 * (X[:, 0] ** 2 - 1) + X[:, 1])
     s = (y & (rng.random(1500) < expit(X[:, 5]))).astype(int)
-    model = SAREMClassifier(
-        TakesLabellingForClass(), propensity_attributes=[5], cross_fit=3, max_iter=5, random_state=0
-    )
+    model = SAREMClassifier(TakesLabellingForClass(), propensity_attributes=[5], cv=3, max_iter=5, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, s)
@@ -393,7 +407,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
     tree = DecisionTreeClassifier(min_samples_leaf=20, random_state=0)
 
     def prior(table):
-        model = SAREMClassifier(tree, propensity_attributes=[2], cross_fit=3, max_iter=20, random_state=0)
+        model = SAREMClassifier(tree, propensity_attributes=[2], cv=3, max_iter=20, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return model.fit(table, s).class_prior_
@@ -402,7 +416,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
     assert near < 0.9
     assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-3)  # ties of splits
     folds = list(StratifiedKFold(3).split(X, s))
-    models = [SAREMClassifier(tree, propensity_attributes=[2], cross_fit=folds, max_iter=20) for _ in range(2)]
+    models = [SAREMClassifier(tree, propensity_attributes=[2], cv=folds, max_iter=20) for _ in range(2)]
     far = X + np.array([0.0, 0.0, 2010.0, 0.0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -25,8 +25,8 @@ def test_what_is_no_folds_is_told_of(cv, rows):
     message = r"cv must be a number of folds, a splitter such as StratifiedKFold\(5\), or a list of pairs .*; got "
     with pytest.raises(ValueError, match=message):
         folds(cv, rows)
-    with pytest.raises(ValueError, match="cross_fit must be a number of folds"):
-        refuse_odd_cv(cv, "cross_fit")
+    with pytest.raises(ValueError, match="cv must be a number of folds"):
+        refuse_odd_cv(cv, "cv")
 
 
 @pytest.mark.parametrize("cv", [[5], [(0, 1, 2)], [("a",)], ["ab"], [([0, 1],)], [None]])

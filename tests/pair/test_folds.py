@@ -170,8 +170,8 @@ def test_an_empty_list_and_a_single_fold_are_refused():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
     with pytest.raises(ValueError, match=r"cv gives no folds\. A generator is used up after one fit"):
         counted_folds([], training, "cv")
-    with pytest.raises(ValueError, match="cross_fit must be a whole number of at least 2"):
-        check_folds(1, training, training, 0, name="cross_fit")
+    with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
+        check_folds(1, training, training, 0, name="cv")
 
 
 @pytest.mark.parametrize("n", [600, 120_000])

@@ -10,9 +10,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.diagnostics import identifiability_report
-from scarless.models.persistence import load, save
 from scarless.numerics.uncertainty import added_scores
 from scarless.outside.notices import ClassPriorWarning
+from scarless.saved.files import load, save
 
 
 def task(seed, class_logit, n=2000, driver=4):

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier
+from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
 from scarless.models._negative_weights import negative_weight_trouble
 from scarless.pair.learners import LogisticLearner, TreeLearner
 
@@ -99,7 +99,7 @@ def test_liblinear_is_welcome_where_no_weight_is_negative(pu):
 
 def test_refit_asks_the_same_question(pu):
     with pytest.raises(ValueError, match="LogisticRegression does not honour them"):
-        SAREMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
+        PublishedEMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
 
 
 # --- learners that count: the counts are the propensity-corrected ones
@@ -161,7 +161,7 @@ def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
-    options = {"method": "likelihood", "cross_fit": None, "max_iter": 3, "tol": 1e-12}
+    options = {"method": "likelihood", "cv": None, "max_iter": 3, "tol": 1e-12}
     cold = fit_risk(estimator, pu, **options)
     warm = fit_risk(clone(estimator).set_params(warm_start=True), pu, **options)
     np.testing.assert_allclose(cold.predict_proba(pu.X), warm.predict_proba(pu.X))
@@ -286,20 +286,20 @@ def test_likelihood_works_for_every_estimator_with_weights(pu, estimator):
     assert error[0] < error[1]
 
 
-@pytest.mark.parametrize("cross_fit", [5, None])
-def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, cross_fit):
+@pytest.mark.parametrize("kind", [SAREMClassifier, PublishedEMClassifier])
+def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, kind):
     # NaN used to reach Newton's method, which never ended.
     X = pu.X.copy()
     X[3, 2] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
     message = "The logistic model reads columns that hold NaN or infinity"
     for model in (
-        SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit),
-        SAREMClassifier(None, boosting, propensity_attributes=[0], cross_fit=cross_fit),
+        kind(boosting, propensity_attributes=[2]),
+        kind(None, boosting, propensity_attributes=[0]),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, pu.s)
-    fitted = SAREMClassifier(boosting, propensity_attributes=[2], cross_fit=cross_fit, tol=0.1, slope_tol=0.1)
+    fitted = kind(boosting, propensity_attributes=[2], tol=0.1)
     with pytest.raises(ValueError, match=message):
         fitted.fit(pu.X, pu.s).predict_propensity(X)
 
@@ -316,9 +316,8 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
     # It is a LogisticRegression to isinstance, and has no warm_start.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # scikit-learn's, about its own defaults
-        options = {"tol": 1e-2, "slope_tol": 1e-2}
-        plain = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=None, **options).fit(pu.X, pu.s)
-        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cross_fit=2, **options).fit(pu.X, pu.s)
+        plain = PublishedEMClassifier(LogisticRegressionCV(Cs=2, cv=2), tol=1e-2, slope_tol=1e-2).fit(pu.X, pu.s)
+        crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, tol=1e-2).fit(pu.X, pu.s)
         assert negative_weight_trouble(LogisticRegressionCV()) is not None
     assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
 

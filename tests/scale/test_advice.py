@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scarless.scale import advice
-from scarless.scale.advice import file_advice
+from scarless.scale import files
+from scarless.scale.files import file_advice
 
 
 def written(folder, columns, name="a.parquet", **options):
@@ -42,8 +42,8 @@ def test_what_slows_files_down_is_told(tmp_path, columns, options, told):
 
 def test_large_row_groups_and_many_files_are_told_of(tmp_path, monkeypatch):
     path = written(tmp_path, {"x": floats()})
-    monkeypatch.setattr(advice, "_MANY_BYTES", 100_000)
-    monkeypatch.setattr(advice, "_MANY_FILES", 2)
+    monkeypatch.setattr(files, "MAX_BYTES_PER_GROUP", 100_000)
+    monkeypatch.setattr(files, "MAX_FILES", 2)
     said = file_advice([path, path, path])
     assert said[0].startswith("A row group takes 0 MB once it is decoded")
     assert said[1].startswith("3 files: opening them takes long.")

@@ -10,10 +10,10 @@ import pytest
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless import SAREMClassifier, SCARClassifier
-from scarless.engines.joins import Distinct, First, Largest
+from scarless.engines.blocks import Distinct, First, Largest
 from scarless.numerics.objectives import Sums
 from scarless.scale import ParquetRows
-from scarless.scale.checkpoints import Passes, packed, unpacked
+from scarless.scale.engine import Passes, packed, unpacked
 
 AGAIN = r"The checkpoint .*\.pass is damaged, or was written by an older version of scarless\. This pass over the rows"
 
@@ -121,10 +121,10 @@ def test_what_is_no_plain_data_is_not_kept(tmp_path):
 
 
 def test_classes_of_others_are_not_made():
-    from scarless.scale import checkpoints
+    from scarless.scale import engine
 
     content = packed(Sums(1.0, 2.0, 3.0), "key")[32:].replace(
         b"scarless.numerics.objectives", b"collections" + b" " * 17
     )
     with pytest.raises(ValueError, match=r"cannot be read by this version of scarless"):
-        unpacked(checkpoints._digest(content, "key") + content, "key")
+        unpacked(engine._digest(content, "key") + content, "key")

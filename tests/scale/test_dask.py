@@ -21,7 +21,7 @@ from scarless.engines import attach, open_rows
 from scarless.scale import ParquetRows, PartitionError, executors
 from scarless.scale import dask as module
 from scarless.scale.dask import ClusterError, DaskWorkers, deal
-from scarless.scale.store import STORE, Cache, Store
+from scarless.scale.partitions import STORE, Cache, Store
 
 N = 3000
 CUTS = range(250, N, 250)

@@ -18,8 +18,8 @@ from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows
 from scarless.scale import dask as module
-from scarless.scale.checkpoints import Passes
 from scarless.scale.dask import ClusterError, DaskWorkers
+from scarless.scale.engine import Passes
 
 N = 3000
 LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any rows
@@ -161,7 +161,7 @@ def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
         after = client.run(os.getpid)
         assert len(after) == 1
         assert set(before.values()).isdisjoint(after.values())
-        monkeypatch.setattr(module, "_TRIES", 1)
+        monkeypatch.setattr(module, "WORKERS_TRIED", 1)
         with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or .* while .*rows.part-00.* out of memory"):
             engine.total(greedy, None)
 

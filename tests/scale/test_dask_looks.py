@@ -57,7 +57,7 @@ MODELS = {
 def test_workers_give_the_bits_of_threads(client, folder, tmp_path, name, monkeypatch):
     make, columns = MODELS[name]
     sent = []
-    monkeypatch.setattr(dask, "_LARGE", 0)  # whatever a pass is about is sent beside its tasks, and seen here
+    monkeypatch.setattr(dask, "LARGE_BYTES", 0)  # whatever a pass is about is sent beside its tasks, and seen here
     whole = dask._Pass._scattered
 
     async def weighed(self, worker):

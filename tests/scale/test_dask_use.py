@@ -16,11 +16,11 @@ from tests.scale.cluster import PATIENCE, Cluster
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless import SAREMClassifier, SCARClassifier, TableClassifier, load
-from scarless.checks import samples
 from scarless.cli import main
+from scarless.label_frequency import samples
 from scarless.scale import FilePreparation, ParquetRows, PartitionError
+from scarless.scale.partitions import STORE
 from scarless.scale.samples import draw_rows
-from scarless.scale.store import STORE
 
 N = 3000
 FIT = ["fit", "claims", "--label", "diagnosed", "--propensity", "visits", "--exclude", "known", "weight"]
@@ -171,7 +171,7 @@ def test_rows_are_drawn_by_the_workers(client, folder):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_label_frequencies_come_from_the_same_sample(client, folder, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ROWS", 800)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 800)
     found = [SCARClassifier("elkan-noto").fit(ParquetRows(folder, scheduler=each), "s") for each in (client, "threads")]
     assert [each.label_frequency_rows_ for each in found] == [800, 800]
     assert found[0].label_frequency_ == found[1].label_frequency_

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from tests.scale.files import NAMES, make_rows, write_files
 
 from scarless.engines import InMemoryEngine, attach, open_rows
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Reading, Units
 from scarless.scale import ParquetRows
 from scarless.scale import engine as module
-from scarless.scale.chains import token_of
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import Threads
-from scarless.scale.plan import FEWEST_LANES, MOST_LANES, Plan
-from scarless.scale.store import Cache, Store
+from scarless.scale.partitions import FEWEST_LANES, MOST_LANES, Cache, Plan, Store, token_of
 
 MUCH = Cache(2**30)
 
@@ -76,7 +74,7 @@ def test_parts_of_parts_with_values_kept_between_are_those_in_memory(sizes, step
     n = sum(sizes)
     first = min(first, n - 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_HOME", 2**27 if home else 0)
+        patch.setattr(module, "MOST_BYTES_AT_HOME", 2**27 if home else 0)
         found = []
         for engine in (partitioned(sizes), in_memory(n)):
             part = engine.derive(doubled, 2.0, keep=True).every(step, first)
@@ -149,7 +147,7 @@ def test_many_partitions_have_more_lanes_for_more_workers():
 def store(monkeypatch):
     """A store that nothing of other tests is in."""
     store = Store()
-    for holder in ("chains", "executors"):
+    for holder in ("partitions", "executors"):
         monkeypatch.setattr(f"scarless.scale.{holder}.STORE", store)
     return store
 

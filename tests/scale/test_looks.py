@@ -15,7 +15,16 @@ from scipy.special import expit
 from sklearn.base import clone
 from tests.scale.files import NAMES, Sent
 
-from scarless import ClassPrior, LabelFrequency, SAREMClassifier, SAREMClassifierCV, TableClassifier, load, save
+from scarless import (
+    ClassPrior,
+    LabelFrequency,
+    Labelling,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    TableClassifier,
+    load,
+    save,
+)
 from scarless.models.looks_facts import any_label
 from scarless.pair import folded
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, parquet
@@ -63,9 +72,11 @@ SOURCES = {
 }
 
 
+VISITS = Labelling(visit_attributes={"effort": ["effort_1", "effort_2"]})
+
+
 def new(**options):
-    given = {"propensity_attributes": ["d"], "visit_attributes": {"effort": ["effort_1", "effort_2"]}}
-    return SAREMClassifier(**given | options)
+    return SAREMClassifier(**{"propensity_attributes": ["d"], "labelling": VISITS} | options)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +110,7 @@ def test_any_table_gives_what_one_in_memory_gives(frame, folder, source):
 
 @pytest.mark.parametrize("source", ["ParquetRows", "LazyFrame", "Dask"])
 def test_facts_and_false_positives_of_one_look(frame, folder, source):
-    options = {"visit_attributes": None, "false_positive_rate": 0.01}
+    options = {"labelling": Labelling(false_positive_rate=0.01)}
     options["known"] = [ClassPrior(0.5, se=0.02), LabelFrequency(0.45, se=0.05)]
     table = frame.dropna(subset="seen_1")
     rows = SOURCES[source](write(folder.parent / "one", table[[*NAMES, "seen_1"]]))
@@ -237,7 +248,7 @@ def scored(written):
 @pytest.mark.parametrize("rate", [0.0, 0.02])
 @pytest.mark.filterwarnings("ignore:.*labels do not fit with a false-positive rate:UserWarning")
 def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
-    model = new(false_positive_rate=rate).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
+    model = new(labelling=Labelling(false_positive_rate=rate)).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
     rows = ParquetRows(folder)
     got = scored(model.predict_to(rows, tmp_path / "all", label=LOOKS, audit="checked", keep=["w", "seen_1"]))
     assert got.columns.tolist() == ["w", "seen_1", "probability", "propensity", "posterior"]
@@ -255,7 +266,7 @@ def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
 def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
     table = frame.dropna(subset="seen_1").reset_index(drop=True)
     rows = ParquetRows(write(tmp_path / "one", table))
-    model = new(visit_attributes=None).fit(table[COLUMNS], table["seen_1"], audit=table["checked"])
+    model = new(labelling=Labelling(visit_attributes=None)).fit(table[COLUMNS], table["seen_1"], audit=table["checked"])
     plain = scored(model.predict_to(rows, tmp_path / "plain", label="seen_1"))
     np.testing.assert_allclose(plain["posterior"], model.predict_posterior(table[COLUMNS], table["seen_1"]))
     got = scored(model.predict_to(rows, tmp_path / "audited", label="seen_1", audit="checked"))
@@ -332,8 +343,8 @@ def test_what_raw_tables_in_files_cannot_have_is_said(frame, folder):
     with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):
         TableClassifier(new()).fit(rows, LOOKS)
     with pytest.raises(TypeError, match="labels are columns of it, given by name"):
-        TableClassifier(new(visit_attributes=None)).fit(rows, frame[LOOKS].to_numpy())
+        TableClassifier(new(labelling=Labelling(visit_attributes=None))).fit(rows, frame[LOOKS].to_numpy())
     with pytest.raises(TypeError, match="audits are a column of it, given by name"):
-        TableClassifier(new(visit_attributes=None), preparation=FilePreparation()).fit(
+        TableClassifier(new(labelling=Labelling(visit_attributes=None)), preparation=FilePreparation()).fit(
             rows, LOOKS, audit=frame["checked"]
         )

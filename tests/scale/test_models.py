@@ -13,15 +13,14 @@ from tests.scale.files import NAMES, make_rows, write_files
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-from scarless.checks import samples
 from scarless.checks.rows import RowTotals
-from scarless.checks.samples import draw_sample
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -32,12 +31,13 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.engines import has_own_engine
-from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE, samples
 from scarless.label_frequency.names import possible_frequency_of
+from scarless.label_frequency.samples import draw_sample
 from scarless.metrics import PUScorer
 from scarless.pair.rows import Training, labelled_rows
 from scarless.scale import ParquetRows
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE
 
 N = 900
 PAIR = SAREMClassifier(propensity_attributes=["d"])
@@ -45,7 +45,6 @@ SEARCH = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, ran
 MODELS = {
     "pair": PAIR,
     "pair, several starts": SAREMClassifier(propensity_attributes=["d"], n_starts=3, random_state=0),
-    "pair, refitted": SAREMClassifier(propensity_attributes=["d"], refit=True),
     "pair, columns by number": SAREMClassifier(propensity_attributes=[-1], classification_attributes=slice("a", "c")),
     "search": SEARCH,
     "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
@@ -213,7 +212,7 @@ def test_attributes_that_an_encoder_made_are_named_by_their_raw_name(here, tmp_p
 
 NEED_MEMORY = {
     "an estimator": lambda X: SAREMClassifier(LogisticRegression()).fit(X, "s"),
-    "expectation maximisation": lambda X: SAREMClassifier(solver="em").fit(X, "s"),
+    "expectation maximisation": lambda X: PublishedEMClassifier().fit(X, "s"),
     "naive with an estimator": lambda X: NaiveClassifier(LogisticRegression()).fit(X, "s"),
     "known propensities, an estimator": lambda X: PropensityWeightedClassifier(LogisticRegression()).fit(
         X, "s", propensity="e"
@@ -285,7 +284,7 @@ class Seen(BaseEstimator):
 
 @pytest.fixture
 def of_300(monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ROWS", 300)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 300)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -317,7 +316,7 @@ def test_every_row_is_as_likely_to_be_drawn(monkeypatch):
     n, wanted = 400, 40
     times = np.zeros(n)
     rows = labelled_rows(Training(np.arange(n)[:, None] * 1.0, np.arange(n) % 2.0, np.ones(n)), None)
-    monkeypatch.setattr(samples, "MOST_ROWS", wanted)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", wanted)
     for seed in range(500):
         monkeypatch.setattr(samples, "_SEED", seed)
         X = draw_sample(rows).X[:, 0].astype(int)
@@ -333,7 +332,7 @@ def test_a_sample_of_a_wide_table_has_fewer_rows(here, files, monkeypatch):
 
 
 def test_a_sample_without_labelled_rows_is_said(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ROWS", 5)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 5)
     s = np.zeros(N, dtype=int)
     s[:2] = 1
     rows = ParquetRows(write_files(tmp_path / "rare", here[NAMES].to_numpy(), [450], s=s), scheduler="threads")

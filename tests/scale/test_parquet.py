@@ -22,7 +22,7 @@ from scarless.scale import ParquetRows, PartitionError
 from scarless.scale import parquet as module
 from scarless.scale.columns import choose_names, common_type
 from scarless.scale.parquet import together
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE
 
 CUTS = [100, 400]  # three files, in groups of 60 rows
 

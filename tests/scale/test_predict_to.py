@@ -24,12 +24,13 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.models.predict_to import OUTPUTS
 from scarless.outside.files import lock
 from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module
+from scarless.scale.partitions import STORE
 from scarless.scale.predictions import Written
-from scarless.scale.store import STORE
 
 N = 1500
 
@@ -148,7 +149,7 @@ def test_every_logistic_classifier_writes_what_it_knows(tmp_path, claims, rows, 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_models_of_other_kinds_are_asked_frame_by_frame(tmp_path, claims, rows):
     X, s = rows
-    own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cross_fit=2, max_iter=3, random_state=0)
+    own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cv=2, max_iter=3, random_state=0)
     strata = StratifiedSCARClassifier([0], label_frequency="tice")
     for number, model in enumerate((own.fit(X, s), strata.fit(np.c_[X[:, 0] > 0, X[:, 1:]], s))):
         given = write_files(
@@ -181,7 +182,7 @@ def test_single_precision_is_double_rounded(tmp_path, claims, model):
     double = model.predict_to(ParquetRows(claims), tmp_path / "double")
     single = model.predict_to(ParquetRows(claims), tmp_path / "single", dtype="float32")
     assert pq.read_schema(single.files[0]).field("posterior").type == pa.float32()
-    for name in module.OUTPUTS:
+    for name in OUTPUTS:
         np.testing.assert_array_equal(column(single, name).astype(np.float32), column(double, name).astype(np.float32))
 
 
@@ -357,7 +358,7 @@ def test_a_damaged_file_is_done_again(tmp_path, claims, model):
 def test_two_processes_do_not_write_into_one_folder(tmp_path, claims, model):
     (tmp_path / "scored").mkdir()
     with (
-        lock(tmp_path / "scored" / module._LOCK),
+        lock(tmp_path / "scored" / module.LOCK_NAME),
         pytest.raises(RuntimeError, match=r"Another process is writing predictions into .*scored; wait"),
     ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")

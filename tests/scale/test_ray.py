@@ -18,16 +18,15 @@ from tests.scale.files import make_rows, write_files
 from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows, PartitionError
-from scarless.scale.executors import ClusterError
-from scarless.scale.ray import RayActors, _Walker
-from scarless.scale.store import STORE
+from scarless.scale.executors import ClusterError, RayActors, _Walker
+from scarless.scale.partitions import STORE
 
 N = 3000
 TRIM = "MALLOC_TRIM_THRESHOLD_"
 ROUNDS = 100
 WALK = """
 import pickle
-from scarless.scale.ray import _Walker
+from scarless.scale.executors import _Walker
 from tests.scale.test_ray import page_faults
 walker = _Walker()
 if {begin}:

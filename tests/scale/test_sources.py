@@ -27,17 +27,15 @@ from scarless import (
     SCARClassifier,
     TableClassifier,
 )
-from scarless.checks import samples
 from scarless.checks.rows import count_rows
 from scarless.diagnostics import bootstrap_intervals, profile_class_prior
 from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import known_rows
-from scarless.label_frequency import ElkanNoto
+from scarless.label_frequency import ElkanNoto, samples
 from scarless.scale import ParquetRows, PartitionError, file_advice
-from scarless.scale.collections import DaskRows
-from scarless.scale.datasets import DatasetRows
-from scarless.scale.queries import QueryRows
+from scarless.scale.parquet import DatasetRows
 from scarless.scale.samples import draw_rows
+from scarless.scale.sources import DaskRows, QueryRows
 
 N = 1200
 
@@ -175,7 +173,7 @@ def test_label_frequencies_are_estimated_on_a_sample(make, frame, monkeypatch):
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7)
     alone = ElkanNoto(random_state=0).fit(X, "s", sample_weight="w")
     assert alone.label_frequency_ == expected.label_frequency_
-    monkeypatch.setattr(samples, "MOST_ROWS", 500)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 500)
     assert SCARClassifier("elkan-noto").fit(X, "s", sample_weight="w").label_frequency_rows_ == 500
 
 

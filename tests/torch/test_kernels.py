@@ -13,7 +13,6 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import row_terms
-from scarless.numerics.uncertainty import pair_sums
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -61,9 +60,9 @@ def test_sums_of_one_problem(number, curvature, narrow, monkeypatch):
 
 def test_what_a_fitted_pair_says_of_all_rows():
     X, rows = table()
-    f, e = Design.of(np.array([4, 0, 1])), Design.of(np.arange(2))
-    betas = np.random.default_rng(1).normal(size=4), np.random.default_rng(2).normal(size=3)
-    same_sums(fused.quicker(pair_sums, X)(X, rows, f, e, *betas), pair_sums(X, rows, f, e, *betas))
+    pair = LogisticPair(Design.of(np.array([4, 0, 1])), Design.of(np.arange(2)))
+    beta = np.random.default_rng(1).normal(size=7)
+    same_sums(fused.quicker(pair.totals, X)(X, rows, beta), pair.totals(X, rows, beta))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 400.0])
@@ -81,8 +80,8 @@ def test_rows_that_are_some_of_a_table_and_pieces(monkeypatch):
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     beta = np.random.default_rng(3).normal(size=9)
     some = Rows({name: values[::3] for name, values in rows.items()}, slice(0, 400, 3))
-    monkeypatch.setattr(fused, "_FEW_ROWS", 32)
-    monkeypatch.setattr(fused, "_MANY_ROWS", 64)
+    monkeypatch.setattr(fused, "PIECE_ROWS", 32)
+    monkeypatch.setattr(fused, "MIN_ROWS_FOR_PIECES", 64)
     contiguous = Rows({name: values.contiguous() for name, values in some.items()}, some.where)
     for widest in (63, 1):  # by a kernel, and in pieces
         monkeypatch.setattr(fused, "_WIDEST", widest)

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.torch import killed_fit
 
 import torch
-from scarless import NaiveClassifier, SAREMClassifier
+from scarless import ImaginaryAudits, NaiveClassifier, SAREMClassifier
 from scarless.torch import SARNetClassifier
 
 EXACT = {
@@ -66,7 +66,9 @@ def brightness(X):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_linear_networks_reach_the_newton_optimum(seed):
     X, s, *_ = rows(seed=seed)
-    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, imaginary_audits=0).fit(X, s)
+    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[ImaginaryAudits(0)]).fit(
+        X, s
+    )
     net = SARNetClassifier(linear, propensity_attributes=[2], **EXACT).fit(X, s)
     assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-8)
     assert net.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -76,7 +78,9 @@ def test_linear_networks_reach_the_newton_optimum(seed):
 
 def test_batches_by_adam_reach_it_too():
     X, s, *_ = rows()
-    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, imaginary_audits=0).fit(X, s)
+    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[ImaginaryAudits(0)]).fit(
+        X, s
+    )
     options = {"optimizer": "adam", "lr": 0.02, "propensity_lr": 0.02, "batch_size": None, "validation_share": 0}
     net = SARNetClassifier(
         linear, propensity_attributes=[2], max_epochs=1500, patience=200, dtype="float64", random_state=0, **options

@@ -24,18 +24,18 @@ from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import ALL, Settings, write_toml
 from scarless.checks.attributes import with_text_names
-from scarless.checks.number_cells import read_numbers
-from scarless.checks.origins import LOG
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
 from scarless.checks.vectors import check_counts
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
-from scarless.models import NaiveClassifier, SAREMClassifierCV, TableClassifier
-from scarless.models.preparation import MOST_LEVELS
+from scarless.models import NaiveClassifier, SAREMClassifierCV
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
+from scarless.raw import TableClassifier
+from scarless.raw.tables import read_numbers
+from scarless.scale.raw_columns import LOG, MOST_LEVELS
 
 SCHEMA = 1  # of summary.json
 FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
@@ -203,7 +203,7 @@ class Analysis:
         Path
             The folder.
         """
-        from scarless.models.persistence import save  # noqa: PLC0415 (an optional package)
+        from scarless.saved.files import save  # noqa: PLC0415 (an optional package)
 
         tell = progress or (lambda what: None)
         folder, ranked = check_folder(folder, force=force), check_name(ranked)
@@ -230,9 +230,9 @@ class Analysis:
     def _asked(self) -> tuple[TableClassifier, Any]:
         """The model and the columns that it is asked about, which are prepared only once."""
         if self.fitted_to is not None:
-            return self.model._knowing(*self.fitted_to), self.fitted_to[0]
+            return self.model.with_prepared(*self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
-        return self.model._knowing(features, self.model.prepare(features)), features
+        return self.model.with_prepared(features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -308,7 +308,7 @@ def analyse(
     Parameters
     ----------
     table : data frame
-        Raw: text, dates and gaps are prepared by skrub, see `scarless.models.preparation.table_preparation`.
+        Raw: text, dates and gaps are prepared by skrub, see `scarless.raw.preparation.table_preparation`.
     label : str, optional
         Column that says which rows are labelled: 1/0, yes/no, yes and nothing, true and null.
     looks : list of str, optional
@@ -358,7 +358,7 @@ def analyse(
         every value. Capital and small letters are alike.
     number, text : list of str, optional
         Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
-        Fewer are taken for missing, with a note that names them; see `scarless.checks.number_cells`.
+        Fewer are taken for missing, with a note that names them; see `scarless.raw.tables`.
     seed : int, default=0
         Seed of everything that is drawn.
     level : float, default=0.95
@@ -426,7 +426,7 @@ def analyse(
                 "and intervals count the rows."
             )
         classifier, columns = TableClassifier(estimator), table[features]
-        prepared = classifier._fit_prepared(columns, found.labels, **given)
+        prepared = classifier.fit_and_prepare(columns, found.labels, **given)
     notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import ALL, Settings
 from scarless.models import (
+    Labelling,
     PropensityWeightedClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -17,6 +18,7 @@ from scarless.models import (
 )
 from scarless.models.sar_stacking import default_boosting
 from scarless.pair.facts import ClassPrior, LabelFrequency
+from scarless.pair.labelling import labelling_of
 
 MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
 
@@ -56,14 +58,14 @@ def _information(settings: Settings) -> dict[str, Any]:
         error = float(settings.label_frequency_se.get(name, 0.0))
         known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
     rates = settings.false_positives
-    bounds = {"propensity_bounds": settings.propensity_bounds} if settings.propensity_bounds else {}
-    return bounds | {
-        "visit_attributes": {name: list(columns) for name, columns in settings.visits.items()} or None,
-        "shared_propensity": not settings.own_propensities,
-        "false_positive_rate": list(rates) if isinstance(rates, tuple) else rates,
-        "audit_labels": settings.audit_labels,
-        "known": known or None,
-    }
+    labelling = Labelling(
+        visit_attributes={name: list(columns) for name, columns in settings.visits.items()} or None,
+        bounds=settings.propensity_bounds or None,
+        shared=not settings.own_propensities,
+        false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
+        audit_labels=settings.audit_labels,
+    )
+    return {"labelling": labelling, "known": known or None}
 
 
 def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int, groups: Any = None) -> SAREMClassifierCV:
@@ -84,7 +86,7 @@ def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, seed: int, g
     }
     names = set(found["param_attributes"][chosen])
     if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        visits = {column for columns in (search.visit_attributes or {}).values() for column in columns}
+        visits = {column for columns in (labelling_of(search).visit_attributes or {}).values() for column in columns}
         seen = [column for column in X.columns if column not in visits]
         penalties["attribute_sets"] = [
             seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]

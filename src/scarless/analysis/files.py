@@ -21,9 +21,10 @@ from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import ANY
 from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.settings import ALL, Settings
-from scarless.models import SAREMClassifierCV, TableClassifier
+from scarless.models import SAREMClassifierCV
 from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
+from scarless.raw import TableClassifier
 from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from scarless.analysis.looks import Observed
 from scarless.analysis.settings import Settings
+from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks
-from scarless.checks.pipelines import innermost
 from scarless.models.looks_facts import looks_facts
 
 
@@ -29,7 +29,7 @@ def informed_summary(
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
     if settings.looks:
-        labels = check_looks(observed.labels, coding=innermost(model)._coding, name="labels").labels
+        labels = check_looks(observed.labels, coding=innermost(model).label_coding_, name="labels").labels
         found["looks"] = [
             {
                 "column": name,

@@ -13,12 +13,13 @@ from scarless.analysis.answer import as_pandas
 from scarless.analysis.kinds import column_kind, told_of_twins
 from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
-from scarless.checks.number_cells import read_numbers, refuse_huge
-from scarless.checks.origins import Origin
 from scarless.diagnostics.leaks import grade_leak
-from scarless.models import NaiveClassifier, SAREMClassifier, TableClassifier
-from scarless.models.preparation import table_preparation
+from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.label_tests import holm, label_tests
+from scarless.raw import TableClassifier
+from scarless.raw.origins import Origin
+from scarless.raw.preparation import table_preparation
+from scarless.raw.tables import read_numbers, refuse_huge
 
 _MOST_ROWS = 20_000  # that the labelling is looked at with
 _LIKELY = 0.01  # adjusted p-value below which an attribute is named

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.label_words import NO, YES
+from scarless.checks.labels import NO, YES
 
 ANY = "any"  # every value there is marks a labelled row: dates of a diagnosis, say
 _SHOWN = 6  # values in a message

@@ -17,7 +17,7 @@ from scarless.analysis.labels import (
     value_counts,
 )
 from scarless.analysis.settings import Settings
-from scarless.checks.label_words import NO, YES
+from scarless.checks.labels import NO, YES
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 _NOT_SEEN = frozenset({"-1", "-1.0"})

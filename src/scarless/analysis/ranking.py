@@ -8,9 +8,9 @@ import numpy as np
 from scarless.analysis.labels import as_text, folded, listed, marked, value_counts
 from scarless.analysis.looks import Observed, as_frame_of_looks, audit_again, looks_again
 from scarless.analysis.settings import ALL, Settings
-from scarless.checks.label_words import NO
-from scarless.checks.looked import looks_of
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
+from scarless.checks.labels import NO
+from scarless.checks.looks import looks_of
 from scarless.models.looks_facts import any_label
 from scarless.numerics.arrays import Vector
 from scarless.outside.plain_words import plain

@@ -1,5 +1,8 @@
-"""Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive."""
+"""Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive; words for yes and no."""
 
+import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -7,13 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from scarless.checks.kinds import plain_array, refuse_odd_vector
 from scarless.checks.options import shown
+from scarless.checks.tables import plain_array, refuse_odd_vector
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
 _LARGEST_LABEL = 2.0**63
-_LOOKED_AT = 20  # distinct values that say of what kind labels are; of more, scikit-learn wonders whether they are any
+_VALUES_THAT_SAY_THE_KIND = 20  # of labels; of more, scikit-learn wonders whether they are labels at all
+_WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
+YES = frozenset(
+    {"1", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "present", "x",
+     "ja", "oui", "si", "sí", "sì", "sim", "da", "да", "tak", "ano", "áno", "igen", "kyllä", "evet", "ναι", "是",
+     "はい", "wahr", "vrai", "verdadero", "vero", "positiv", "positif", "positivo"}
+)  # fmt: skip
+NO = frozenset(
+    {"0", "-1", "no", "n", "false", "f", "negative", "neg", "control", "unlabelled", "unlabeled", "absent",
+     "nein", "nee", "nej", "nei", "non", "não", "nao", "ne", "нет", "nie", "nem", "ei", "hayır", "όχι", "否", "いいえ",
+     "falsch", "faux", "falso", "negativ", "négatif", "negatif", "negativo"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,9 +91,11 @@ def _refuse_columns(values: NDArray[Any], name: str) -> None:
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are missing: None, NaN or pandas' NA."""
+    """Return which values are missing: None, NaN, NaT or pandas' NA."""
     if values.dtype.kind == "f":
         return np.isnan(values).ravel()
+    if values.dtype.kind in "mM":
+        return np.isnat(values).ravel()
     if values.dtype.kind == "O":
         return np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
     return np.zeros(values.size, dtype=bool)
@@ -138,9 +154,9 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
     """
     _refuse_huge(y)
     classes = distinct_labels(np.asarray(y))
-    check_classification_targets(classes[:_LOOKED_AT])
+    check_classification_targets(classes[:_VALUES_THAT_SAY_THE_KIND])
     if classes.size > 2:
-        kind = type_of_target(classes[:_LOOKED_AT], input_name="y")
+        kind = type_of_target(classes[:_VALUES_THAT_SAY_THE_KIND], input_name="y")
         shown = ", ".join(repr(value) for value in classes[:5].tolist())
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "
@@ -149,7 +165,7 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
         )
     positive = _positive_value(classes, pos_label)
     if classes.size < 2:
-        missing = "unlabelled row" if _same(classes[0], positive) else "labelled row"
+        missing = "unlabelled row" if same_value(classes[0], positive) else "labelled row"
         raise ValueError(
             f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. Learning from positive and "
             "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
@@ -173,15 +189,15 @@ def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
         ) from None
 
 
-def _same(value: Any, pos_label: Any) -> bool:
-    """Whether a label is the positive one; comparing with an array, a table or NA gives no answer."""
-    equal = value == pos_label
+def same_value(value: Any, other: Any) -> bool:
+    """Whether two values are equal; comparing with an array, a table or NA gives no answer."""
+    equal = value == other
     return isinstance(equal, bool | np.bool_) and bool(equal)
 
 
 def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if pos_label is not None:
-        if classes.size == 2 and not any(_same(value, pos_label) for value in classes.tolist()):
+        if classes.size == 2 and not any(same_value(value, pos_label) for value in classes.tolist()):
             raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}.")
         return pos_label
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
@@ -193,3 +209,54 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
             UserWarning,
         )
     return classes[-1]
+
+
+# --- words that say whether a row has a label
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared with others: no capital letters, one space between words, 1 for 1.0.
+
+    Examples
+    --------
+    >>> folded("YES"), folded("1.0"), folded("Not  done")
+    ('yes', '1', 'not done')
+    """
+    words = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    whole = _WHOLE_NUMBER.fullmatch(words)
+    return whole[1] if whole else words
+
+
+def says(value: Any) -> bool | None:
+    """Return True for a value that means yes, False for no, None for any other: the one reader of such values.
+
+    Texts are compared with words in several languages, whatever their capital letters. Numbers and truth values mean
+    yes as 1 and no as 0; -1 means no as text, as in files, and nothing as a number, which may stand for a gap.
+
+    Examples
+    --------
+    >>> says("Yes"), says("nein"), says("1.0"), says(0), says("-1"), says(-1), says("maybe")
+    (True, False, True, False, False, None, None)
+    """
+    if isinstance(value, str):
+        word = folded(value)
+        return True if word in YES else False if word in NO else None
+    return True if same_value(value, 1) else False if same_value(value, 0) else None
+
+
+def yes_or_no(values: Sequence[Any]) -> list[bool] | None:
+    """Return which values of a column say yes, or None where not every value means yes or no, or texts and others mix.
+
+    Where all values say the same, single letters are no answer: a column of nothing but `f` need not be one of labels.
+
+    Examples
+    --------
+    >>> yes_or_no(["Yes", "no", "YES"]), yes_or_no([1, 0]), yes_or_no(["m", "f"]), yes_or_no(["f"])
+    ([True, False, True], [True, False], None, None)
+    """
+    if len({isinstance(value, str) for value in values}) > 1:
+        return None
+    said = [says(value) for value in values]
+    found = [each for each in said if each is not None]
+    letters = any(isinstance(value, str) and len(folded(value)) == 1 and folded(value).isalpha() for value in values)
+    return None if len(found) < len(said) or (len(set(found)) == 1 and letters) else found

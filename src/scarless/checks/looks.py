@@ -1,18 +1,32 @@
-"""Labels at several looks, and audits -> codes: 1, 0, and -1 for what did not take place."""
+"""Labels at several looks, and audits -> codes: 1, 0, and -1 for what did not take place.
 
+In memory they are arrays. In a table whose rows live elsewhere they are columns, read there in a few passes: what comes
+here are the values that there are, and codes of a byte each.
+"""
+
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.checks.kinds import plain_array
-from scarless.checks.labels import LabelCoding, check_labels, is_missing
+from scarless.checks.estimators import innermost
+from scarless.checks.labels import LabelCoding, check_labels, distinct_labels, is_missing
 from scarless.checks.options import shown
+from scarless.checks.tables import plain_array
+from scarless.engines import Engine, Rows, has_own_engine
+from scarless.engines.base import Several
+from scarless.engines.blocks import Distinct
 
 Codes = NDArray[np.int8]
 NOT_SEEN = -1
 AUDIT_LABELS = ("keep", "drop", "undo")
+MIN_ODD_CELLS = 5  # labels, or audits, of a column before it is called odd
+MAX_LOOKS_FOR_ALL_PAIRS = 12  # of more looks, only neighbours are compared
+UNLIKELY_AUDITED_SHARE = 0.9  # of rows without a label: audits of so many are hardly meant
+MIN_AUDITS_OF_NEARLY_ALL = 20  # before such a share is reported
+MIN_COPIED_LABELS = 20  # two looks that miss one positive in ten agree on all of so many in 1 of 50 cases
 
 
 class CheckedLooks(NamedTuple):
@@ -227,3 +241,306 @@ def refuse_minus_one(values: NDArray[Any], name: str) -> None:
 def _names(y: Any) -> list[str] | None:
     columns = getattr(y, "columns", None)
     return None if columns is None else [str(name) for name in columns]
+
+
+# --- columns of a table whose rows live elsewhere
+
+
+class LookColumns(NamedTuple):
+    """The columns of looks, and of audits where there are any, by their names."""
+
+    looks: tuple[str, ...]
+    audit: str | None
+
+    @property
+    def all(self) -> Several:
+        """All of them, audits last."""
+        return Several((*self.looks, *([] if self.audit is None else [self.audit])))
+
+
+def look_columns(X: Any, y: Any, audit: Any) -> LookColumns | None:
+    """Return which columns of a table elsewhere labels and audits are; None where they come otherwise."""
+    named = isinstance(y, str) or is_names(y)
+    if not has_own_engine(X) or not named or not (audit is None or isinstance(audit, str)):
+        return None
+    return LookColumns((y,) if isinstance(y, str) else tuple(y), audit)
+
+
+def is_names(values: Any) -> bool:
+    """Whether these are names of columns.
+
+    Examples
+    --------
+    >>> is_names(["seen_1", "seen_2"]), is_names("seen"), is_names([0, 1])
+    (True, False, False)
+    """
+    return isinstance(values, list | tuple) and bool(values) and all(isinstance(name, str) for name in values)
+
+
+class ColumnCoding(NamedTuple):
+    """What values of the columns mean: the label, and the values of an audit that say positive."""
+
+    n_looks: int
+    labels: LabelCoding
+    positive: NDArray[Any]
+    has_audit: bool
+
+    def codes(self, rows: Rows) -> Codes:
+        """Return a line for each row of a block: 1, 0 or -1 at each look, and what an audit found."""
+        found = np.full((rows.size, self.n_looks + 1), NOT_SEEN, dtype=np.int8)
+        label = self.labels.classes[self.labels.positive : self.labels.positive + 1]
+        for k in range(self.n_looks + self.has_audit):
+            seen, values = _seen(rows[f"y{k}"])
+            found[seen, k] = np.isin(values, label if k < self.n_looks else self.positive)
+        return found
+
+
+class ReadColumns(NamedTuple):
+    """Rows that have codes, and the same codes here."""
+
+    engine: Engine
+    checked: CheckedLooks
+    audit: Codes
+
+
+def read_columns(
+    engine: Engine, columns: LookColumns, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y"
+) -> ReadColumns:
+    """Find what labels are, and code them, in two passes; `coding` is that of a fit, for other rows.
+
+    The engine's rows get ``codes``, kept where they are.
+    """
+    n_looks, has_audit = len(columns.looks), columns.audit is not None
+    facts = engine.total(_block_values, n_looks, has_audit)
+    values = facts.labels.values
+    if coding is None:
+        if not values.size:
+            raise ValueError(f"{name} holds no label at all: every look is missing.")
+        if facts.not_seen > 0:
+            refuse_minus_one(values, name)
+        coding = check_labels(values, pos_label=pos_label)
+    else:
+        coding.refuse_unknown(values)
+    found = check_audit(facts.audits.values, n_rows=facts.audits.values.size, coding=coding)
+    means = ColumnCoding(n_looks, coding, facts.audits.values[found == 1], has_audit)
+    engine = engine.derive(_coded, means, keep=True)
+    codes = engine.collect(_block_codes)
+    return ReadColumns(engine, CheckedLooks(codes[:, :n_looks], coding, columns.looks), codes[:, n_looks])
+
+
+def with_labels_that_count(engine: Engine, audit_labels: str) -> Engine:
+    """Return rows whose codes have no labels that audits set."""
+    return engine if audit_labels == "keep" else engine.derive(_that_count, audit_labels, keep=True)
+
+
+def with_any_label(engine: Engine, classes: tuple[Any, Any]) -> Engine:
+    """Return rows with ``y``: the second of `classes` where there is a label at some look, else the first."""
+    return engine.derive(_any_label, classes)
+
+
+def with_counts(engine: Engine, n_kinds: int) -> Engine:
+    """Return rows with how many labels and looks of each kind they have, and with audits."""
+    return engine.derive(_counted, n_kinds)
+
+
+def counts_of(labels: Codes, n_kinds: int) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+    """Return how many labels, and how many looks, each row has of each kind: all of one, or each of its own."""
+    if n_kinds == labels.shape[1]:
+        return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
+    # More than 127 looks are beyond the codes' own type.
+    found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
+    return found[:, None], seen[:, None]
+
+
+class _Values(NamedTuple):
+    labels: Distinct
+    audits: Distinct
+    not_seen: Any
+
+
+def _block_values(X: Any, rows: Rows, n_looks: int, has_audit: bool) -> _Values:
+    labels, missing = Distinct(np.empty(0)), 0
+    for k in range(n_looks):
+        seen, values = _seen(rows[f"y{k}"])
+        labels, missing = labels + _distinct(values), missing + int(np.count_nonzero(~seen))
+    audits = _distinct(_seen(rows[f"y{n_looks}"])[1]) if has_audit else Distinct(np.empty(0))
+    return _Values(labels, audits, float(missing))
+
+
+def _distinct(values: NDArray[Any]) -> Distinct:
+    found = distinct_labels(values)[: Distinct.most] if values.size else np.empty(0)
+    return Distinct(found.astype(np.int64) if found.dtype == np.int8 else found)
+
+
+def _seen(column: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return which rows have a value, and these values."""
+    seen = ~not_seen(column)
+    values = column[seen]
+    return seen, np.array(values.tolist()) if values.dtype.kind == "O" else values
+
+
+def _coded(X: Any, rows: Rows, means: ColumnCoding) -> dict[str, Any]:
+    return {"codes": means.codes(rows)}
+
+
+def _that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
+    codes = np.array(rows["codes"])
+    codes[:, :-1] = labels_that_count(codes[:, :-1], codes[:, -1], audit_labels)
+    return {"codes": codes}
+
+
+def _any_label(X: Any, rows: Rows, classes: tuple[Any, Any]) -> dict[str, Any]:
+    labelled = (rows["codes"][:, :-1] == 1).any(axis=1)
+    return {"y": np.where(labelled, classes[1], classes[0])}
+
+
+def _counted(X: Any, rows: Rows, n_kinds: int) -> dict[str, Any]:
+    labels, looks = counts_of(rows["codes"][:, :-1], n_kinds)
+    return {"labels": labels, "looks": looks, "audit": rows["codes"][:, -1]}
+
+
+def _block_codes(X: Any, rows: Rows) -> Codes:
+    return np.asarray(rows["codes"])
+
+
+# --- what labels and audits show to be odd before any model sees them
+
+
+def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
+    """Return, in words, which looks are copies of each other, and which seem to be written down only if they found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
+    >>> doubts_of_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
+    'Ann and Bob are the same in all 40 rows that have both'
+    """
+    told = []
+    for k, name in enumerate(names):
+        column = labels[:, k]
+        found, gaps = int((column == 1).sum()), int((column < 0).sum())
+        if found >= MIN_ODD_CELLS and gaps and not (column == 0).any():
+            told.append(
+                f"each of the {found} looks of {name} that took place found a label, and {gaps} did not take place. If "
+                "only findings were written down, the class prior is wrong: code looks without a label as 0."
+            )
+    for i, j in _pairs(labels):
+        both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
+        first, second = labels[both, i], labels[both, j]
+        if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any() and np.array_equal(first, second):
+            told.append(
+                f"{names[i]} and {names[j]} are the same in all {first.size} rows that have both. If one is a "
+                "copy of the other it is no second look, and the class prior is too low with it: leave it out."
+            )
+    return told
+
+
+def _pairs(labels: Codes) -> list[tuple[int, int]]:
+    """Return looks to compare: all pairs, or, of very many looks, those next to each other."""
+    n_looks = labels.shape[1]
+    if n_looks <= MAX_LOOKS_FOR_ALL_PAIRS:
+        return list(combinations(range(n_looks), 2))
+    return [(k, k + 1) for k in range(n_looks - 1)]
+
+
+def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
+    """Return, in words, that no audit of a row without a label found a negative, or that nearly all rows have one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s, a = np.array([[1], [0]] * 20, dtype=np.int8), np.array([-1, 0] * 20, dtype=np.int8)
+    >>> doubts_of_audits(s, a)[0].split(". ")[0]
+    'all 20 rows without a label have an audit (0 positive, 20 negative)'
+    """
+    unlabelled = ~(labels == 1).any(axis=1)
+    found = audit[(audit >= 0) & unlabelled]
+    if found.size < MIN_ODD_CELLS:
+        return []
+    if found.all():
+        return [
+            f"all {found.size} audits of rows without a label are positive. If negative findings were not written "
+            "down, the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+        ]
+    n = int(unlabelled.sum())
+    if found.size < max(UNLIKELY_AUDITED_SHARE * n, MIN_AUDITS_OF_NEARLY_ALL):
+        return []
+    share = f"all {n:,}" if found.size == n else f"{found.size:,} of the {n:,}"
+    positive = int(found.sum())
+    return [
+        f"{share} rows without a label have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 "
+        "stands where nobody checked (np.nan_to_num, an empty cell that was read as 0), the class prior is far too "
+        "low: leave NaN, or an empty cell, there. If all of them were checked, their class is known, and a plain "
+        "classifier of it needs no model of the labelling."
+    ]
+
+
+def audit_columns(engine: Engine, audit: Codes, names: Any) -> list[str]:
+    """Return, in words, which columns of a dense table are the audit itself: in all rows that were checked."""
+    fewest, n_audits = min(int((audit == value).sum()) for value in (0, 1)), int((audit >= 0).sum())
+    if fewest < MIN_ODD_CELLS or n_audits < MIN_COPIED_LABELS:
+        return []
+    (differs,) = engine.total(_block_differs)
+    called = [str(j) if names is None else repr(names[j]) for j in np.flatnonzero(differs == 0)]
+    return [
+        f"column {name} of X is the audit itself in all rows that were checked: the classifier will only repeat "
+        "it. Leave it out of X."
+        for name in called
+    ]
+
+
+def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
+    """Return in how many checked rows each column is not the audit."""
+    if sparse.issparse(X):
+        return (np.ones(X.shape[1]),)
+    checked = np.asarray(rows["audit"]) >= 0
+    found = np.asarray(rows["audit"])[checked].astype(X.dtype)[:, None]
+    return (np.count_nonzero(np.asarray(X)[checked] != found, axis=0).astype(np.float64),)
+
+
+# --- models that were fitted with more than one label of each row, in places that know of one
+
+
+def looks_of(model: Any) -> Any:
+    """Return what a fitted model remembers of several looks, audits and facts; None where it had one label of each row.
+
+    Also of one inside a pipeline, a search or a prepared table.
+    """
+    return getattr(innermost(model), "_looks", None)
+
+
+def refuse_looks(model: Any, user: str, *, instead: str, even_one: bool = False) -> None:
+    """Raise for a model that `user` would misread.
+
+    Where the labels are one look of each row without false positives, audits and facts make the fit better and change
+    nothing of what it means: such models are let through unless `even_one`.
+    """
+    looks = looks_of(model)
+    if looks is None or (looks.plain and not even_one):
+        return
+    raise ValueError(
+        f"{user} is for models of one label of each row, and this {type(innermost(model)).__name__} was fitted with "
+        f"{looks.told}. {instead}"
+    )
+
+
+def refuse_other_looks(model: Any, s: Any, fit_params: dict[str, Any]) -> None:
+    """Raise where labels or audits that a model is to be fitted to again are not of the kind that it was fitted to."""
+    looks, shape = looks_of(model), np.shape(s)
+    n_looks, n_audited = (1, 0) if looks is None else (looks.n_looks, looks.n_audited)
+    if isinstance(s, str):
+        return
+    if (shape[1] if len(shape) == 2 else 1) != n_looks:
+        raise ValueError(
+            f"s has the shape {shape}, and the model was fitted to {n_looks} looks; give the labels of its fit."
+        )
+    if n_audited and fit_params.get("audit") is None:
+        raise ValueError(
+            f"The model was fitted with {n_audited} audits, and would be fitted again without: pass "
+            "fit_params={'audit': audit}."
+        )
+    if not n_audited and fit_params.get("audit") is not None:
+        raise ValueError(
+            "fit_params holds audits, and the model was fitted without any; leave them out, or fit it anew."
+        )

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-_LARGEST = 1e100
-_LONGEST = 80  # characters of a value in a message
+_LARGEST_NUMBER = 1e100
+_MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
@@ -19,7 +19,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > 1023:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
-    if len(text) <= _LONGEST and "\n" not in text:
+    if len(text) <= _MAX_CHARACTERS_SHOWN and "\n" not in text:
         return text
     size = ""
     if hasattr(value, "shape"):
@@ -79,8 +79,8 @@ def check_positive(value: Any, name: str) -> float:
 def check_at_least_zero(value: Any, name: str) -> float:
     """Return a number of at least 0, and such that sums of it stay finite, or raise."""
     number = real_number(value)
-    if number > _LARGEST:
-        raise ValueError(f"{name} must be at most {_LARGEST:g}, for sums to stay finite; got {shown(value)}.")
+    if number > _LARGEST_NUMBER:
+        raise ValueError(f"{name} must be at most {_LARGEST_NUMBER:g}, for sums to stay finite; got {shown(value)}.")
     if not number >= 0:
         raise ValueError(f"{name} must be a number of at least 0; got {shown(value)}.")
     return number

@@ -1,12 +1,16 @@
-"""Rows that an engine holds -> checked labels and weights: totals in one pass; what is wrong is looked up after."""
+"""Rows that an engine holds, or a table in memory -> checked labels and weights.
 
+Rows of an engine are checked by totals in one pass; what is wrong is looked up after.
+"""
+
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_mixed_devices
 from scarless.checks.labels import (
     LabelCoding,
     check_labels,
@@ -16,19 +20,27 @@ from scarless.checks.labels import (
     need_labels,
     refuse_missing,
 )
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.tables import LARGEST, check_table, find_bad_value, has_bad_value, refuse_value
-from scarless.checks.vectors import LOST, check_vector, refuse_extreme_counts, refuse_weight
+from scarless.checks.tables import (
+    LARGEST,
+    check_foreign_table,
+    check_table,
+    find_bad_value,
+    has_bad_value,
+    refuse_mixed_devices,
+    refuse_value,
+)
+from scarless.checks.vectors import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.base import MayMiss, Several, known_rows, on_device
+from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
-from scarless.engines.joins import Distinct, First, Largest
-from scarless.engines.units import how_to_read
 from scarless.numerics.arrays import Vector
 from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
-_FEWEST_TO_LEAK, _HEAD = 20, 1000  # rows: of fewer a column may equal the labels by chance; so many are looked at first
+MIN_ROWS_TO_LEAK = 20  # in fewer rows a column may equal the labels by chance
+_ROWS_TRIED_FIRST = 1000  # of a column that may equal the labels
+Index = Sequence[Any] | NDArray[Any] | None
 
 
 class RowTotals(NamedTuple):
@@ -82,7 +94,7 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
 
 def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> LabelledRows:
     """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
-    coding: LabelCoding = estimator._coding
+    coding: LabelCoding = estimator.label_coding_
     if has_own_engine(X):
         engine = _open(_with_columns(estimator, X), s, sample_weight, "s")
         _compare_columns(estimator, engine)
@@ -321,7 +333,7 @@ def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str,
     """Return labels as 0 and 1, and weights; one that is lost in rounding beside the largest becomes 0."""
     w = np.asarray(rows["w"], dtype=np.float64) if "w" in rows else np.ones(rows.size)
     s = (np.asarray(rows["y"]).reshape(-1) == coding.classes[coding.positive]).astype(np.float64)
-    return {"s": s, "w": np.where(w < LOST * largest, 0.0, w)}
+    return {"s": s, "w": np.where(w < LOST_WEIGHT_SHARE * largest, 0.0, w)}
 
 
 def _block_totals(X: Any, rows: Rows) -> RowTotals:
@@ -356,9 +368,9 @@ def _bad_values(X: Any, rows: Rows, largest: float) -> tuple[int, tuple[int, flo
 
 def warn_of_leak(engine: Engine, names: Any) -> None:
     """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
-    if engine.n_rows < _FEWEST_TO_LEAK:
+    if engine.n_rows < MIN_ROWS_TO_LEAK:
         return
-    (few,) = engine.every(max(1, engine.n_rows // _HEAD)).total(_block_differs, np.arange(engine.n_columns))
+    (few,) = engine.every(max(1, engine.n_rows // _ROWS_TRIED_FIRST)).total(_block_differs, np.arange(engine.n_columns))
     suspects = np.flatnonzero((few == 0).any(axis=0))
     if not suspects.size:
         return
@@ -383,3 +395,95 @@ def _block_differs(X: Any, rows: Rows, columns: Any) -> tuple[Any]:
         )
     values, s = X if columns.size == X.shape[1] else X[:, columns], rows["s"][:, None]
     return (np.stack([np.count_nonzero(values != coded, axis=0) for coded in (s, 2.0 * s - 1.0)]).astype(np.float64),)
+
+
+# --- a table in memory and its label column
+
+
+class LabelledTable(NamedTuple):
+    """Checked attributes, the observed labels as 0 and 1, and what they looked like."""
+
+    X: Any
+    s: Vector
+    coding: LabelCoding
+
+
+def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, pos_label: Any = None) -> LabelledTable:
+    """Check what a fit gets. `inner` is the user's estimator that will read the table, where there is one.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    """
+    need_labels(y, type(estimator).__name__)
+    observed = check_observed(y)
+    if inner is None:
+        table, labels = check_table(estimator, X, observed, reset=True)
+    else:
+        table, labels = check_foreign_table(estimator, X, observed, inner=inner, reset=True)
+    coding = check_labels(labels, pos_label=pos_label)
+    s = coding.encode(labels)
+    warn_of_row_order(X, y=y)
+    if isinstance(table, np.ndarray) and table.dtype.kind in "fiub":
+        warn_of_leak(attach(open_rows(table), s=s), getattr(estimator, "feature_names_in_", None))
+    return LabelledTable(table, s, coding)
+
+
+def forget_fit(estimator: Any) -> None:
+    """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
+    for name in [name for name in vars(estimator) if name.endswith("_")]:
+        delattr(estimator, name)
+
+
+# --- names of rows, and whether values per row come in their order
+
+
+def index_of(X: Any) -> Any:
+    """Return the names of a pandas data frame's rows, a range if they are just 0, 1, 2, ...; None for other tables."""
+    if not hasattr(X, "iloc") or has_own_engine(X):
+        return None
+    counted = getattr(X.index, "start", None) == 0 and getattr(X.index, "step", None) == 1
+    return range(len(X.index)) if counted else X.index
+
+
+def check_row_order(values: Any, name: str, index: Index) -> Any:
+    """Return values per row as they are, unless a pandas index says that they are in another order than the rows."""
+    displaced = _displaced(values, name, index)
+    if displaced:
+        reorder = f" Reorder it with {name}.loc[X.index]." if _differ(index) else ""
+        raise ValueError(
+            f"{name} must be in the order of the rows; {displaced}. If its order is right and its index is not, as "
+            f"with a new Series that counts 0, 1, 2, ..., pass {name}.to_numpy().{reorder}"
+        )
+    return values
+
+
+def warn_of_row_order(X: Any, **vectors: Any) -> None:
+    """Warn of values per row whose pandas index has the table's row names in another order: positions count."""
+    if not hasattr(X, "iloc") or has_own_engine(X):
+        return
+    for name, values in vectors.items():
+        displaced = _displaced(values, name, X.index)
+        if displaced:
+            reorder = f"if its index is right pass {name}.loc[X.index], and " if _differ(X.index) else ""
+            warn_user(
+                f"{name} is taken by position, as scikit-learn does; {displaced}. To say what is meant: {reorder}if "
+                f"its order is right pass {name}.to_numpy().",
+                UserWarning,
+            )
+
+
+def _displaced(values: Any, name: str, index: Index) -> str:
+    """Return how the index of values per row differs from the rows', if only in its order; else nothing."""
+    if index is None or not hasattr(values, "iloc") or len(values.index) != len(index) or values.index.equals(index):
+        return ""
+    here, there = values.index.tolist(), list(index)
+    if here == there or set(here) != set(there):
+        return ""
+    first = next(i for i, name_there in enumerate(there) if here[i] != name_there)
+    return (
+        f"its index has the same names in another order (first: position {first} is {there[first]!r} among the rows "
+        f"and {here[first]!r} in {name})"
+    )
+
+
+def _differ(index: Any) -> bool:
+    return len(set(index)) == len(index)

@@ -4,16 +4,17 @@ Every check returns a clean float64 vector or raises a ``ValueError`` that says 
 what came, and what to do.
 """
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_odd_vector
+from scarless.checks.tables import refuse_odd_vector
 from scarless.numerics.arrays import ArrayLike, Vector
 
 # Beyond these, sums over rows, of squares too, leave the range of a float64.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-LOST = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+LOST_WEIGHT_SHARE = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
 
 
 def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
@@ -145,7 +146,7 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     weight = check_weight(sample_weight, n_rows=n_rows)
     largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
     refuse_extreme_counts(largest)
-    return np.where(weight < LOST * largest, 0.0, weight)
+    return np.where(weight < LOST_WEIGHT_SHARE * largest, 0.0, weight)
 
 
 def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, place: str = "") -> NoReturn:
@@ -192,3 +193,54 @@ def bad_seed(random_state: Any) -> str:
         "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
         f"got {random_state!r}."
     )
+
+
+def check_scored(
+    labels: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    name: str = "s",
+    check_predictions: Callable[..., Vector] = check_probability,
+) -> tuple[Vector, Vector]:
+    """Return labels as 0 and 1, and the predictions of as many rows; where the two are swapped, say so.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        Two-valued: observed labels, or the true class.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    name : str
+        What errors call the labels.
+    check_predictions : callable
+        Check of the predictions, called with them and ``name="y_pred"``.
+
+    Examples
+    --------
+    >>> check_scored([1, 0], [0.9, 0.2])
+    (array([1., 0.]), array([0.9, 0.2]))
+    >>> check_scored([0.9, 0.2], [1, 0])
+    Traceback (most recent call last):
+    ...
+    ValueError: s must be binary, ...; its values are 0.2, 0.9. Labels come first and predictions second: ...
+    """
+    values = check_vector(labels, name)
+    try:
+        s = check_indicator(values, name)
+    except ValueError as error:
+        if np.isnan(values).any() or not _two_valued(y_pred):
+            raise
+        raise ValueError(
+            f"{error} Labels come first and predictions second: y_pred is binary here, as labels are, so the two may "
+            "be the wrong way round."
+        ) from error
+    p = check_predictions(y_pred, name="y_pred")
+    return check_vector(s, name, n_rows=p.size), p
+
+
+def _two_valued(values: ArrayLike) -> bool:
+    try:
+        check_indicator(values, "y_pred")
+    except ValueError:
+        return False
+    return True

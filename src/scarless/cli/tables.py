@@ -176,8 +176,8 @@ def _rows(options: argparse.Namespace) -> Any:
 
 def predict(options: argparse.Namespace) -> int:
     """Rank the rows of another file by a stored model."""
-    from scarless.models.persistence import load  # noqa: PLC0415 (an optional package)
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
+    from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
     if _is_many(options):
         check_place(options.out)
@@ -199,7 +199,7 @@ def predict(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Write a stored model as an ONNX graph."""
-    from scarless.models import load, save_onnx  # noqa: PLC0415 (optional packages)
+    from scarless.saved import load, save_onnx  # noqa: PLC0415 (optional packages)
 
     _refuse_existing(options, "An ONNX graph is", "model.onnx")
     model = load(_model_file(options.model))

@@ -16,16 +16,14 @@ from scarless.datasets.loaders import (
     load_simulated,
     load_splice,
 )
-from scarless.datasets.long_tables import Looks, from_long
 from scarless.datasets.pu_data import Provenance, PUData
+from scarless.outside.late import late_names as _late_names
 
 __all__ = [
     "DatasetFileError",
-    "Looks",
     "PUData",
     "Provenance",
     "dataset_names",
-    "from_long",
     "load_adult",
     "load_breast_cancer",
     "load_bundled_breast_cancer",
@@ -39,3 +37,6 @@ __all__ = [
     "load_simulated",
     "load_splice",
 ]
+
+# Names that moved to a room above this one; they are imported when somebody asks for them.
+__getattr__, __dir__ = _late_names("scarless.datasets", {"Looks": "scarless.raw", "from_long": "scarless.raw"})

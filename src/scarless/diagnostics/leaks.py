@@ -17,8 +17,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
-from scarless.models.preparation import MOST_LEVELS
 from scarless.numerics.arrays import Vector
+from scarless.scale.raw_columns import MOST_LEVELS
 
 CERTAIN = "certain"  # the label can be read off the column
 ELSEWHERE = "elsewhere"  # one value, or none, in rows without a label: the column says nothing of them

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Reading, Units
 from scarless.numerics.namespace import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 # Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that
 # knows them, and the function there that returns a table of ours. Neither is imported before such a table comes.
 _ELSEWHERE = {
-    ("dask", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
-    ("dask_expr", "DataFrame"): ("scarless.scale.collections", "dask_rows"),
-    ("dask", "Array"): ("scarless.scale.collections", "dask_rows"),
-    ("pyarrow", "Dataset"): ("scarless.scale.datasets", "dataset_rows"),
-    ("polars", "LazyFrame"): ("scarless.scale.queries", "lazy_frame_rows"),
-    ("duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
-    ("_duckdb", "DuckDBPyRelation"): ("scarless.scale.queries", "relation_rows"),
+    ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
+    ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
+    ("dask", "Array"): ("scarless.scale.sources", "dask_rows"),
+    ("pyarrow", "Dataset"): ("scarless.scale.sources", "dataset_rows"),
+    ("polars", "LazyFrame"): ("scarless.scale.sources", "lazy_frame_rows"),
+    ("duckdb", "DuckDBPyRelation"): ("scarless.scale.sources", "relation_rows"),
+    ("_duckdb", "DuckDBPyRelation"): ("scarless.scale.sources", "relation_rows"),
 }
 
 

@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 FEW_ROWS = 10_000  # to which trees are fitted on one thread
 _LATE = ("lightgbm", "xgboost", "torch")  # libraries with threads of their own, imported when they are needed
-_MANY_ROWS = 200_000  # from which on the threads of a single tree have enough to do
+MIN_ROWS_FOR_A_TREES_THREADS = 200_000  # from which on the threads of a single tree have enough to do
 
 
 class BlasThreads:
@@ -99,7 +99,7 @@ def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:
     With many rows it is one too: a single tree keeps all threads of OpenMP busy. In between, each thread of OpenMP
     takes a fold.
     """
-    if n_jobs is not None or not FEW_ROWS < n_rows <= _MANY_ROWS:
+    if n_jobs is not None or not FEW_ROWS < n_rows <= MIN_ROWS_FOR_A_TREES_THREADS:
         return int(effective_n_jobs(n_jobs))
     allowed = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "openmp"]
     return min(n_folds, max(allowed, default=1))

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.engines.base import Engine, Rows, Sums, open_rows
-from scarless.engines.blocks import add_up
+from scarless.engines.blocks import Reading, Units, add_up
 from scarless.engines.fused import has_kernels, quicker
 from scarless.engines.memory import InMemoryEngine
-from scarless.engines.units import Reading, Units
 from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
 
 _BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory

@@ -22,13 +22,13 @@ from scarless.numerics.namespace import concat, in_float64, in_numpy, like
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import RowTerms, Terms, row_terms
-from scarless.numerics.uncertainty import PairSums, pair_sums
+from scarless.numerics.uncertainty import PairSums
 
 _WIDEST, _WIDEST_BESIDE = 63, 32  # columns of one product, and of those beside it: sums must fit a program's registers
 _TILE, _TERM_ROWS = 16, 256  # rows that a program takes at a time
 _PIECE_NUMBERS = 1 << 27  # of weighted rows that are kept for a product
 _MOST_ROWS = 1 << 28  # kernels count in 32 bits: places in five planes of terms must stay below 2 ** 31
-_FEW_ROWS, _MANY_ROWS = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
+PIECE_ROWS, MIN_ROWS_FOR_PIECES = 32_768, 2_000_000  # pieces of so many rows, from so many on, where cuBLAS multiplies
 
 
 def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | None:
@@ -40,10 +40,10 @@ def quicker(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | 
     True
     """
     objective = getattr(block_function, "__self__", None)
-    found = _QUICKER.get(type(objective)) if getattr(block_function, "__name__", "") == "sums" else None
-    if not (found or block_function is pair_sums) or not has_kernels(X):
+    found = _QUICKER.get((type(objective), getattr(block_function, "__name__", "")))
+    if found is None or not has_kernels(X):
         return None
-    return partial(_tried, _answers if found is None else partial(found, objective), block_function)
+    return partial(_tried, partial(found, objective), block_function)
 
 
 def has_kernels(X: Any) -> bool:
@@ -110,11 +110,6 @@ def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature:
 
 
 _BROKEN: set[str] = set()  # holds "any" once kernels have failed in this process
-_QUICKER: dict[type, Callable[..., Sums]] = {
-    LogisticPair: _pair_sums,
-    TargetLogistic: _target_sums,
-    RelaxedPair: _relaxed_sums,
-}
 
 
 @cache
@@ -239,7 +234,7 @@ def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
 
 def _crossed(left: Any, weight: Any, right: Any) -> Any:
     """Return ``[left, 1]' diag(weight) [right, 1]``; of many rows in pieces, which keep all of a device busy."""
-    size, total = max(_FEW_ROWS, _PIECE_NUMBERS // max(1, right.shape[1]) // _FEW_ROWS * _FEW_ROWS), 0.0
+    size, total = max(PIECE_ROWS, _PIECE_NUMBERS // max(1, right.shape[1]) // PIECE_ROWS * PIECE_ROWS), 0.0
     for start in range(0, left.shape[0], size):
         part = slice(start, start + size)
         scaled = like(left, weight[part])[:, None]
@@ -250,12 +245,12 @@ def _crossed(left: Any, weight: Any, right: Any) -> Any:
 
 def _product(X: Any, A: Any) -> Any:
     torch, n_rows = import_module("torch"), X.shape[0]
-    n_pieces = n_rows // _FEW_ROWS if n_rows >= _MANY_ROWS else 0
-    end = n_pieces * _FEW_ROWS
+    n_pieces = n_rows // PIECE_ROWS if n_rows >= MIN_ROWS_FOR_PIECES else 0
+    end = n_pieces * PIECE_ROWS
     product = (X[end:].T @ A[end:]).to(torch.float64)
     if n_pieces:
-        pieces = X[:end].unflatten(0, (n_pieces, _FEW_ROWS)).transpose(1, 2)
-        product = product + torch.bmm(pieces, A[:end].unflatten(0, (n_pieces, _FEW_ROWS))).to(torch.float64).sum(0)
+        pieces = X[:end].unflatten(0, (n_pieces, PIECE_ROWS)).transpose(1, 2)
+        product = product + torch.bmm(pieces, A[:end].unflatten(0, (n_pieces, PIECE_ROWS))).to(torch.float64).sum(0)
     return product
 
 
@@ -287,14 +282,13 @@ def _planes(logits: _Logits, s: Any, w: Any, curvature: Curvature) -> tuple[Any,
     return values.sum(dim=1), planes
 
 
-def _answers(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:
-    """Return what `pair_sums` does."""
+def _pair_totals(pair: LogisticPair, X: Any, rows: Any, beta: Vector) -> PairSums:
     torch, kernels, n_rows = import_module("torch"), _kernels(), X.shape[0]
-    X_f, X_e, w = f.take(X), e.take(X), rows["w"].contiguous()
+    X_f, X_e, w = pair.f.take(X), pair.e.take(X), rows["w"].contiguous()
     n_blocks = -(-n_rows // _TERM_ROWS)
     by, found = (torch.empty(shape, dtype=torch.float64, device=X.device) for shape in ((3, n_rows), (n_blocks, 16)))
     kernels.pair_answers[(n_blocks,)](
-        *_Logits.of(X, (f, e), np.concatenate([beta_f, beta_e])), rows["s"].contiguous(), w, by, found, n_rows,
+        *_Logits.of(X, (pair.f, pair.e), beta), rows["s"].contiguous(), w, by, found, n_rows,
         tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
     of_f = [linear.transposed_product(X_f, each) for each in (by[0], by[1], w)]
@@ -303,10 +297,18 @@ def _answers(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Ve
     return PairSums(
         *total[:6],
         squares=total[6:9],
-        positives_gradient=np.concatenate([positives, np.zeros(e.n_parameters)]),
+        positives_gradient=np.concatenate([positives, np.zeros(pair.e.n_parameters)]),
         labelled_positives_gradient=np.concatenate([labelled, also]),
         columns=np.concatenate([columns, beside]),
-    )  # type: ignore[misc]
+    ).of_one_look()  # type: ignore[misc]
+
+
+_QUICKER: dict[tuple[type, str], Callable[..., Any]] = {
+    (LogisticPair, "sums"): _pair_sums,
+    (LogisticPair, "totals"): _pair_totals,
+    (TargetLogistic, "sums"): _target_sums,
+    (RelaxedPair, "sums"): _relaxed_sums,
+}
 
 
 def _home(*parts: Any) -> list[Any]:

@@ -18,16 +18,16 @@ from sklearn import config_context, get_config
 
 from scarless.engines.base import Engine
 from scarless.engines.blas import BLAS
+from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
-from scarless.engines.units import Reading, Units
 from scarless.numerics.namespace import namespace_of
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.several import Together, with_ones
 
 Answer = TypeVar("Answer")
 
-_AT_ONCE = 256  # fits
+FITS_AT_ONCE = 256  # fits
 _KEPT_NUMBERS = 1 << 30  # of products of columns: beyond, they are formed anew in every walk
 _KEPT_AT_HOME = 1 << 25  # likewise, of tables in the memory of the machine itself
 _FORMED_NUMBERS = 1 << 26  # of products that are formed anew, in one piece
@@ -43,10 +43,10 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]
         return [task(number, engine) for number, engine in enumerate(engines)]
     answers: list[Answer] = []
     walks = _Walks(engines)
-    for start in range(0, len(engines), _AT_ONCE):
+    for start in range(0, len(engines), FITS_AT_ONCE):
         meeting = _Meeting(walks)
         answers += meeting.hold(
-            [(start + i, engine) for i, engine in enumerate(engines[start : start + _AT_ONCE])], task
+            [(start + i, engine) for i, engine in enumerate(engines[start : start + FITS_AT_ONCE])], task
         )
     return answers
 

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
-from scarless.engines.blocks import Preparation, add_up
-from scarless.engines.problem import WIDEST_MATRIX
-from scarless.engines.units import Reading, Units
+from scarless.engines.blocks import Preparation, Reading, Units, add_up
+from scarless.numerics.newton import WIDEST_MATRIX
 
 # A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384

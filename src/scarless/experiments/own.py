@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.label_words import yes_or_no
-from scarless.checks.origins import trace_origins
-from scarless.checks.raw_names import nearest_name
+from scarless.checks.attributes import nearest_name
+from scarless.checks.labels import yes_or_no
 from scarless.checks.vectors import check_propensity
 from scarless.datasets import dataset_names
 from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec, did_you_mean
 from scarless.labelling import SCAR, GeometricMeanSAR, LabellingMechanism, LogisticSAR, StepSAR, StratifiedSAR
-from scarless.models.preparation import table_preparation
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.table_files import read_table
+from scarless.raw.origins import trace_origins
+from scarless.raw.preparation import table_preparation
 
 IMPORT_PATH_FORM = "write module:name, for example my_module:MyClassifier"
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -243,7 +243,7 @@ def _as_text(value: Any) -> str:
 
 def _clear(known: Sequence[str]) -> str | None:
     """Return which of two values is the positive one, where nobody can doubt it."""
-    said = yes_or_no([value.removesuffix(".0") for value in known])
+    said = yes_or_no(known)
     return known[said.index(True)] if said is not None and len(known) == 2 and sum(said) == 1 else None
 
 

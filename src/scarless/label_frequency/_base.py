@@ -12,14 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_share, check_whole
 from scarless.checks.order import canonical_order
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_labelled_rows, refuse_lost_class
-from scarless.checks.samples import as_named, draw_sample
+from scarless.checks.rows import (
+    check_labelled_rows,
+    check_labelled_table,
+    forget_fit,
+    refuse_lost_class,
+    warn_of_row_order,
+)
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table, forget_fit
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
+from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user

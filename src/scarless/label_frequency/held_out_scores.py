@@ -12,8 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
+from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.options import check_choice, check_positive, check_share, check_whole
-from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import take_rows
 from scarless.engines.blas import FEW_ROWS, trees_alone
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator

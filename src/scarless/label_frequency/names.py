@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
+from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.rows import RowTotals
 from scarless.checks.tables import check_numeric
 from scarless.label_frequency._base import n_copies, possible_label_frequency

@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
+from scarless.checks.estimators import innermost
 from scarless.checks.labels import LabelCoding, check_labels
-from scarless.checks.looked import refuse_looks
+from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_choice, check_flag
-from scarless.checks.pipelines import innermost
 from scarless.checks.rows import named_values
 from scarless.checks.vectors import check_propensity, check_vector
 from scarless.engines.base import known_rows
@@ -46,7 +46,7 @@ class Answers(NamedTuple):
 def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
     """Return which of a model's two classes is the positive one: as it was fitted, or by `pos_label`."""
     if pos_label is None:
-        coding = getattr(innermost(model), "_coding", None)
+        coding = getattr(innermost(model), "label_coding_", None)
         if isinstance(coding, LabelCoding):
             return coding
     classes = getattr(model, "classes_", None)

@@ -1,8 +1,8 @@
 """Thin scikit-learn classes: check, compute, store."""
 
-from scarless.models.onnx import save_onnx, to_onnx
-from scarless.models.persistence import ModelFileError, load, save
+from scarless.models._base import PUClassifier as PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
@@ -10,23 +10,25 @@ from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stack_summary import StackSummary
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.summary import Summary
-from scarless.models.table_classifier import TableClassifier
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
-from scarless.pair.basins import Basin
-from scarless.pair.facts import ClassPrior, LabelFrequency
+from scarless.outside.late import late_names as _late_names
+from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency
+from scarless.pair.labelling import Labelling
+from scarless.pair.optima import Basin, Selection
 from scarless.pair.relaxed import Levels, Relaxation
-from scarless.pair.selection import Selection
 
 __all__ = [
     "Basin",
     "ClassPrior",
+    "ImaginaryAudits",
     "Interval",
     "LabelFrequency",
+    "Labelling",
     "Levels",
-    "ModelFileError",
     "NaiveClassifier",
     "PropensityWeightedClassifier",
+    "PublishedEMClassifier",
     "Relaxation",
     "SAREMClassifier",
     "SAREMClassifierCV",
@@ -37,9 +39,15 @@ __all__ = [
     "StandardErrors",
     "StratifiedSCARClassifier",
     "Summary",
-    "TableClassifier",
-    "load",
-    "save",
-    "save_onnx",
-    "to_onnx",
 ]
+
+# Names that moved to rooms above this one; they are imported when somebody asks for them.
+_MOVED = {
+    "ModelFileError": "scarless.saved",
+    "TableClassifier": "scarless.raw",
+    "load": "scarless.saved",
+    "save": "scarless.saved",
+    "save_onnx": "scarless.saved",
+    "to_onnx": "scarless.saved",
+}
+__getattr__, __dir__ = _late_names("scarless.models", _MOVED)

@@ -10,25 +10,26 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_own_engine, refuse_unread
+from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_positive, check_whole, cut_of
-from scarless.checks.row_names import warn_of_row_order
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
+    check_labelled_table,
     check_rows,
     count_rows,
+    forget_fit,
     named_values,
     refuse_lost_class,
+    warn_of_row_order,
 )
-from scarless.checks.training import check_labelled_table, forget_fit
+from scarless.checks.tables import refuse_own_engine, refuse_unread
 from scarless.checks.vectors import check_counts, check_vector, check_weight
-from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
-from scarless.models._predict_to import PredictToMixin
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.predict_to import PredictToMixin
 from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval
@@ -60,6 +61,11 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = inner_tags is None or inner_tags.sparse
         tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
         return tags
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        return self._coding
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
@@ -288,7 +294,8 @@ def warn_if_level_is_unknown(
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
         return
-    why = f"there are only {labelled:g} labelled rows" if few else "the labels leave the class prior open"
+    rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
+    why = f"there {rows}" if few else "the labels leave the class prior open"
     span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
     ranking = "Rely on the ranking of rows."

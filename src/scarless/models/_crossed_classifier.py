@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from scarless.checks.tables import check_foreign_table
 from scarless.checks.vectors import check_vector
@@ -15,7 +14,6 @@ from scarless.models._pair import PairClassifier
 from scarless.models.stack_summary import crossed_summary
 from scarless.models.uncertainty import digest_of, held_out_of_fit
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
 from scarless.pair.cross_fit import Tell
@@ -29,11 +27,14 @@ from scarless.pair.crossed import (
     warn_of_collapse,
     warn_unless_settled,
 )
+from scarless.pair.facts import check_known
 from scarless.pair.folds import check_folds
 from scarless.pair.mixture import draw_posteriors
 from scarless.pair.propensities import logit_of
 from scarless.pair.relaxed import draw_class_priors
 from scarless.pair.rows import Training
+
+CROSS_FIT_AUDITS = 4.0  # imaginary, where nobody says how many
 
 
 class CrossedClassifier(PairClassifier):
@@ -41,13 +42,11 @@ class CrossedClassifier(PairClassifier):
 
     estimator: Any
     propensity_estimator: Any
-    cross_fit: Any
-    relax: bool
+    cv: Any
     C: float
     propensity_C: float
-    imaginary_audits: Any
+    known: Any
     tol: float | None
-    window: int
     max_iter: int
     random_state: Any
     n_jobs: int | None
@@ -55,8 +54,6 @@ class CrossedClassifier(PairClassifier):
     _crossed: Any  # Crossed, LooksCrossed, or None
     _f_columns: NDArray[np.intp]
     _e_columns: NDArray[np.intp]
-    _f_learner: Any
-    _e_learner: Any
 
     @property
     def feature_importances_(self) -> Vector:
@@ -73,16 +70,12 @@ class CrossedClassifier(PairClassifier):
         mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
         return np.asarray(mean)
 
-    def _audits(self, default: float) -> float:
-        return default if isinstance(self.imaginary_audits, str) else float(self.imaginary_audits)
-
     def _cross_options(self) -> CrossOptions:
         return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=self._audits(4.0),
+            audits=check_known(self.known, audits=CROSS_FIT_AUDITS).audits,
             tol=1e-4 if self.tol is None else self.tol,
-            window=self.window,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )
@@ -101,7 +94,7 @@ class CrossedClassifier(PairClassifier):
 
     def _fit_crossed(self, everything: Training) -> None:
         training = counted(everything)
-        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         with self._told_of_steps() as tell:
             crossed = cross_fit(
                 self.estimator,
@@ -118,7 +111,7 @@ class CrossedClassifier(PairClassifier):
 
     def _store_crossed(self, crossed: Crossed, training: Training) -> None:
         fit, relaxation, w = crossed.fit, crossed.relaxation, training.weight
-        self._crossed, self._f_learner, self._e_learner, self._inference = crossed, None, None, None
+        self._crossed, self._inference = crossed, None
         self._digest = digest_of(training.X, training.s)
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.estimators_ = [model_of(model) for model in fit.models]
@@ -128,24 +121,17 @@ class CrossedClassifier(PairClassifier):
             "mean_propensity": np.array(fit.mean_propensity),
         }
         if crossed.learned is None:
-            self._store_linear(
-                relaxation.e if self.relax else crossed.plain_e, Design.of(self._e_columns), "propensity_"
-            )
-        if self.relax:
-            beside = () if crossed.beside is None else (crossed.beside,)
-            self.relaxation_, self._levels = relaxation, (relaxation.levels, *beside)
-            prior, frequency, value = relaxation.class_prior, relaxation.label_frequency, relaxation.log_likelihood
-        else:
-            f, e = np.asarray(expit(fit.u)), np.asarray(expit(fit.v))
-            held = fit.weight
-            prior, frequency = float(held @ f) / self._judged, float(held @ (f * e)) / float(held @ f)
-            value = float(held @ log_likelihood_of_probabilities(f, e, training.s))
-        warn_of_collapse(fit, frequency, relaxation, type(self).__name__)
+            self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
+        beside = () if crossed.beside is None else (crossed.beside,)
+        self.relaxation_, self._levels = relaxation, (relaxation.levels, *beside)
+        prior, frequency = relaxation.class_prior, relaxation.label_frequency
+        warn_of_collapse(fit, type(self).__name__)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
-        self.log_likelihood_, self.label_frequency_ = value, frequency
+        self.log_likelihood_, self.label_frequency_ = relaxation.log_likelihood, frequency
         warn_if_all_labelled(frequency, type(self).__name__)
         warn_if_all_positive(prior, self._labelled / self._weight, type(self).__name__)
         self.class_prior_ = prior
+        self._warn_if_level_is_unknown(self._labelled)
 
     def summary(self, *, level: float = 0.95) -> Any:
         """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
@@ -160,7 +146,7 @@ class CrossedClassifier(PairClassifier):
         Summary or StackSummary
             Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
         """
-        if getattr(self, "_crossed", None) is None or not self.relax:
+        if getattr(self, "_crossed", None) is None:
             return super().summary(level=level)
         return crossed_summary(self, type(self.estimator).__name__, level)
 
@@ -173,13 +159,14 @@ class CrossedClassifier(PairClassifier):
             return super().left_out_logits(X, s, sample_weight=sample_weight)
         v, table = logit_of(self.predict_propensity(X)), check_foreign_table(self, X, inner=self._reader, reset=False)
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
-        u = self._crossed.relaxed_logits if self.relax else self._crossed.fit.u
-        return held_out_of_fit(u, self._digest, table, labels), v
+        return held_out_of_fit(self._crossed.relaxed_logits, self._digest, table, labels), v
 
-    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of the level; the noise of the classifier's direction is not in them."""
         if not isinstance(getattr(self, "_crossed", None), Crossed) or not self._levels:
-            return super()._draws(X, n_draws, rng)
+            return super()._draws(X, s, n_draws, rng)
         u, v = logit_of(self._class_probability(X)), logit_of(self.predict_propensity(X))
         priors = draw_class_priors(self._levels, n_draws, rng)
-        return draw_posteriors([self.relaxation_.undone(u)], [self.relaxation_], v, priors, rng)
+        drawn = draw_posteriors([self.relaxation_.undone(u)], [self.relaxation_], v, priors, rng)
+        drawn[self._labelled_rows(X, s, len(drawn))] = 1.0
+        return drawn

@@ -23,7 +23,7 @@ ADVICE = {
         "Estimators that memorise labels, as fully grown trees do, or that weight classes come out so; so do wrong "
         "propensities. Limit max_depth or raise min_samples_leaf, leave class_weight out, or use "
         "PropensityWeightedClassifier(estimator, method='likelihood'), which judges rows by models that have not seen "
-        "them (cross_fit=5)."
+        "them (cv=5)."
     ),
     "crossed": (
         "It is cross-fitted, so that labels learned by heart do not explain this. Check the propensities; if they are "

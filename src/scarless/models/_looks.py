@@ -8,25 +8,22 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.look_columns import (
-    with_counts,
-)
-from scarless.checks.look_doubts import audit_columns
 from scarless.checks.looks import (
     Codes,
+    audit_columns,
     has_several_looks,
+    with_counts,
 )
 from scarless.checks.options import real_number, shown
 from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Reading
 from scarless.models._base import (
     block_probability,
     in_double,
     warn_if_all_labelled,
     warn_if_all_positive,
-    warn_unless_converged,
 )
 from scarless.models._looks_design import (
     Looks,
@@ -49,11 +46,14 @@ from scarless.models._looks_doubts import (
 )
 from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
-from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
+from scarless.numerics.looks_objective import detection_curve
+from scarless.numerics.objectives import PairObjective
+from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
-from scarless.pair.facts import Fact, LabelFrequency, check_known, in_group
-from scarless.pair.fit import FitOptions
+from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, check_known, in_group
+from scarless.pair.fit import PairFit
 from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
+from scarless.pair.inference import PairInference, disagreements, pair_inference
 from scarless.pair.look_doubts import (
     audit_gap,
     bound_gap,
@@ -65,8 +65,8 @@ from scarless.pair.look_doubts import (
     pair_gaps,
     unsaid_rate,
 )
-from scarless.pair.looks import LooksFit, LooksProblem, fit_looks
-from scarless.pair.looks_inference import LooksInference, disagreements, looks_inference
+from scarless.pair.optima import HARDLY_LOWER
+from scarless.pair.problem import PairProblem
 
 _APART = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
 _LARGEST_RATE = 0.5
@@ -80,9 +80,6 @@ class LooksMixin(LooksReading):
 
     C: float
     propensity_C: float
-    visit_attributes: Any
-    shared_propensity: bool
-    false_positive_rate: Any
     known: Any
     tol: float | None
     n_starts: int
@@ -92,18 +89,16 @@ class LooksMixin(LooksReading):
     _misfits: tuple[str, ...] = ()  # of the fit, where all that is claimed of it agrees
     _inference: Any
 
-    def _forget_learners(self) -> None:
-        """Forget what a fit of other models left."""
-        raise NotImplementedError
+    _crossed: Any = None
 
     def _wants_looks(self, X: Any, y: Any, audit: Any) -> bool:
         """Whether a fit has more to go by than one label of each row."""
-        rate = self.false_positive_rate
-        check_known(self.known)
+        rate = self._said.false_positive_rate
         # What is not "keep" is refused where there is no audit.
-        kept = isinstance(self.audit_labels, str) and self.audit_labels == "keep"
-        more = audit is not None or not kept or bool(self.known) or bool(self.visit_attributes) or names_several(X, y)
-        more = more or any(getattr(self, name, None) is not None for name in ("propensity_offset", "propensity_bounds"))
+        kept = isinstance(self._said.audit_labels, str) and self._said.audit_labels == "keep"
+        more = audit is not None or not kept or names_several(X, y)
+        more = more or bool(check_known(self.known).shares) or bool(self._said.visit_attributes)
+        more = more or any(said is not None for said in (self._said.offset, self._said.bounds))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
     def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
@@ -113,23 +108,22 @@ class LooksMixin(LooksReading):
         given = self._check_looks_rows(X, y, sample_weight, audit)
         problem = given.problem(self.C, self.propensity_C)
         tol = 1e-10 if self.tol is None else self.tol
-        fit = fit_looks(problem, FitOptions(tol, self.max_iter), n_starts=self.n_starts, progress=progress)
-        warn_unless_converged(fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self._doubt_looks(problem, fit, given.labels, given.looks)
-        self._store_looks(problem, fit, given.looks)
+        found = self._climb(problem, self.n_starts, tol, progress=progress)
+        self._doubt_looks(problem, found.fit, given.labels, given.looks)
+        self._store_looks(problem, found.fit, given.looks, found.sums)
 
-    def _doubt_looks(self, problem: LooksProblem, fit: LooksFit, labels: Codes, looks: Looks) -> None:
+    def _doubt_looks(self, problem: PairProblem, fit: PairFit, labels: Codes, looks: Looks) -> None:
         """Remember where rows contradict what the models, and the user, take for granted."""
         differ: list[str] = []
-        if looks.n_looks > 1 and self.shared_propensity:
-            differ = told_of_looks(look_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
+        if looks.n_looks > 1 and self._said.shared:
+            differ = told_of_looks(look_gaps(problem, fit.parameters, labels, looks.kinds), looks.names)
         found = told_of_rate(unsaid_rate(problem, fit, max_iter=self.max_iter))
         if fit.converged:
             found += told_of_bounds(bound_gap(problem, fit, max_iter=self.max_iter))
             found += told_of_offset(offset_gap(problem, fit, max_iter=self.max_iter))
             # Looks that differ, and share a propensity, seem to depend on each other as well.
             if looks.n_looks > 1 and not differ:
-                found += told_of_pairs(pair_gaps(problem, fit.beta, labels, looks.kinds), looks.names)
+                found += told_of_pairs(pair_gaps(problem, fit.parameters, labels, looks.kinds), looks.names)
         self._misfits = (*differ, *found)
 
     def _check_looks_rows(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> LooksRows:
@@ -142,7 +136,7 @@ class LooksMixin(LooksReading):
         self._refuse_units(rows.engine.units, looks)
         # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
         reading = Reading(np.dtype(np.float64), rows.engine.units)
-        engine = rows.engine.read_as(reading) if self.known else rows.engine
+        engine = rows.engine.read_as(reading) if check_known(self.known).shares else rows.engine
         if isinstance(given, ReadLabels):
             labels, seen = looks.counts(checked.labels)
             engine = attach(engine, labels=labels, looks=seen, audit=codes)
@@ -161,13 +155,13 @@ class LooksMixin(LooksReading):
         """
         with_group = _derived_group if with_group is None else with_group
         facts = []
-        for number, claim in enumerate(self.known or ()):
+        for number, claim in enumerate(check_known(self.known).shares):
             kind, group = None, None
             if isinstance(claim, LabelFrequency):
                 if claim.look >= looks.n_looks:
                     raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
                 kind = int(looks.kinds[claim.look])
-            elif claim.where is not None:
+            elif isinstance(claim, ClassPrior) and claim.where is not None:
                 group = f"group {number}"
                 columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
                 engine = with_group(engine, group, columns, tuple(claim.where.values()))
@@ -179,29 +173,27 @@ class LooksMixin(LooksReading):
             for claim, kind, group in facts
         )
 
-    def _store_looks(self, problem: LooksProblem, fit: LooksFit, looks: Looks) -> None:
-        objective = problem.objective
-        self._store_linear(fit.beta[objective.places[0]], objective.f)
-        self._forget_learners()
-        self._inference = looks_inference(problem, fit)
-        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
-        self.history_ = {"objective": np.array([at.value for at in fit.solution.history])}
+    def _store_looks(self, problem: PairProblem, fit: PairFit, looks: Looks, sums: PairSums | None = None) -> None:
+        self._store_linear(fit.f, problem.f)
+        self._crossed = None
+        self._inference = pair_inference(problem, fit, information=fit.information, sums=sums)
+        self._store_history(fit)
         self._warn_of_units(problem.engine.units)
         self._store_looks_found(problem, fit, looks, self._inference)
 
-    def _store_looks_found(self, problem: LooksProblem, fit: LooksFit, looks: Looks, inference: LooksInference) -> None:
+    def _store_looks_found(self, problem: PairProblem, fit: PairFit, looks: Looks, inference: PairInference) -> None:
         """Store propensities, rates and shares, whatever the classifier is."""
         objective, places = problem.objective, problem.objective.places
-        n_models, n_visits = len(objective.e), len(looks.visits)
+        n_models, n_visits = len(objective.models), len(looks.visits)
         coef, visit = np.zeros((n_models, self.n_features_in_)), np.zeros((n_models, n_visits))
         for k in range(n_models):
-            beta = fit.beta[places[1 + k]][:-1]
+            beta = fit.parameters[places[1 + k]][:-1]
             coef[k, self._e_columns], visit[k] = beta[: self._e_columns.size], beta[self._e_columns.size :]
         self.propensity_coef_, self.visit_coef_ = coef, visit
-        self.propensity_intercept_ = np.array([fit.beta[place][-1] for place in places[1 : 1 + n_models]])
+        self.propensity_intercept_ = np.array([fit.parameters[place][-1] for place in places[1 : 1 + n_models]])
         self.n_looks_ = looks.n_looks
         self.n_audited_ = looks.n_audited
-        self.false_positive_rate_ = self._stored_rate(objective, fit.beta, looks.kinds)
+        self.false_positive_rate_ = self._stored_rate(objective, fit.parameters, looks.kinds)
         self._levels: tuple[Any, ...] = ()
         self._remembered = self._told_of_looks(problem, fit, inference)
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in looks.kinds]
@@ -216,17 +208,17 @@ class LooksMixin(LooksReading):
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
-    def _stored_rate(self, objective: LooksLikelihood, beta: Vector, kinds: NDArray[np.intp]) -> Any:
+    def _stored_rate(self, objective: PairObjective, beta: Vector, kinds: NDArray[np.intp]) -> Any:
         """Return the rate of false positives of every look; one number where all are the same."""
         if objective.false_positives is None:
             return 0.0
-        own = [beta[place.start] for place in objective.places[1 + len(objective.e) :]]
+        own = [beta[place.start] for place in objective.places[1 + len(objective.models) :]]
         known = objective.false_positives
         logits = [known[kind] if rate is None else own[rate] for kind, rate in enumerate(objective.rates)]
         rates = np.asarray(expit(logits))[kinds]
         return float(rates[0]) if np.ptp(rates) == 0 else rates
 
-    def _told_of_looks(self, problem: LooksProblem, fit: LooksFit, inference: LooksInference) -> tuple[str, ...]:
+    def _told_of_looks(self, problem: PairProblem, fit: PairFit, inference: PairInference) -> tuple[str, ...]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
         told, wrong = list(self._doubted), False
         if problem.exchangeable:
@@ -246,7 +238,7 @@ class LooksMixin(LooksReading):
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         if fit.met and not wrong:
             told += [*self._misfits, *self._told_of_audits(problem, fit)]
-            told += told_of_rivals(fit.rivals, inference.class_prior_interval(0.95))
+            told += told_of_rivals(self._rivals(), inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
         frequencies = [inference.label_frequency_of(int(kind)).value for kind in self._looks.kinds]  # type: ignore[union-attr]
         if rates.max() > min(frequencies):
@@ -256,14 +248,23 @@ class LooksMixin(LooksReading):
             )
         return tuple(told)
 
-    def _told_of_audits(self, problem: LooksProblem, fit: LooksFit) -> list[str]:
+    def _rivals(self) -> list[tuple[float, float]]:
+        """Return class priors of optima that are nearly as high as the one that was taken, and how far they are behind.
+
+        Of a search, and of a cross-fit, none are known.
+        """
+        basins = getattr(self, "basins_", [])
+        lower = [(basin.class_prior, basin.objective - basins[0].objective) for basin in basins[1:]]
+        return [each for each in lower if each[1] < HARDLY_LOWER]
+
+    def _told_of_audits(self, problem: PairProblem, fit: PairFit) -> list[str]:
         """Return what audits and labels say of each other."""
         alone = labels_alone(problem, fit, max_iter=self.max_iter)
         gap = audit_gap(problem, fit, alone)
-        other = other_choice(problem, fit, self.audit_labels, max_iter=self.max_iter)
-        if self.audit_labels != "keep":
-            self._choice_remark = choice_remark(other, self.audit_labels)
-        if otherwise := told_of_choice(other, self.audit_labels):
+        other = other_choice(problem, fit, self._said.audit_labels, max_iter=self.max_iter)
+        if self._said.audit_labels != "keep":
+            self._choice_remark = choice_remark(other, self._said.audit_labels)
+        if otherwise := told_of_choice(other, self._said.audit_labels):
             return otherwise
         return told_of_findings(entered_findings(problem, alone), gap) or told_of_audits(gap)
 
@@ -273,7 +274,7 @@ class LooksMixin(LooksReading):
         assert looks is not None
         k = self._look_number(look)
         if self._inference is not None:
-            found = self._inference.likelihood, self._inference.parameters, int(looks.kinds[k])
+            found = self._inference.objective, self._inference.parameters, int(looks.kinds[k])
             return np.asarray(check_rows(self, X).collect(_block_propensity, *found))
         model = min(k, self.propensity_coef_.shape[0] - 1)
         coef = self.propensity_coef_[model].copy()
@@ -309,12 +310,12 @@ class LooksMixin(LooksReading):
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         engine = self._rows_with_looks(X, y, audit)
-        return np.asarray(engine.collect(_block_posterior, self._inference.likelihood, self._inference.parameters))
+        return np.asarray(engine.collect(_block_posterior, self._inference.objective, self._inference.parameters))
 
     def _looks_score(self, X: Any, y: Any, sample_weight: Any) -> float:
         engine = self._rows_with_looks(X, y, None, "y")
         w = check_weight(named_values(X, sample_weight), n_rows=engine.n_rows)
-        values = engine.collect(_block_values, self._inference.likelihood, self._inference.parameters)
+        values = engine.collect(_block_values, self._inference.objective, self._inference.parameters)
         counted = w > 0
         return float(w[counted] @ np.asarray(values)[counted]) / float(w.sum())
 
@@ -347,7 +348,7 @@ class LooksMixin(LooksReading):
 
     def _detection(self, X: Any, order: NDArray[np.intp]) -> Vector:
         inference = self._inference
-        found, positives = check_rows(self, X).total(detection_curve, inference.likelihood, inference.parameters, order)
+        found, positives = check_rows(self, X).total(detection_curve, inference.objective, inference.parameters, order)
         return np.asarray(found / float(positives))
 
     def _need_looks(self, what: str) -> Looks:
@@ -367,13 +368,13 @@ def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
     return (np.asarray(rows["w"] @ rows[group]),)
 
 
-def _block_propensity(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector, kind: int) -> Array:
+def _block_propensity(X: Any, rows: Any, objective: PairObjective, beta: Vector, kind: int) -> Array:
     return np.asarray(objective.propensity(objective.logit_values(in_double(X), beta)[1 + kind]))
 
 
-def _block_posterior(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_posterior(X: Any, rows: Any, objective: PairObjective, beta: Vector) -> Array:
     return objective.terms(X, rows, beta).q
 
 
-def _block_values(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_values(X: Any, rows: Any, objective: PairObjective, beta: Vector) -> Array:
     return objective.terms(X, rows, beta).value

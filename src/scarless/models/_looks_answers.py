@@ -43,7 +43,7 @@ class LooksAnswers(LooksUncertainty):
 
         Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
         Audits are not taken: a model that was fitted with them is scored by labels alone. Labels that came from audits
-        (see `audit_labels`) count as labels here, so leave such rows out, or give them a weight of 0.
+        (see `Labelling`) count as labels here, so leave such rows out, or give them a weight of 0.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.looks import Codes
 from scarless.checks.options import check_choice, check_share
-from scarless.checks.row_names import warn_of_row_order
+from scarless.checks.rows import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
@@ -27,17 +27,17 @@ from scarless.pair.crossed import model_of, numeric_columns, warn_unless_settled
 from scarless.pair.evidence import Observed
 from scarless.pair.facts import in_group
 from scarless.pair.folds import check_folds
-from scarless.pair.looks import LooksProblem, told_by
+from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.looks_crossed import CrossedLooks, LooksCrossed, cross_fit_looks
-from scarless.pair.looks_inference import LooksInference, looks_inference
 from scarless.pair.looks_relaxed import seen_at_looks
+from scarless.pair.problem import PairProblem, what_is_seen
 from scarless.pair.rows import Training, engine_of, labelled_rows
 
 
 class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
     """The half of `SAREMClassifier` that cross-fits a classifier to more than one label column."""
 
-    _looks_found: LooksInference | None = None  # of the relaxed logits: slope, shift and propensities
+    _looks_found: PairInference | None = None  # of the relaxed logits: slope, shift and propensities
 
     def _fit_looks_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
         """Check, compute, store."""
@@ -47,9 +47,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         self._looks = looks = self._design_looks(X, checked, codes)
         counts = np.flatnonzero(everything.weight)
         training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
-        folds = check_folds(
-            self.cross_fit, training, everything, self.random_state, name="cross_fit", audit=codes[counts]
-        )
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=codes[counts])
         labels, seen = looks.counts(checked.labels[counts])
         rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
         problem = self._looks_template(X, training, looks, rows)
@@ -68,10 +66,10 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
                 self._cross_options(),
                 tell,
             )
-        self._doubt_looks(*found.taken(relaxed=self.relax), checked.labels[counts], looks)
+        self._doubt_looks(found.relaxed, found.relaxation.fit, checked.labels[counts], looks)
         self._store_looks_crossed(found, training, looks)
 
-    def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> LooksProblem:
+    def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> PairProblem:
         """Return what looks are like, in the table's own columns, with facts; groups are added to the rows' values."""
 
         def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
@@ -82,12 +80,12 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
         engine, facts = self._facts(engine, X, looks, with_group)
         totals = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding).totals
-        told = told_by(engine, looks.objective)
-        return LooksProblem(engine, totals, looks.objective, self.C, self.propensity_C, facts, *told)
+        seen = what_is_seen(engine, looks.objective)
+        return PairProblem(engine, totals, looks.objective, self.C, self.propensity_C, None, facts, seen)
 
     def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
-        fit, (problem, taken) = found.crossed.fit, found.taken(relaxed=self.relax)
-        self._crossed, self._f_learner, self._e_learner, self._inference = found.crossed, None, None, None
+        fit, problem, taken = found.crossed.fit, found.relaxed, found.relaxation.fit
+        self._crossed, self._inference = found.crossed, None
         w = training.weight
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.estimators_ = [model_of(model) for model in fit.models]
@@ -96,7 +94,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             "log_likelihood": np.array(fit.log_likelihood) * self._judged,
             "mean_propensity": np.array(fit.mean_propensity),
         }
-        self._looks_found = inference = looks_inference(problem, taken)
+        self._looks_found = inference = pair_inference(problem, taken)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self._store_looks_found(problem, taken, looks, inference)
 
@@ -120,9 +118,9 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         table = check_foreign_table(self, X, inner=self._reader, reset=False)
         given: tuple[Codes, ...] = self._looks_again(X, y, audit, table.shape[0], name)
         labels, seen, codes = (each.astype(np.float64) for each in given)
-        u = crossed.logits(table) if self.relax else crossed.plain_logits(table)
+        u = crossed.logits(table)
         found = (labels.sum(axis=1) > 0).astype(np.float64)
-        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table, relaxed=self.relax))
+        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table))
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         if self._looks_crossed() is None:
@@ -144,7 +142,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         f = self._class_probability(X)
         crossed: Any = self._crossed
         table = check_foreign_table(self, X, inner=self._reader, reset=False)
-        missed = np.cumprod(expit(-crossed.look_logits(table, relaxed=self.relax)[:, order]), axis=1)
+        missed = np.cumprod(expit(-crossed.look_logits(table)[:, order]), axis=1)
         return np.asarray(f @ (1.0 - missed) / f.sum())
 
     def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
@@ -190,7 +188,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             return super().label_frequency_interval(level=level, kind=kind)
         return found.interval_of(found.label_frequency, check_share(level, "level"))
 
-    def _shares_of_looks(self, kind: str) -> LooksInference | None:
+    def _shares_of_looks(self, kind: str) -> PairInference | None:
         """Return what is known of the shares after a cross-fit to several looks; None after any other fit."""
         check_is_fitted(self)
         if self._looks_crossed() is None:
@@ -198,12 +196,6 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         check_choice(kind, "kind", ("auto", "levels", "model"))
         if kind == "levels":
             raise ValueError("kind='levels' is for fits to one label of each row; with looks or audits use 'model'.")
-        if not self.relax:
-            raise ValueError(
-                "With relax=False a cross-fit to several looks has no intervals: they come from the likelihood of "
-                "slope, shift and propensities at its maximum. Use relax=True, or "
-                "scarless.diagnostics.bootstrap_intervals."
-            )
         return self._looks_found
 
     def summary(self, *, level: float = 0.95) -> Any:

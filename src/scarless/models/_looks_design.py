@@ -6,19 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from scarless.checks.look_columns import counts_of, is_names
-from scarless.checks.looks import CheckedLooks, Codes
+from scarless.checks.looks import CheckedLooks, Codes, counts_of, is_names
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
+from scarless.engines.blocks import Units
 from scarless.models._pair import PairClassifier
 from scarless.numerics.arrays import Array
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.pair.facts import Fact
-from scarless.pair.looks import LooksProblem, told_by
+from scarless.pair.labelling import Labelling, check_labelling
+from scarless.pair.problem import PairProblem, what_is_seen
 
 _LARGEST_RATE = 0.5
 
@@ -30,8 +31,13 @@ class Looks(NamedTuple):
     names: tuple[str, ...]
     kinds: NDArray[np.intp]  # of each look
     visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
-    objective: LooksLikelihood
+    objective: PairObjective
     n_audited: int
+
+    @property
+    def taken(self) -> NDArray[np.intp]:
+        """The columns that belong to single looks."""
+        return np.concatenate([np.arange(0), *self.visits.values(), self.objective.offsets or ()]).astype(np.intp)
 
     @property
     def plain(self) -> bool:
@@ -44,8 +50,8 @@ class Looks(NamedTuple):
         """What the fit had to go by beside one label of each row, in words."""
         parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
         parts += ["visit_attributes"] if self.visits else []
-        parts += ["propensity_offset"] if self.objective.offsets is not None else []
-        parts += ["propensity_bounds"] if self.objective.bounds is not None else []
+        parts += ["an offset"] if self.objective.offsets is not None else []
+        parts += ["bounds"] if self.objective.bounds is not None else []
         parts += ["false positives"] if self.objective.false_positives is not None else []
         parts += [f"{self.n_audited} audits"] if self.n_audited else []
         return " and ".join(parts) if parts else "facts from elsewhere, or looks that did not take place"
@@ -64,23 +70,26 @@ class LooksRows(NamedTuple):
     looks: Looks
     facts: tuple[Fact, ...]
 
-    def problem(self, C: float, propensity_C: float) -> LooksProblem:
+    def problem(self, C: float, propensity_C: float) -> PairProblem:
         """Return what is to be fitted."""
         (engine, _, totals), looks = self.rows, self.looks
-        told = told_by(engine, looks.objective)
-        return LooksProblem(engine, totals, looks.objective, C, propensity_C, self.facts, *told)
+        seen = what_is_seen(engine, looks.objective)
+        return PairProblem(engine, totals, looks.objective, C, propensity_C, None, self.facts, seen)
 
 
 class LooksDesign(PairClassifier):
     """The models of several looks, from the parameters of a classifier."""
 
-    visit_attributes: Any
-    shared_propensity: bool
-    false_positive_rate: Any
+    labelling: Any
+
+    @property
+    def _said(self) -> Labelling:
+        """What is said of the labelling beyond its attributes."""
+        return check_labelling(self.labelling)
 
     def _design_looks(self, X: Any, checked: CheckedLooks, audit: Codes) -> Looks:
         """Return the models: what each sees, at each look."""
-        check_flag(self.shared_propensity, "shared_propensity")
+        check_flag(self._said.shared, "shared")
         n_looks = checked.labels.shape[1]
         visits, offsets = self._visit_columns(X, n_looks), self._offset_columns(X, n_looks)
         taken = np.concatenate([np.arange(0), *visits.values(), offsets])
@@ -94,28 +103,28 @@ class LooksDesign(PairClassifier):
             named = chosen is not None and not isinstance(chosen, str)
             if named and np.isin(columns, taken).any():
                 raise ValueError(
-                    f"{parameter} names columns that are visit_attributes, or propensity_offset, too; these belong to "
-                    "single looks, and are seen by the propensity of their look only."
+                    f"{parameter} names columns that are visit_attributes, or offset, of the labelling too; these "
+                    "belong to single looks, and are seen by the propensity of their look only."
                 )
         f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
         e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
         per_look = [np.concatenate([e_columns, [columns[k] for columns in visits.values()]]) for k in range(n_looks)]
         designs = [Design.of(columns.astype(np.intp)) for columns in per_look]
-        one_kind = self.shared_propensity and not visits and np.unique(offsets).size <= 1
+        one_kind = self._said.shared and not visits and np.unique(offsets).size <= 1
         if one_kind:
             models: tuple[tuple[Design, ...], ...] = ((designs[0],),)
         else:
-            models = (tuple(designs),) if self.shared_propensity else tuple((design,) for design in designs)
+            models = (tuple(designs),) if self._said.shared else tuple((design,) for design in designs)
         kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
         self._f_columns, self._e_columns = f.indices, e_columns
         rates = self._false_positives(1 if one_kind else n_looks, n_looks)
         added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
-        objective = LooksLikelihood(f, models, rates, added, check_bounds(getattr(self, "propensity_bounds", None)))
+        objective = LooksLikelihood(f, models, rates, added, check_bounds(self._said.bounds))
         n_audited = int(np.count_nonzero(audit >= 0))
         return Looks(n_looks, checked.names, kinds, visits, objective, n_audited)
 
     def _visit_columns(self, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
-        given = self.visit_attributes
+        given = self._said.visit_attributes
         if given is None:
             return {}
         if not isinstance(given, dict):
@@ -146,14 +155,14 @@ class LooksDesign(PairClassifier):
 
     def _offset_columns(self, X: Any, n_looks: int) -> NDArray[np.intp]:
         """Return the column that is added to the logit of each look's propensity; none where there is none."""
-        given = getattr(self, "propensity_offset", None)
+        given = self._said.offset
         if given is None:
             return np.arange(0)
         several = np.iterable(given) and not isinstance(given, str)
-        columns = [self._columns(X, [column], "propensity_offset") for column in (given if several else [given])]
+        columns = [self._columns(X, [column], "offset") for column in (given if several else [given])]
         if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
             raise ValueError(
-                f"propensity_offset has {_columns(len(columns))}, and labels have {n_looks} looks: give one column, or "
+                f"offset has {_columns(len(columns))}, and labels have {n_looks} looks: give one column, or "
                 "one for each look."
             )
         return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
@@ -163,10 +172,10 @@ class LooksDesign(PairClassifier):
         offsets = list(looks.objective.offsets or ())
         if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
             raise ValueError(
-                "propensity_offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
+                "offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
                 "below 1e-100 only: as a part of a logit that cannot be meant."
             )
-        if units is None or len(looks.objective.e) > 1:
+        if units is None or len(looks.objective.models) > 1:
             return
         for name, columns in looks.visits.items():
             if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
@@ -176,13 +185,13 @@ class LooksDesign(PairClassifier):
                 )
 
     def _false_positives(self, n_kinds: int, n_looks: int) -> Any:
-        rate = self.false_positive_rate
+        rate = self._said.false_positive_rate
         if isinstance(rate, str):
             if rate != "estimate":
                 raise ValueError(
                     f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}."
                 )
-            return "shared" if self.shared_propensity else "own"
+            return "shared" if self._said.shared else "own"
         open_ones = [isinstance(each, str) and each == "estimate" for each in listed(rate)]
         rates = np.array(
             [0.0 if sure else real_number(each) for each, sure in zip(listed(rate), open_ones, strict=True)]
@@ -202,7 +211,7 @@ class LooksDesign(PairClassifier):
         if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
             raise ValueError(
                 "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
-                "shared_propensity=False."
+                "Labelling(shared=False)."
             )
         # A rate of 0 beside others: less than one in 10^9 labels.
         known = np.where(open_ones, np.nan, logit(np.maximum(rates, 1e-9)))
@@ -222,8 +231,7 @@ def check_bounds(bounds: Any) -> tuple[float, float] | None:
     ends = [real_number(each) for each in bounds] if np.iterable(bounds) and not isinstance(bounds, str) else []
     if len(ends) != 2 or not 0.0 <= ends[0] < ends[1] <= 1.0:
         raise ValueError(
-            "propensity_bounds must be the least and the largest propensity there may be, as (0.2, 1); got "
-            f"{shown(bounds)}."
+            f"bounds must be the least and the largest propensity there may be, as (0.2, 1); got {shown(bounds)}."
         )
     return None if ends == [0.0, 1.0] else (ends[0], ends[1])
 

@@ -13,7 +13,6 @@ from scarless.pair.look_doubts import (
     PairGap,
     UnsaidRate,
 )
-from scarless.pair.looks import Rival
 
 _APART = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
 _LOOKS_APART, _SHARE_APART = 4.0, 0.1  # of a look that shares a propensity: surely, and by enough to matter
@@ -119,13 +118,13 @@ def told_of_bounds(gap: BoundGap | None) -> list[str]:
         return []
     if gap.apart > _CLAIM_APART and gap.outside > _OUTSIDE:
         return [
-            f"rows contradict propensity_bounds: without them the fit is better by {gap.apart:.1f} standard errors, "
-            f"and {gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
+            f"rows contradict the bounds: without them the fit is better by {gap.apart:.1f} standard errors, and "
+            f"{gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
             "bounds are: leave them out, or widen them."
         ]
     if gap.on_bound >= _ON_BOUND:
         return [
-            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} of propensity_bounds, "
+            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} that was given, "
             "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen "
             "it."
         ]
@@ -142,11 +141,11 @@ def told_of_offset(gap: OffsetGap | None) -> list[str]:
     )
     if gap.by_log >= _LOG_GAIN:
         return [
-            f"the logarithm of propensity_offset fits better than propensity_offset itself (log-likelihood higher by "
+            f"the logarithm of the offset fits better than the offset itself (log-likelihood higher by "
             f"{gap.by_log:.1f}). {remedy}"
         ]
     return [
-        f"the coefficient of propensity_offset is taken for 1, and {gap.coefficient:.2g} fits better, "
+        f"the coefficient of the offset is taken for 1, and {gap.coefficient:.2g} fits better, "
         f"{gap.apart:.1f} standard errors apart. {remedy}"
     ]
 
@@ -158,7 +157,7 @@ def told_of_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
         return []
     return [
         f"{names[worst.look]} found {worst.found:,.0f} labels, and {worst.expected:,.0f} are expected if all looks "
-        f"share one propensity ({abs(worst.apart):.1f} standard errors): they differ. Use shared_propensity=False, or "
+        f"share one propensity ({abs(worst.apart):.1f} standard errors): they differ. Use Labelling(shared=False), or "
         "visit_attributes for what differs."
     ]
 
@@ -174,15 +173,15 @@ def told_of_rate(found: UnsaidRate | None) -> list[str]:
     ]
 
 
-def told_of_rivals(rivals: tuple[Rival, ...], interval: Interval) -> list[str]:
+def told_of_rivals(rivals: list[tuple[float, float]], interval: Interval) -> list[str]:
     """Return that another optimum, whose class prior is outside of the interval, is about as likely."""
     low, high = interval
-    outside = [each for each in rivals if not low - _NEAR <= each.class_prior <= high + _NEAR]
+    outside = [each for each in rivals if not low - _NEAR <= each[0] <= high + _NEAR]
     if not outside:
         return []
-    best = min(outside, key=lambda each: each.behind)
+    prior, behind = min(outside, key=lambda each: each[1])
     return [
-        f"models with a class prior of {best.class_prior:.2f} fit these rows about as well (log-likelihood lower by "
-        f"{best.behind:.1f}), and no interval knows of them. More audits of rows without a label, or more rows with "
+        f"models with a class prior of {prior:.2f} fit these rows about as well (log-likelihood lower by "
+        f"{behind:.1f}), and no interval knows of them. More audits of rows without a label, or more rows with "
         "several looks, tell which are right."
     ]

@@ -5,27 +5,25 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.labels import LabelCoding
-from scarless.checks.look_columns import (
-    LookColumns,
-    look_columns,
-    read_columns,
-    with_any_label,
-    with_counts,
-    with_labels_that_count,
-)
-from scarless.checks.look_doubts import doubts_of_audits, doubts_of_looks
 from scarless.checks.looks import (
     AUDIT_LABELS,
     CheckedLooks,
     Codes,
+    LookColumns,
     check_audit,
     check_looks,
+    doubts_of_audits,
+    doubts_of_looks,
     labels_that_count,
+    look_columns,
+    read_columns,
     refuse_contradictions,
+    with_any_label,
+    with_counts,
+    with_labels_that_count,
 )
 from scarless.checks.options import check_choice
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values
+from scarless.checks.rows import OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
 from scarless.engines import Engine, attach, open_rows
 from scarless.models._looks_design import Looks, LooksDesign, any_label, by_name, listed, names_several
 from scarless.numerics.arrays import Array
@@ -34,7 +32,6 @@ from scarless.numerics.arrays import Array
 class LooksReading(LooksDesign):
     """The part of a classifier that reads labels and audits."""
 
-    audit_labels: str = "keep"
     _looks: Looks | None = None
     _doubted: tuple[str, ...] = ()  # of labels and audits, before any fit
 
@@ -51,7 +48,7 @@ class LooksReading(LooksDesign):
         )
         checked = self._refuse_odd_looks(checked, codes)
         any_label(checked, self.pos_label)
-        engine = with_labels_that_count(engine, self.audit_labels)
+        engine = with_labels_that_count(engine, self._said.audit_labels)
         engine = with_any_label(engine, _two_values(checked.coding, self.pos_label))
         return checked, codes, OpenedRows(engine)
 
@@ -75,22 +72,22 @@ class LooksReading(LooksDesign):
 
         What is odd, and may be, is remembered. Returned are the labels that count: not those that audits set.
         """
-        labels = checked.labels
-        check_choice(self.audit_labels, "audit_labels", AUDIT_LABELS)
-        if self.audit_labels != "keep" and not (audit >= 0).any():
+        labels, how = checked.labels, self._said.audit_labels
+        check_choice(how, "audit_labels", AUDIT_LABELS)
+        if how != "keep" and not (audit >= 0).any():
             raise ValueError(
-                f"audit_labels={self.audit_labels!r} says what the labels of audited rows mean, and no row was "
+                f"audit_labels={how!r} says what the labels of audited rows mean, and no row was "
                 "audited: pass fit(X, s, audit=audit), or leave audit_labels at 'keep'."
             )
-        if not any(isinstance(each, str) or each != 0 for each in listed(self.false_positive_rate)):
+        if not any(isinstance(each, str) or each != 0 for each in listed(self._said.false_positive_rate)):
             refuse_contradictions(labels, audit)
-        labels = labels_that_count(labels, audit, self.audit_labels)
+        labels = labels_that_count(labels, audit, how)
         if not (labels == 1).any() and (checked.labels == 1).any():
             raise ValueError(
-                f"audit_labels={self.audit_labels!r} leaves no label: all labelled rows were audited. The labelling "
+                f"audit_labels={how!r} leaves no label: all labelled rows were audited. The labelling "
                 "cannot be learned without labels of other rows."
             )
-        estimated = any(isinstance(each, str) for each in listed(self.false_positive_rate))
+        estimated = any(isinstance(each, str) for each in listed(self._said.false_positive_rate))
         if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
             raise ValueError(
                 "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "

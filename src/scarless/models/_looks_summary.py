@@ -10,7 +10,7 @@ from scarless.models.uncertainty import NOT_CONVERGED
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.linear import Design
-from scarless.pair.looks_inference import LooksInference
+from scarless.pair.inference import PairInference
 
 
 class LooksSummary(LooksMixin):
@@ -19,20 +19,19 @@ class LooksSummary(LooksMixin):
     def _summary_of_looks(self, level: float) -> Summary:
         """Return the table of a fit to several looks."""
         looks, inference, z = self._need_looks("summary"), self._known_inference(), quantile(level)
-        assert isinstance(inference, LooksInference)
-        errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.likelihood
+        errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.objective
         blocks = [self._block("Classifier: Pr(y=1|x)", self._names(objective.f), beta, errors, objective.places[0], z)]
-        shared = len(objective.e) == 1
-        for k, place in enumerate(objective.places[1 : 1 + len(objective.e)]):
+        shared = len(objective.models) == 1
+        for k, place in enumerate(objective.places[1 : 1 + len(objective.models)]):
             title = "Propensity: Pr(s=1|y=1,x)" + ("" if shared else f", {looks.names[k]}")
             blocks.append(self._block(title, self._look_names(looks), beta, errors, place, z))
-        sums = inference.looks_sums
+        sums = inference.sums
         facts = [("Naive share", f"{float(sums.labelled / sums.weight):.3f}")]
         facts.append(("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"))
         audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
         facts.append(("Audited rows", audited if sums.audits.sum() else "none"))
-        if self.audit_labels != "keep":
-            facts.append(("Their labels", "dropped" if self.audit_labels == "drop" else "undone"))
+        if self._said.audit_labels != "keep":
+            facts.append(("Their labels", "dropped" if self._said.audit_labels == "drop" else "undone"))
         for kind in range(objective.n_kinds):
             name = "Every look" if objective.n_kinds == 1 else _titled(looks.names[kind])
             frequency = inference.label_frequency_of(kind)
@@ -59,14 +58,14 @@ class LooksSummary(LooksMixin):
             extra=tuple(facts),
         )
 
-    def _rate_facts(self, inference: LooksInference, z: float) -> list[tuple[str, str]]:
-        objective = inference.likelihood
+    def _rate_facts(self, inference: PairInference, z: float) -> list[tuple[str, str]]:
+        objective = inference.objective
         if objective.false_positives is None:
             return [("False positives", "none, by assumption")]
         if not objective.n_rates:
-            return [("False positives", f"{self.false_positive_rate} (given)")]
+            return [("False positives", f"{self._said.false_positive_rate} (given)")]
         errors, found = inference.parameter_errors(), []
-        for place in objective.places[1 + len(objective.e) :]:
+        for place in objective.places[1 + len(objective.models) :]:
             centre, error = inference.parameters[place.start], errors[place.start]
             low, high = expit([centre - z * error, centre + z * error])
             found.append(("False positives", _share(float(expit(centre)), Interval(float(low), float(high)))))
@@ -113,13 +112,13 @@ class LooksSummary(LooksMixin):
                 "Audits count as chosen by attributes, labels or chance. If positives were more likely to be checked, "
                 "or to be reported, the class prior is too high."
             )
-            if self.audit_labels == "keep":
+            if self._said.audit_labels == "keep":
                 remarks.append(
                     "Labels of audited rows count as labelling. If findings of audits were entered as labels, the "
                     "class prior is too low: use audit_labels='drop' or 'undo'."
                 )
             else:
-                told = self._choice_remark or choice_remark(None, self.audit_labels)
+                told = self._choice_remark or choice_remark(None, self._said.audit_labels)
                 remarks.append(f"Labels of audited rows count as findings of the audits, not as labelling. {told}")
         return remarks
 

@@ -13,7 +13,7 @@ from scarless.models._base import need_labels
 from scarless.models._looks_summary import LooksSummary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
-from scarless.pair.looks_inference import LooksInference
+from scarless.pair.inference import PairInference
 
 
 class LooksUncertainty(LooksSummary):
@@ -30,10 +30,10 @@ class LooksUncertainty(LooksSummary):
             Infinite where the data tell nothing; the last two of a fit to one label of each row are None.
         """
         inference = self._known_inference()
-        if not isinstance(inference, LooksInference):
+        if self._looks is None:
             return super().standard_errors()
-        errors, objective = inference.parameter_errors(), inference.likelihood
-        n_models, seen = len(objective.e), self._e_columns.size
+        errors, objective = inference.parameter_errors(), inference.objective
+        n_models, seen = len(objective.models), self._e_columns.size
         of_e = np.array([errors[place] for place in objective.places[1 : 1 + n_models]])
         coef = np.full((n_models, self.n_features_in_), np.nan)
         coef[:, self._e_columns] = of_e[:, :seen]
@@ -64,11 +64,11 @@ class LooksUncertainty(LooksSummary):
             Lower and upper end.
         """
         inference = self._known_inference()
-        if not isinstance(inference, LooksInference):
+        if self._looks is None:
             self._refuse_look(look)
             return super().predict_propensity_interval(X, level=level)
         kind = int(self._need_looks("look").kinds[self._look_number(look)])
-        return inference.looks_intervals(check_rows(self, X), check_share(level, "level"), kind=kind)
+        return inference.row_intervals(check_rows(self, X), check_share(level, "level"), of="propensity", kind=kind)
 
     def predict_posterior_interval(
         self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
@@ -93,11 +93,11 @@ class LooksUncertainty(LooksSummary):
         """
         need_labels(s, "predict_posterior_interval(X, s)")
         inference = self._known_inference()
-        if not isinstance(inference, LooksInference):
+        if self._looks is None:
             self._refuse_audit(audit)
             return super().predict_posterior_interval(X, s, level=level)
         rows = self._rows_with_looks(known_rows(X), s, audit)
-        return inference.looks_intervals(rows, check_share(level, "level"))
+        return inference.row_intervals(rows, check_share(level, "level"), of="posterior")
 
     def draw_posteriors(
         self,
@@ -133,18 +133,18 @@ class LooksUncertainty(LooksSummary):
         """
         need_labels(s, "draw_posteriors(X, s)")
         inference = getattr(self, "_inference", None)
-        if not isinstance(inference, LooksInference):
+        if self._looks is None or inference is None:
             self._refuse_audit(audit)
             return super().draw_posteriors(X, s, n_draws=n_draws, random_state=random_state)
         rows = self._rows_with_looks(known_rows(X), s, audit)
         n_draws, rng = check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state)
-        return inference.draw_looks_posteriors(rows, n_draws, rng).T
+        return inference.draw_posteriors(rows, n_draws, rng).T
 
 
-def _rate_errors(inference: LooksInference, errors: Vector) -> Any:
+def _rate_errors(inference: PairInference, errors: Vector) -> Any:
     """Return the standard errors of rates that were estimated; None where none was."""
-    objective = inference.likelihood
-    places = objective.places[1 + len(objective.e) :]
+    objective = inference.objective
+    places = objective.places[1 + len(objective.models) :]
     if not places:
         return None
     rates = expit([inference.parameters[place.start] for place in places])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.pipelines import final_step, fit_weighted
+from scarless.checks.estimators import final_step, fit_weighted
 from scarless.engines import Engine, Rows
 from scarless.models._implied_prior import implied_prior, shares
 from scarless.numerics.arrays import Array, Vector

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.engines.base import known_rows
-from scarless.engines.units import Units
+from scarless.engines.blocks import Units
 from scarless.models._base import (
     WIDE_INTERVAL,
     LogisticMixin,
@@ -25,20 +25,19 @@ from scarless.models._base import (
 from scarless.models.uncertainty import InferenceMixin, attribute_names
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.namespace import in_numpy
-from scarless.numerics.newton import Status
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.attribute_search import MOST_COLUMNS
-from scarless.pair.basins import Basin, Climb, Progress, choose, climb_all
-from scarless.pair.elsewhere import seen_higher, told_of, warn_of_higher
+from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.members import gap_to_naive
+from scarless.pair.optima import Basin, Climb, Progress, choose, find_optima, seen_higher, told_of, warn_of_higher
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed_search import RelaxedPairFit
 from scarless.pair.rows import Training
-from scarless.pair.starts import Start
+from scarless.pair.search import RelaxedPairFit
+from scarless.pair.starts import asks_for_papers_start
 
 RANKED_WORSE = 0.02  # in the area under the ROC curve: less is no reason to worry
 _RESTS_ON_FORM = (
@@ -135,15 +134,19 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
 
     def _climb(
-        self, problem: PairProblem, starts: list[Start], tol: float, *, look: bool, progress: Progress | None = None
+        self, problem: PairProblem, asked: Any, tol: float, *, rng: Any = None, progress: Progress | None = None
     ) -> Climb:
-        """Climb by Newton from every start, and return the optimum to believe; `look` whether another leads higher."""
-        climbs = climb_all(problem, starts, tol=tol, max_iter=self.max_iter, progress=progress)
+        """Climb by Newton from as many starts as were asked for, and return the optimum to believe.
+
+        After the paper's start alone, see whether another leads higher.
+        """
+        climbs = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
         self.basins_ = [climb.basin for climb in climbs]
         self.selection_ = choose(problem, climbs)
         found = climbs[self.selection_.index]
         warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        self.higher_basin_: Basin | None = seen_higher(problem, found.basin) if look and self._looks_elsewhere else None
+        look = asks_for_papers_start(asked) and not problem.told_by_height and self._looks_elsewhere
+        self.higher_basin_: Basin | None = seen_higher(problem, found.basin) if look else None
         self._tell_of_higher(found.basin)
         return found
 
@@ -169,14 +172,10 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         problem = chosen.problem
         self._store_linear(chosen.f, problem.f)
         self._store_linear(chosen.e, problem.e, "propensity_")
+        self._store_history(fits[0])
         self.n_iter_ = max(fit.solution.n_iter for fit in fits)
         self.converged_ = all(fit.converged for fit in fits) and chosen.relaxation.converged
-        self.history_ = {
-            "log_likelihood": np.array(fits[0].log_likelihoods),
-            "gain": np.array([at.gain for at in fits[0].solution.history]),
-            "step": np.array([at.step for at in fits[0].solution.history]),
-        }
-        self._inference = pair_inference(problem._replace(audits=None), chosen.f, chosen.e)
+        self._inference = pair_inference(problem._replace(audits=None), np.concatenate([chosen.f, chosen.e]))
         self._warn_of_units(problem.engine.units)
         self.relaxation_ = chosen.relaxation
         self._levels = (chosen.relaxation.levels, *(each.levels for each in chosen.possible))
@@ -189,28 +188,26 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
         self._test_form(problem, chosen.f, chosen.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
-    def _store_pair(
-        self, problem: PairProblem, fit: PairFit, beta_f: Vector | None = None, sums: PairSums | None = None
-    ) -> None:
-        """Store a fit by Newton; `beta_f` is the classifier where it was fitted once more, `sums` the fit's."""
-        refitted = beta_f is not None
-        beta_f = fit.f if beta_f is None else beta_f
-        self._store_linear(beta_f, problem.f)
-        self._store_linear(fit.e, problem.e, "propensity_")
-        self.n_iter_ = fit.solution.n_iter
-        self.converged_ = fit.solution.status is Status.CONVERGED
+    def _store_history(self, fit: PairFit) -> None:
+        """Store how a fit by Newton's method went."""
+        self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
         self.history_ = {
             "log_likelihood": np.array(fit.log_likelihoods),
             "gain": np.array([at.gain for at in fit.solution.history]),
             "step": np.array([at.step for at in fit.solution.history]),
         }
-        inference = pair_inference(problem, beta_f, fit.e, information=fit.information, sums=None if refitted else sums)
+
+    def _store_pair(self, problem: PairProblem, fit: PairFit, sums: PairSums | None = None) -> None:
+        """Store a fit by Newton; `sums` are the fit's, where they are known."""
+        self._store_linear(fit.f, problem.f)
+        self._store_linear(fit.e, problem.e, "propensity_")
+        self._store_history(fit)
+        inference = pair_inference(problem, fit, information=fit.information, sums=sums)
         self._levels = ()
         self._warn_of_units(problem.engine.units)
-        # After a refit the classifier is no longer where the likelihood is highest: its errors are other ones.
-        self._inference: PairInference | None = None if refitted else inference
+        self._inference: PairInference | None = inference
         self._store_summary(inference.log_likelihood, inference.positives, inference.labelled_positives, problem.weight)
-        self._warn_if_ranked_worse(problem, beta_f, fit.e)
+        self._warn_if_ranked_worse(problem, fit.f, fit.e)
         self._test_form(problem, fit.f, fit.e)
         self._warn_if_level_is_unknown(problem.totals.labelled)
 
@@ -288,10 +285,11 @@ class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
             return
         try:
             interval = self.class_prior_interval()
-        except ValueError:  # a refit, or too many columns for standard errors
+        except ValueError:  # too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
-        if getattr(self, "known", None) and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
+        shares = check_known(getattr(self, "known", None)).shares
+        if shares and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
             return  # the level is known from elsewhere
         warn_if_level_is_unknown(
             type(self).__name__,

@@ -8,10 +8,9 @@ from scipy import sparse
 from scipy.special import logit
 
 from scarless.checks.attributes import names_of
-from scarless.checks.kinds import refuse_own_engine
 from scarless.checks.options import check_whole
-from scarless.checks.row_names import index_of
-from scarless.checks.tables import take_rows
+from scarless.checks.rows import index_of
+from scarless.checks.tables import refuse_own_engine, take_rows
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 

@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from scarless.checks.looked import looks_of
-from scarless.checks.looks import check_looks
-from scarless.checks.pipelines import innermost
+from scarless.checks.estimators import innermost
+from scarless.checks.looks import check_looks, looks_of
 from scarless.models._looks_design import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.sigmoid import at_least_one
-from scarless.pair.looks_inference import LooksInference
+from scarless.pair.facts import check_known
+from scarless.pair.inference import PairInference
+from scarless.pair.labelling import check_labelling
 
 _ALMOST_SURE = float(np.nextafter(1.0, 0.0))
 
@@ -52,8 +53,8 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         inference: Any = known_inference(inner)
     except (ValueError, TypeError):
         inference = None
-    known = inference if isinstance(inference, LooksInference) else None
-    each = listed(inner.false_positive_rate)
+    known = inference
+    each = listed(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
     return LooksFacts(
@@ -64,25 +65,25 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, known if estimated else None, level),
         rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
-        claims=tuple(inner.known or ()),
+        claims=check_known(inner.known).shares,
         told=tuple(getattr(inner, "_remembered", ())),
     )
 
 
-def _frequency(inner: Any, looks: Any, known: LooksInference | None, k: int, level: float) -> Any:
+def _frequency(inner: Any, looks: Any, known: PairInference | None, k: int, level: float) -> Any:
     value = float(inner.label_frequencies_[k])
     if known is None:
         return value, None
     return value, known.interval_of(known.label_frequency_of(int(looks.kinds[k])), level)
 
 
-def _rates(inner: Any, known: LooksInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
+def _rates(inner: Any, known: PairInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
     values = [float(each) for each in np.ravel(inner.false_positive_rate_)]
     if known is None:
         return tuple((value, None) for value in values)
-    objective, errors, z = known.likelihood, known.parameter_errors(), quantile(level)
+    objective, errors, z = known.objective, known.parameter_errors(), quantile(level)
     found: list[tuple[float, Interval | None]] = []
-    for place in objective.places[1 + len(objective.e) :]:
+    for place in objective.places[1 + len(objective.models) :]:
         centre, error = float(known.parameters[place.start]), float(errors[place.start])
         found.append((float(expit(centre)), Interval(*map(float, expit([centre - z * error, centre + z * error])))))
     if all(rate is not None for rate in objective.rates):

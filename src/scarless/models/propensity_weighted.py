@@ -8,11 +8,9 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import check_choice, check_jobs, shown
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals
-from scarless.checks.tables import check_foreign_table
+from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_of_row_order
+from scarless.checks.tables import check_foreign_table, refuse_unread
 from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
@@ -113,7 +111,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
 
     def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
         X, s, w = training
-        if method == "likelihood" and getattr(self, "cross_fit", None) is not None and (e[s == 1] < 1).any():
+        if method == "likelihood" and getattr(self, "cv", None) is not None and (e[s == 1] < 1).any():
             self._fit_crossed(training, e)
             return
         learner = as_learner(self.estimator, name="estimator", C=self.C, plain_labels=bool((e[s == 1] == 1).all()))
@@ -138,7 +136,7 @@ class KnownPropensityClassifier(LogisticMixin, PUClassifier):
     def _fit_crossed(self, everything: Training, e: Vector) -> None:
         """Fit in folds: a classifier that has seen a row's label does not judge that row."""
         training = counted(everything)
-        folds = check_folds(self.cross_fit, training, everything, self.random_state, name="cross_fit")
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         tol = 1e-4 if self.tol is None else self.tol
         options = CrossOptions(
             C=self.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=self.max_iter, n_jobs=self.n_jobs
@@ -198,7 +196,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         cut to it, which lowers the variance and makes the class prior too low. There is a warning where the labelled
         rows tell no more than 50 rows of equal weight would, :math:`(\sum 1/e)^2 / \sum 1/e^2 < 50`, and than half of
         their number.
-    cross_fit : int, splitter, list of pairs or None, default=5
+    cv : int, splitter, list of pairs or None, default=5
         With an estimator of your own and ``method="likelihood"``: folds, as in `SAREMClassifier`. Each row's class is
         judged by models that have not seen its label, and scale and level of their logits are fitted to the labels at
         the end; predictions are the mean of the folds' models. None: plain EM, in which a flexible classifier memorises
@@ -266,7 +264,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         *,
         method: str = "risk",
         max_weight: float | None = None,
-        cross_fit: Any = 5,
+        cv: Any = 5,
         C: float = 1.0,
         tol: float | None = None,
         max_iter: int = 200,
@@ -277,7 +275,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         self.estimator = estimator
         self.method = method
         self.max_weight = max_weight
-        self.cross_fit = cross_fit
+        self.cv = cv
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
@@ -312,7 +310,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         """
         method = check_choice(self.method, "method", ("risk", "likelihood"))
         check_solver_options(self)
-        refuse_odd_cv(self.cross_fit, "cross_fit")
+        refuse_odd_cv(self.cv, "cv")
         check_jobs(self.n_jobs)
         largest = self._check_max_weight(method)
         read = self._read(X, y, sample_weight)

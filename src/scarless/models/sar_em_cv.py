@@ -5,34 +5,49 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 
-from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_at_least_zero, check_flag, check_jobs, check_positive, check_whole
 from scarless.checks.rows import LabelledRows
+from scarless.checks.tables import refuse_device
 from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
 from scarless.models._attribute_sets import check_attribute_sets
 from scarless.models._base import warn_unless_converged
-from scarless.models._looks_search import LooksSearch
+from scarless.models._looks_answers import LooksAnswers
+from scarless.models._looks_design import LooksRows, by_name
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.basins import warn_if_exchangeable
-from scarless.pair.cross_validation import results_of, select
+from scarless.pair.facts import check_known
+from scarless.pair.fit import PairFit
 from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups, means_rows
-from scarless.pair.penalty_path import FoldFits, Grid, Path, fits_without, held_out_sums, walk_to
+from scarless.pair.optima import warn_if_exchangeable
 from scarless.pair.problem import PairProblem, imagine_audits
-from scarless.pair.relaxed_search import combine, relax_candidates
+from scarless.pair.search import (
+    Candidate,
+    FoldFits,
+    Grid,
+    Path,
+    combine,
+    fits_without,
+    held_out_sums,
+    relax_candidates,
+    relax_choice,
+    results_of,
+    select,
+    walk_to,
+)
 
 # Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
 _PATH_TOL = 1e-8
+SEARCH_AUDITS = 8.0  # imaginary, where nobody says how many
 
 
-class SAREMClassifierCV(LooksSearch):
+class SAREMClassifierCV(LooksAnswers):
     r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
 
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
@@ -72,9 +87,12 @@ class SAREMClassifierCV(LooksSearch):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns that the classifier may see, each selected as `propensity_attributes` are, None for all; a dict
         also names them. "auto": all columns, and all but the propensity attributes.
-    visit_attributes, shared_propensity, false_positive_rate, audit_labels, known
-        For several looks, false positives, audits whose findings were entered as labels and what is known from
-        elsewhere, as in `SAREMClassifier`. Visit attributes are in none of the sets. Facts hold in every training part.
+    labelling : Labelling, optional
+        What is said of the labelling beyond its attributes, as in `SAREMClassifier`. Visit attributes are in none of
+        the sets.
+    known : list, optional
+        What is known from elsewhere, as in `SAREMClassifier`. Shares hold in every training part. Unless it says
+        otherwise there are ``ImaginaryAudits(8)``; with several looks or audits none.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
@@ -90,9 +108,6 @@ class SAREMClassifierCV(LooksSearch):
         Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
-    imaginary_audits : float, default=8.0
-        As many imaginary positives, half of them labelled, are added at the mean of the propensity attributes to keep
-        the label frequency off 0 and 1 where the labels hardly care. 0: none; nor with several looks or audits.
     tol : float, optional
         The final fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's
         method is predicted to (penalised; default 1e-10). Fits along the path end at 1e-8.
@@ -185,17 +200,13 @@ class SAREMClassifierCV(LooksSearch):
         *,
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
-        visit_attributes: Any = None,
-        shared_propensity: bool = True,
-        false_positive_rate: Any = 0.0,
-        audit_labels: str = "keep",
+        labelling: Any = None,
         known: Any = None,
         Cs: Any = 10,
         propensity_Cs: Any = (1.0,),
         cv: Any = 5,
         n_standard_errors: float = 2.0,
         relax: bool = True,
-        imaginary_audits: float = 8.0,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
@@ -205,17 +216,13 @@ class SAREMClassifierCV(LooksSearch):
     ) -> None:
         self.propensity_attributes = propensity_attributes
         self.attribute_sets = attribute_sets
-        self.visit_attributes = visit_attributes
-        self.shared_propensity = shared_propensity
-        self.false_positive_rate = false_positive_rate
-        self.audit_labels = audit_labels
+        self.labelling = labelling
         self.known = known
         self.Cs = Cs
         self.propensity_Cs = propensity_Cs
         self.cv = cv
         self.n_standard_errors = n_standard_errors
         self.relax = relax
-        self.imaginary_audits = imaginary_audits
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
@@ -259,15 +266,18 @@ class SAREMClassifierCV(LooksSearch):
         if has_own_engine(X) and not on_device(X):
             refuse_folds_in_memory(self.cv, "cv")
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
-        if group is not None and self._wants_looks(X, y, audit):
-            raise ValueError(GROUPS_NEED)
+        split = None if means_rows(groups) else group
         if self._wants_looks(X, y, audit):
+            if group is not None:
+                raise ValueError(GROUPS_NEED)
             refuse_device(X, "Several looks, audits, false positives and known facts")
-            self._search_looks(X, y, sample_weight, audit, grid)
+            X, y, audit = by_name(X, y, audit)
+            given = self._check_looks_rows(X, y, sample_weight, audit)
+            self._fit_grid(given.rows, X, grid, given=given)
             return self
         self._looks = None
         rows = self._check_rows(X, y, sample_weight)
-        self._fit_grid(rows, X, grid, None if means_rows(groups) else group)
+        self._fit_grid(rows, X, grid, split)
         self._account_for(group, rows.engine)
         return self
 
@@ -277,34 +287,63 @@ class SAREMClassifierCV(LooksSearch):
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
         self._fit_grid(rows, X, self._check_parameters())
 
-    def _fit_grid(self, rows: LabelledRows, X: Any, grid: Grid, groups: Integers | None = None) -> None:
+    def _fit_grid(
+        self,
+        rows: LabelledRows,
+        X: Any,
+        grid: Grid,
+        groups: Integers | None = None,
+        given: LooksRows | None = None,
+    ) -> None:
+        """Fit in folds, judge by all that held-out rows showed, choose, and fit the choice to all rows.
+
+        `given` is what was observed beside one label of each row.
+        """
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        sets = check_attribute_sets(
-            self.attribute_sets,
-            e_columns,
-            self.n_features_in_,
-            lambda chosen: self._columns(X, chosen, "attribute_sets"),
-        )
-        if not means_all(self.propensity_attributes):
+        sets = self._sets(X, e_columns, given)
+        if given is None and not means_all(self.propensity_attributes):
             for columns in sets.values():
                 warn_if_exchangeable(Design.of(columns), Design.of(e_columns), type(self).__name__)
-        folded = fold_rows(self.cv, rows, self.random_state, name="cv", groups=groups)
-        paths = self._paths(rows, list(sets.values()), e_columns)
+        audited = given.audit if given is not None and given.looks.n_audited else None
+        folded = fold_rows(self.cv, rows, self.random_state, name="cv", groups=groups, audit=audited)
+        paths = self._paths(rows, list(sets.values()), e_columns, given)
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
-            self._search(paths, grid, list(sets), folded)
+            self._search(paths, grid, list(sets), folded, given)
 
-    def _search(self, paths: list[Path], grid: Grid, sets: list[str], folded: FoldedRows) -> None:
-        """Fit in folds, judge, choose, and fit the choice."""
-        fits = self._fold_fits(paths, grid, folded)
-        judged = fits
-        if self.relax:
+    def _sets(self, X: Any, e_columns: Columns, given: LooksRows | None) -> dict[str, Columns]:
+        """Return the columns of each set; what belongs to single looks is in none of them."""
+        taken = np.arange(0) if given is None else given.looks.taken
+
+        def columns_of(chosen: Any) -> Columns:
+            columns = self._columns(X, chosen, "attribute_sets")
+            if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
+                raise ValueError(
+                    "attribute_sets names columns that are visit_attributes too; these belong to single looks, and are "
+                    "seen by the propensity of their look only."
+                )
+            return columns
+
+        e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
+        sets = check_attribute_sets(self.attribute_sets, e_columns, self.n_features_in_, columns_of)
+        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
+
+    def _search(
+        self, paths: list[Path], grid: Grid, sets: list[str], folded: FoldedRows, given: LooksRows | None
+    ) -> None:
+        """Fit in folds, judge, choose, and fit the choice.
+
+        What tells optima apart by height tells candidates apart as well: the best score then decides among those tied.
+        """
+        fits = judged = self._fold_fits(paths, grid, folded)
+        by_score = paths[0].problem.told_by_height
+        if self.relax and not by_score:
             self._tell("relaxing the candidates")
-            judged = relax_candidates(fits, folded, paths[0].problem, self.imaginary_audits)
+            judged = relax_candidates(fits, folded, paths[0].problem, self._audits)
         sums, tested = held_out_sums(judged, folded), folded.tested_weight()
         self.cv_results_ = results_of(paths, grid, sums, sets, tested=tested, n_standard_errors=self.n_standard_errors)
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
-        self.selection_ = select(self.cv_results_, combine=self.relax)
-        self._store_chosen(paths, grid, fits, folded)
+        self.selection_ = select(self.cv_results_, combine=self.relax and not by_score, by_score=by_score)
+        self._store_chosen(paths, grid, fits, folded, given)
 
     def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
@@ -312,16 +351,25 @@ class SAREMClassifierCV(LooksSearch):
         check_jobs(self.n_jobs)
         if self.tol is not None:
             check_positive(self.tol, "tol")
-        for name in ("n_standard_errors", "imaginary_audits"):
-            check_at_least_zero(getattr(self, name), name)
+        check_at_least_zero(self.n_standard_errors, "n_standard_errors")
+        check_known(self.known)
         return Grid(_penalties(self.Cs, "Cs"), _penalties(self.propensity_Cs, "propensity_Cs"))
 
-    def _paths(self, rows: LabelledRows, sets: list[Columns], e_columns: Columns) -> list[Path]:
+    @property
+    def _audits(self) -> float:
+        return check_known(self.known, audits=SEARCH_AUDITS).audits
+
+    def _paths(
+        self, rows: LabelledRows, sets: list[Columns], e_columns: Columns, given: LooksRows | None
+    ) -> list[Path]:
         """Return what is to be walked: each set of attributes."""
-        e, exchangeable = Design.of(e_columns), e_columns.size == rows.engine.n_columns
-        audits = imagine_audits(rows.engine, e, self.imaginary_audits, exchangeable=exchangeable)
-        problems = [PairProblem(rows.engine, rows.totals, Design.of(columns), e, audits=audits) for columns in sets]
-        return [Path(i, problem) for i, problem in enumerate(problems)]
+        if given is None:
+            e, exchangeable = Design.of(e_columns), e_columns.size == rows.engine.n_columns
+            audits = imagine_audits(rows.engine, e, self._audits, exchangeable=exchangeable)
+            whole = PairProblem.of(rows.engine, Design.of(sets[0]), e, totals=rows.totals, audits=audits)
+        else:
+            whole = given.problem(1.0, 1.0)
+        return [Path(i, whole.seeing(Design.of(columns))) for i, columns in enumerate(sets)]
 
     def _fold_fits(self, paths: list[Path], grid: Grid, folded: FoldedRows) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
@@ -339,7 +387,9 @@ class SAREMClassifierCV(LooksSearch):
                 advance()
         return fits
 
-    def _store_chosen(self, paths: list[Path], grid: Grid, fits: list[FoldFits], folded: FoldedRows) -> None:
+    def _store_chosen(
+        self, paths: list[Path], grid: Grid, fits: list[FoldFits], folded: FoldedRows, given: LooksRows | None
+    ) -> None:
         tol = 1e-10 if self.tol is None else self.tol
         members = []
         for candidate in self.selection_.members:
@@ -352,15 +402,29 @@ class SAREMClassifierCV(LooksSearch):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
-        if self.relax:
-            chosen = combine(members, fits, folded, self.imaginary_audits, self.selection_.possible)
+        if self.relax and given is None:
+            chosen = combine(members, fits, folded, self._audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f.indices
             self._store_relaxed(chosen, [fit for _, fit, _ in members])
-        else:
-            ((problem, fit, _),) = members
-            self.classification_attributes_ = problem.f.indices
+            self._warn_if_wide()
+            return
+        ((problem, fit, _),) = members
+        self.classification_attributes_ = problem.f.indices
+        if given is None:
             self._store_pair(problem, fit)
+        else:
+            self._store_given(problem, fit, given, [each.models[self.best_index_] for each in fits], folded)
         self._warn_if_wide()
+
+    def _store_given(
+        self, problem: PairProblem, fit: PairFit, given: LooksRows, models: list[Candidate], folded: FoldedRows
+    ) -> None:
+        # With one look and audits it does not pay; what is known holds for the fit to all rows.
+        if self.relax and given.looks.n_looks > 1 and not problem.facts:
+            problem, fit = relax_choice(problem, fit, models, folded)
+        self._f_columns, self._looks = problem.f.indices, given.looks._replace(objective=problem.objective)
+        self._doubt_looks(problem, fit, given.labels, given.looks)
+        self._store_looks(problem, fit, self._looks)
 
     def _warn_if_wide(self) -> None:
         if self.selection_.wide:
@@ -373,8 +437,13 @@ class SAREMClassifierCV(LooksSearch):
                 UserWarning,
             )
 
+    def _looks_remarks(self) -> list[str]:
+        return self._with_choice(super()._looks_remarks())
+
     def _remarks(self) -> list[str]:
-        remarks = super()._remarks()
+        return self._with_choice(super()._remarks())
+
+    def _with_choice(self, remarks: list[str]) -> list[str]:
         if self.selection_.n_tied > 1:
             remarks.append(f"{self.selection_.reason} Standard errors of coefficients do not know of this choice.")
         return remarks

@@ -11,7 +11,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import (
-    check_at_least_zero,
     check_flag,
     check_jobs,
     check_positive,
@@ -125,13 +124,11 @@ class SARStackingClassifier(PairClassifier):
         Without names, and with at most 100 columns: whether up to three columns that the labels say drive the labelling
         are taken for propensity attributes, with a warning. Each must raise the likelihood of the labels, all together
         that of held-out labels by 7 nats each, and the class must still tell rows further apart than the propensity.
-    imaginary_audits : float or "auto", default="auto"
-        As many imaginary positives, half of them labelled, are added to keep the label frequency off 0 and 1 where the
-        labels hardly care: before labels are seen, it has a Beta distribution around one half. "auto": 4 with named
-        attributes, 1 without. 0: none.
     known : list, optional
-        What is known from elsewhere of all rows: `ClassPrior` and `LabelFrequency`, each with a standard error. Unlike
-        imaginary audits it counts for intervals too. There is a warning where it and the labels disagree.
+        What is known from elsewhere of all rows: `ClassPrior` and `LabelFrequency`, each with a standard error. There
+        is a warning where it and the labels disagree. Unless it says otherwise there are ``ImaginaryAudits(4)`` with
+        named attributes, and 1 without: before labels are seen, the label frequency has a Beta distribution around one
+        half. Unlike what is known, imaginary audits do not count for intervals.
     tol : float, default=1e-4
         A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
         held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
@@ -203,7 +200,6 @@ class SARStackingClassifier(PairClassifier):
         C: float = 1.0,
         propensity_C: float = 1.0,
         find_attributes: bool = True,
-        imaginary_audits: float | str = "auto",
         known: Any = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -219,7 +215,6 @@ class SARStackingClassifier(PairClassifier):
         self.C = C
         self.propensity_C = propensity_C
         self.find_attributes = find_attributes
-        self.imaginary_audits = imaginary_audits
         self.known = known
         self.tol = tol
         self.max_iter = max_iter
@@ -270,7 +265,7 @@ class SARStackingClassifier(PairClassifier):
         estimators = self._check_parameters()
         everything = self._check_training(X, y, as_shares(sample_weight, groups))
         training = counted(everything)
-        _check_facts(self.known or (), training)
+        _check_facts(check_known(self.known).shares, training)
         named = self._columns(X, self.propensity_attributes, "propensity_attributes")
         # A propensity that sees every column could take the classifier's place: naming all is naming none.
         self._nameless = named.size in (0, self.n_features_in_)
@@ -335,8 +330,6 @@ class SARStackingClassifier(PairClassifier):
         check_positive(self.C, "C")
         check_positive(self.propensity_C, "propensity_C")
         check_positive(self.tol, "tol")
-        if not self._audits_are_auto():
-            check_at_least_zero(self.imaginary_audits, "imaginary_audits")
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
         check_flag(self.find_attributes, "find_attributes")
@@ -355,21 +348,17 @@ class SARStackingClassifier(PairClassifier):
         tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
-    def _audits_are_auto(self) -> bool:
-        return isinstance(self.imaginary_audits, str) and self.imaginary_audits == "auto"
-
     def _options(self, *, nameless: bool) -> CrossOptions:
-        auto = NAMELESS_AUDITS if nameless else NAMED_AUDITS
+        known = check_known(self.known, audits=NAMELESS_AUDITS if nameless else NAMED_AUDITS)
         return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=auto if self._audits_are_auto() else float(self.imaginary_audits),
+            audits=known.audits,
             tol=self.tol,
-            window=10,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             follow=FOLLOW if nameless else 0.0,
-            known=tuple(self.known or ()),
+            known=known.shares,
         )
 
     def _fit_stack(
@@ -528,14 +517,16 @@ class SARStackingClassifier(PairClassifier):
         logits = [member.logits(X) for member in self.members_]
         return row_intervals(*self._with_mean(logits), level)
 
-    def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
+    def _row_intervals(self, X: Any, level: float, *, of: str, s: Any = None) -> Vector:
         """Return intervals as those of the probability are made; the propensity moves along with each level."""
         if of != "posterior":
-            return super()._row_intervals(X, level, of=of)
+            return super()._row_intervals(X, level, of=of, s=s)
         check_is_fitted(self)
         level, table = check_share(level, "level"), self._checked(X)
         logits = [member.logits(table) for member in self.members_]
-        return row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
+        ends = row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
+        ends[self._labelled_rows(X, s, len(ends))] = 1.0
+        return ends
 
     def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as members without each row have them.
@@ -557,13 +548,15 @@ class SARStackingClassifier(PairClassifier):
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
         return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), self._digest, table, labels), v
 
-    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of members in equal shares; the noise of each member's direction is not in them."""
         check_is_fitted(self)
         table = self._checked(X)
         logits = [member.logits(table) for member in self.members_]
         priors, v = draw_class_priors(self._levels, n_draws, rng), logit_of(self.predict_propensity(X))
-        return draw_posteriors(*self._with_mean(logits), v, priors, rng)
+        drawn = draw_posteriors(*self._with_mean(logits), v, priors, rng)
+        drawn[self._labelled_rows(X, s, len(drawn))] = 1.0
+        return drawn
 
     def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
         """Return what each member thinks of rows, and all together, with how each was relaxed."""
@@ -612,7 +605,7 @@ class SARStackingClassifier(PairClassifier):
         """Warn where labels and what is known from elsewhere disagree."""
         apart = self.relaxation_.levels.apart
         if apart > _APART:
-            told = " and the ".join(claim.told for claim in self.known)
+            told = " and the ".join(claim.told for claim in check_known(self.known).shares)
             warn_user(
                 f"{type(self).__name__}: what is known of the {told} and the labels disagree: they are {apart:.1f} "
                 "standard errors apart. One of them is wrong: the claim, its standard error, or the form of the "
@@ -722,8 +715,7 @@ def _interval(found: Relaxation, level: float) -> Interval:
 
 
 def _check_known(known: Any) -> None:
-    check_known(known)
-    for claim in known or ():
+    for claim in check_known(known).shares:
         if getattr(claim, "where", None) is not None or getattr(claim, "look", 0) != 0:
             raise ValueError(
                 f"SARStackingClassifier knows one label of each row and facts about all rows; known says {claim.told}. "

@@ -7,8 +7,6 @@ import numpy as np
 
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
-from scarless.checks.samples import as_named, draw_sample
-from scarless.checks.vectors import check_random_stream
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
 from scarless.label_frequency.names import (
@@ -17,6 +15,7 @@ from scarless.label_frequency.names import (
     narrow_tags,
     possible_frequency_of,
 )
+from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.labelling.base import check_one_propensity
 from scarless.models._base import as_given, check_solver_options, need_labels
 from scarless.models._pair import PairClassifier
@@ -26,7 +25,6 @@ from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import Training, all_columns, in_memory
-from scarless.pair.starts import make_starts
 
 
 class SCARClassifier(KnownPropensityClassifier, PairClassifier):
@@ -214,9 +212,8 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
     def _fit_jointly(self, rows: LabelledRows) -> None:
         """Fit as `SAREMClassifier` does where no propensity attributes are named: `e` is an intercept."""
         f, e = all_columns(rows.engine), Design.of(np.arange(0))
-        problem = PairProblem(rows.engine, rows.totals, f, e, self.C)
-        starts = make_starts(problem, "auto", 1, check_random_stream(0))
-        found = self._climb(problem, starts, 1e-10 if self.tol is None else self.tol, look=True)
+        problem = PairProblem.of(rows.engine, f, e, self.C, totals=rows.totals)
+        found = self._climb(problem, 1, 1e-10 if self.tol is None else self.tol)
         self._store_pair(problem, found.fit, sums=found.sums)
 
     def predict_propensity(self, X: Any) -> Vector:

@@ -11,8 +11,8 @@ from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import select_columns
+from scarless.checks.estimators import final_step
 from scarless.checks.options import check_choice, check_whole
-from scarless.checks.pipelines import final_step
 from scarless.checks.tables import check_foreign_table, check_numeric, check_table, take_columns, take_rows
 from scarless.engines import attach
 from scarless.label_frequency.names import (
@@ -253,11 +253,11 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         known = fit_known_propensity(given, f, C=self.C, tol=1e-8, max_iter=self.max_iter).parameters
         start = np.concatenate([known, logit(c[1:]) - logit(c[0]), logit(c[:1])])
         fit = fit_pair(problem, start, FitOptions(1e-8, self.max_iter))
-        begin, end = (problem.sums(*problem.objective.split(at)) for at in (start, np.concatenate([fit.f, fit.e])))
+        begin, end = (problem.sums(at) for at in (start, fit.parameters))
         self._tell_of_likelihood(problem, fit, float(end.log_likelihood - begin.log_likelihood), n_strata)
 
     def _tell_of_likelihood(self, problem: PairProblem, fit: PairFit, gain: float, n_strata: int) -> None:
-        prior = float(problem.sums(fit.f, fit.e).positives) / problem.weight
+        prior = float(problem.sums(fit.parameters).positives) / problem.weight
         form = check_form(problem, fit.f, fit.e)
         better = "SAREMClassifier(propensity_attributes=...), which fits both models to the labels, needs neither."
         if abs(prior - self.class_prior_) > PRIORS_APART and chi2.sf(2.0 * gain, n_strata) < REJECTED:

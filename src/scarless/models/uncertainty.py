@@ -8,13 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.order import exact_keys
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import check_rows, row_totals
+from scarless.checks.rows import check_rows, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
-from scarless.engines import attach
+from scarless.engines import Engine, attach
 from scarless.models._base import need_labels
 from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
-from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Mask, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
@@ -62,7 +61,7 @@ class InferenceMixin:
     relaxation_: Any
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
     _n_groups = 0  # of rows that belong together, where the fit was told
-    _known_where = "estimator=None, propensity_estimator=None, solver='newton', refit=False"
+    _known_where = "estimator=None, propensity_estimator=None"
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of both models: estimates, standard errors, tests against 0, intervals.
@@ -245,11 +244,7 @@ class InferenceMixin:
             Lower and upper end; both 1 for labelled rows.
         """
         need_labels(s, "predict_posterior_interval(X, s)")
-        ends = self._row_intervals(X, level, of="posterior")
-        labelled = check_vector(self._coding.encode(s, "s"), "s", n_rows=len(ends)) == 1  # type: ignore[attr-defined]
-        warn_of_row_order(X, s=s)
-        ends[labelled] = 1.0
-        return ends
+        return self._row_intervals(X, level, of="posterior", s=s)
 
     def draw_posteriors(
         self, X: Any, s: ArrayLike | None = None, *, n_draws: int = 200, random_state: Any = 0
@@ -275,11 +270,8 @@ class InferenceMixin:
             1 for labelled rows.
         """
         need_labels(s, "draw_posteriors(X, s)")
-        drawn = self._draws(X, check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state))
-        labelled = check_vector(self._coding.encode(s, "s"), "s", n_rows=len(drawn)) == 1  # type: ignore[attr-defined]
-        warn_of_row_order(X, s=s)
-        drawn[labelled] = 1.0
-        return drawn.T
+        n_draws, rng = check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state)
+        return self._draws(X, s, n_draws, rng).T
 
     def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
@@ -302,22 +294,34 @@ class InferenceMixin:
         array of shape (n_rows,), array of shape (n_rows,)
         """
         inference, engine = self._known_inference(), check_rows(self, X)
-        if type(inference) is not PairInference:
+        if inference.told_by_height:
             raise NoLeftOutLogits("left_out_logits is for fits to one label of each row, without audits and facts.")
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=engine.n_rows)  # type: ignore[attr-defined]
         w = check_counts(sample_weight, n_rows=labels.size)
         u, v = inference.left_out_logits(attach(engine, s=labels, w=w)).T
         return u, v
 
-    def _draws(self, X: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
+    def _with_labels(self, X: Any, s: Any) -> Engine:
+        """Return checked rows with their labels."""
+        engine = check_rows(self, X)
+        return attach(engine, s=self._labelled_rows(X, s, engine.n_rows).astype(np.float64))
+
+    def _labelled_rows(self, X: Any, s: Any, n_rows: int) -> Mask:
+        """Return which rows are labelled."""
+        labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=n_rows)  # type: ignore[attr-defined]
+        warn_of_row_order(X, s=s)
+        return np.asarray(labels == 1)
+
+    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         inference, relaxation = self._known_inference(), getattr(self, "relaxation_", None)
         priors = draw_class_priors(self._levels, n_draws, rng) if self._levels else None
-        return inference.draw_posteriors(check_rows(self, X), n_draws, rng, relaxation, priors)
+        return inference.draw_posteriors(self._with_labels(X, s), n_draws, rng, relaxation, priors)
 
-    def _row_intervals(self, X: Any, level: float, *, of: str) -> Vector:
+    def _row_intervals(self, X: Any, level: float, *, of: str, s: Any = None) -> Vector:
         inference, relaxation = self._known_inference(), getattr(self, "relaxation_", None)
         level = check_share(level, "level")
-        return inference.row_intervals(check_rows(self, X), level, of=of, relaxation=relaxation)
+        rows = check_rows(self, X) if s is None else self._with_labels(X, s)
+        return inference.row_intervals(rows, level, of=of, relaxation=relaxation)
 
     def _account_for(self, groups: Any, engine: Any) -> None:
         """Have intervals and standard errors count the groups that rows belong to."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from scarless.numerics import looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.interval import Interval, find_root
-from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.looks_objective import sum_of_squares
+from scarless.numerics.objectives import PairObjective
 
 _PROBABILITY_MARGIN = 1e-12  # nearest to 0 and 1 that a probability is shifted from
 _MAX_LOGIT_SHIFT = 60.0  # logits that a model may be off
@@ -102,16 +102,15 @@ def difference_interval(value: float, open_: Differences, rest: float, *, z: flo
     return Interval(min(end(-1.0), value), max(end(1.0), value))
 
 
-def lost_information(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> tuple[Matrix]:
+def lost_information(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
     r"""Return what a block of rows would add to the information if classes were checked.
 
     An open row has the information :math:`D - q(1-q)\,cc'` of its logits, one whose class is known has `D` in
     expectation over that class: the square is what a check is worth. Rows: as the objective's, and ``chance``, with
     which probability each is checked. Rows that were checked already have nothing to add.
     """
-    found = looks.observed_look_information(objective.terms(X, rows, beta))
-    square = found._replace(diagonal=np.zeros_like(found.diagonal))
-    return (-objective._matrix(X, rows["chance"], square),)
+    q, slopes = objective.row_posterior(X, rows, beta), objective.posterior_slopes(X, rows, beta)
+    return (sum_of_squares(X, objective, rows["chance"] * q * (1.0 - q), slopes),)
 
 
 def inclusion_scale(size: Vector, n_rows: int) -> float:

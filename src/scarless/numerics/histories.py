@@ -13,8 +13,8 @@ import numpy as np
 
 from scarless.numerics import linear, looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.looks import RowInformation
-from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.looks_objective import sum_of_squares
+from scarless.numerics.objectives import PairObjective
 
 MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
 
@@ -29,19 +29,19 @@ class HeterogeneitySums(NamedTuple):
     of_scores: Matrix  # of w t t'
 
 
-def heterogeneity_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> HeterogeneitySums:
+def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> HeterogeneitySums:
     """Return the sums over one block of rows."""
     terms, w = objective.terms(X, rows, beta), rows["w"]
     away = np.sum(terms.slope, axis=1)
     c = 0.5 * terms.q * (away**2 - np.sum(terms.bend, axis=1))
-    scores = looks.look_scores(terms)
+    scores = looks.look_scores(terms)[:, [logit.column for logit in objective.logits]]
     first, second = np.zeros((2, objective.n_parameters))
-    for logit in objective.logits:
-        seen, j = logit.design.take(X), logit.column
+    for j, logit in enumerate(objective.logits):
+        seen = logit.design.take(X)
         first[logit.place] += linear.transposed_product(seen, w * scores[:, j])
         second[logit.place] += linear.transposed_product(seen, w * c * scores[:, j])
-    square = RowInformation(np.zeros_like(scores), np.ones(w.size), scores)
-    return HeterogeneitySums(np.asarray(w @ c), np.asarray(w @ c**2), first, second, -objective._matrix(X, w, square))
+    of_scores = sum_of_squares(X, objective, w, scores)
+    return HeterogeneitySums(np.asarray(w @ c), np.asarray(w @ c**2), first, second, of_scores)
 
 
 def heterogeneity(sums: HeterogeneitySums) -> float:

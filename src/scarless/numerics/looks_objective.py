@@ -5,8 +5,8 @@ does that sees another column at every look.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,16 @@ from scarless.numerics import linear, looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms, RowInformation
-from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
 from scarless.numerics.sigmoid import sigmoid, softplus
+from scarless.numerics.uncertainty import PairSums
+
+_NOTHING = Design.of(np.arange(0))
+_MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
 
 
-class Logit(NamedTuple):
-    """A linear function of columns, where its parameters are, and which of a row's logits it is."""
-
-    design: Design
-    place: slice
-    column: int
+class LooksSums(PairSums):
+    """The sums of several looks in model files of before: `PairSums` by another name."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,28 @@ class LooksLikelihood:
     """
 
     convex: ClassVar[bool] = False
+    observed: ClassVar[tuple[str, ...]] = ("labels", "looks", "audit")
     f: Design
-    e: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
+    models: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
     # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits
     # that are known, NaN for those that share one rate to be estimated.
     false_positives: Any = None
     offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to its propensity's logit
-
     bounds: tuple[float, float] | None = None  # of all propensities
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take attributes, also from model files of before, where `models` had the name ``e``."""
+        self.__dict__.update({"models" if name == "e" else name: value for name, value in state.items()})
+
+    @property
+    def e(self) -> Design:
+        """What the first propensity model sees at its first look."""
+        return self.models[0][0]
 
     @property
     def n_kinds(self) -> int:
         """How many kinds of looks there are."""
-        return sum(len(model) for model in self.e)
+        return sum(len(model) for model in self.models)
 
     @property
     def rates(self) -> list[int | None]:
@@ -69,7 +78,7 @@ class LooksLikelihood:
     @property
     def designs(self) -> tuple[Design, ...]:
         """What each model sees, at the first of its looks."""
-        return (self.f, *(model[0] for model in self.e), *(Design.of(np.arange(0)) for _ in range(self.n_rates)))
+        return (self.f, *(model[0] for model in self.models), *[_NOTHING] * self.n_rates)
 
     @property
     def n_parameters(self) -> int:
@@ -79,17 +88,17 @@ class LooksLikelihood:
     @property
     def places(self) -> list[slice]:
         """Where each model's parameters are."""
-        ends = np.cumsum([0, *(design.n_parameters for design in self.designs)])
-        return [slice(int(start), int(end)) for start, end in pairwise(ends)]
+        ends = accumulate((design.n_parameters for design in self.designs), initial=0)
+        return [slice(start, end) for start, end in pairwise(ends)]
 
     @property
     def logits(self) -> list[Logit]:
         """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
         places, kinds = self.places, self.n_kinds
-        designs = [(design, places[1 + i]) for i, model in enumerate(self.e) for design in model]
+        designs = [(design, places[1 + i]) for i, model in enumerate(self.models) for design in model]
         found = [Logit(self.f, places[0], 0), *(Logit(*each, 1 + j) for j, each in enumerate(designs))]
-        own, nothing = places[1 + len(self.e) :], Design.of(np.arange(0))
-        found += [Logit(nothing, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
+        own = places[1 + len(self.models) :]
+        found += [Logit(_NOTHING, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
         return found
 
     def propensity(self, v: Vector) -> Vector:
@@ -120,16 +129,15 @@ class LooksLikelihood:
         """Return what each row of a block says."""
         logits, kinds = self.logits, self.n_kinds
         columns = self.logit_values(X, beta)
-        v, g = np.stack(columns[1 : 1 + kinds], axis=1), None
+        v, g = np.stack(columns[1 : 1 + kinds]).T, None  # every column in one piece, as in all that follows
         if self.false_positives is not None:
             known = np.nan if isinstance(self.false_positives, str) else self.false_positives
-            g = np.empty(v.shape)
+            g = np.empty(v.shape, order="F")
             g[:] = known
             for logit, values in zip(logits[1 + kinds :], columns[1 + kinds :], strict=True):
                 g[:, logit.column - 1 - kinds] = values
-        counts = (np.asarray(rows[name], dtype=np.float64) for name in ("labels", "looks", "audit"))
-        labels, seen, audit = counts
-        return looks.look_terms(columns[0], v, g, labels, seen, audit, self.bounds)
+        labels, seen = (np.asarray(rows[name], dtype=np.float64, order="F") for name in ("labels", "looks"))
+        return looks.look_terms(columns[0], v, g, labels, seen, rows["audit"], self.bounds)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature."""
@@ -151,10 +159,7 @@ class LooksLikelihood:
         terms = self.terms(X, rows, beta)
         observed = curvature is Curvature.OBSERVED
         found = looks.observed_look_information(terms) if observed else looks.expected_look_information(terms)
-        w, known = (
-            rows["w"][:, None],
-            [logit.column for logit in self.logits],
-        )  # rates that are given have no parameters
+        w, known = rows["w"][:, None], self._columns()
         return np.concatenate([w * found.diagonal[:, known], w * found.omega[:, None], found.along[:, known]], axis=1)
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
@@ -178,6 +183,87 @@ class LooksLikelihood:
         grams = [linear.exact_gram(logit.design.take(X), rows["w"]) for logit in self.logits]
         return tuple(np.mean([grams[j] for j in mine], axis=0) for mine in self._logits_of_models())
 
+    def row_log_likelihood(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the log-likelihood of what was observed of each row."""
+        return self.terms(X, rows, beta).value
+
+    def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the probability of the positive class, given all that was observed of a row."""
+        return self.terms(X, rows, beta).q
+
+    def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the logit of `row_posterior`; infinite where the class is known."""
+        terms = self.terms(X, rows, beta)
+        return np.where(terms.known, np.where(terms.q == 1, np.inf, -np.inf), terms.odds)
+
+    def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
+        return looks.look_scores(self.terms(X, rows, beta))[:, self._columns()]
+
+    def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of `row_posterior_logit` by the logits; 0 where the class is known."""
+        terms = self.terms(X, rows, beta)
+        slopes = looks.observed_look_information(terms).along[:, self._columns()]
+        slopes[terms.known] = 0.0
+        return slopes
+
+    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return log-likelihood, class probability, and probability of any label of a positive row."""
+        terms = self.terms(X, rows, beta)
+        return terms.value, terms.f, looks.detected(terms)[0]
+
+    def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
+        """Return what the models say of all rows of a block together."""
+        terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
+        kinds = self.n_kinds
+        found, none = looks.detected(terms)
+        fd = terms.f * found
+        seen = [logit.design.take(X) for logit in logits]
+
+        def gradient(weights: list[Vector | None]) -> Vector:
+            out = np.zeros(self.n_parameters)
+            for logit, block, weight in zip(logits, seen, weights, strict=True):
+                if weight is not None:
+                    out[logit.place] += linear.transposed_product(block, w * weight)
+            return out
+
+        silent: list[Vector | None] = [None] * (len(logits) - 1)
+        of_f = terms.f * terms.not_f
+        of_any = [-terms.f * none * terms.silent[:, j] for j in range(kinds)]
+        fe = terms.f[:, None] * terms.e
+        by_look = []
+        for j in range(kinds):
+            weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
+            weights[1 + j] = terms.f * terms.turn[:, j]
+            by_look.append(gradient(weights))
+        ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
+        counted = gradient(ones)
+        for place, mine in zip(self.places, self._logits_of_models(), strict=True):
+            counted[place] /= len(mine)
+        any_label = (terms.labels.sum(axis=1) > 0).astype(np.float64)
+        return PairSums(
+            log_likelihood=np.asarray(w @ terms.value),
+            weight=np.asarray(w.sum()),
+            labelled=np.asarray(w @ any_label),
+            positives=np.asarray(w @ terms.f),
+            labelled_positives=np.asarray(w @ fd),
+            propensities=np.asarray(w @ found),
+            squares=np.array([w @ terms.f**2, w @ (terms.f * fd), w @ fd**2]),
+            positives_gradient=gradient([of_f, *silent]),
+            labelled_positives_gradient=gradient([of_f * found, *of_any, *([None] * (len(logits) - 1 - kinds))]),
+            columns=counted,
+            by_look=w @ fe,
+            by_look_gradient=np.array(by_look),
+            by_look_squares=np.array([w @ (terms.f[:, None] * fe), w @ fe**2]),
+            audits=np.array([w @ (terms.audited & (terms.q == 1)), w @ (terms.audited & (terms.q == 0))]),
+            looks=w @ terms.looks,
+            labels=w @ terms.labels,
+        )
+
+    def _columns(self) -> list[int]:
+        """Which of a row's logits have parameters: rates that are given have none."""
+        return [logit.column for logit in self.logits]
+
     def _logits_of_models(self) -> list[list[int]]:
         starts = [logit.place.start for logit in self.logits]
         return [[j for j, start in enumerate(starts) if start == place.start] for place in self.places]
@@ -194,28 +280,45 @@ class LooksLikelihood:
 
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
-        matrix = np.zeros((self.n_parameters, self.n_parameters))
-        blocks: dict[int, Any] = {}
-        for logit in self.logits:
-            seen, j = logit.design.take(X), logit.column
-            weight = w * found.diagonal[:, j]
-            bent = bool((weight < 0).any())  # only where propensities have bounds
-            own = linear.cross_product(seen, weight, seen) if bent else linear.gram([(seen, np.sqrt(weight))])
-            matrix[logit.place, logit.place] += own
-            scaled = _scaled_with_ones(seen, found.along[:, j])
-            before = blocks.get(logit.place.start)
-            blocks[logit.place.start] = scaled if before is None else before + scaled
-        parts = [blocks[place.start] for place in self.places]
-        weight = w * found.omega
-        if any(sparse.issparse(part) for part in parts):
-            every = sparse.hstack(parts, format="csr")
-            lost = (every.T @ every.multiply(weight[:, None]).tocsr()).toarray()
-        else:
-            every = np.hstack(parts)
-            root = np.sqrt(weight).astype(every.dtype)
-            every *= root[:, None]
-            lost = every.T @ every
-        return matrix - lost
+        logits, matrix = self.logits, np.zeros((self.n_parameters, self.n_parameters))
+        blocks, weights = [logit.design.take(X) for logit in logits], {}
+        in_pairs = sum(logit.design.n_columns > 0 for logit in logits) <= _MOST_IN_PAIRS
+        for j, logit in enumerate(logits):
+            weights[j, j] = w * found.diagonal[:, logit.column]
+            if in_pairs:
+                lost = w * found.omega * found.along[:, logit.column]
+                weights[j, j] -= lost * found.along[:, logit.column]
+                others = enumerate(logits[j + 1 :], start=j + 1)
+                weights.update({(j, k): -lost * found.along[:, other.column] for k, other in others})
+        for (j, k), product in linear.products_of_pairs(blocks, weights).items():
+            matrix[logits[j].place, logits[k].place] += product
+            if j != k:
+                matrix[logits[k].place, logits[j].place] += product.T
+        if in_pairs:
+            return matrix
+        return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+
+
+def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matrix) -> Matrix:
+    r"""Return :math:`\sum_i w_i d_i d_i'` over a block, with :math:`d = \sum_j c_j [x, 1]_j` over a row's logits.
+
+    `along` has the numbers :math:`c_j`, a column for each logit in their order; no weight is negative.
+    """
+    logits, root = objective.logits, np.sqrt(weight)
+    seen = [logit.design.take(X) for logit in logits]
+    if len(logits) == len(objective.places) and not sparse.issparse(X):
+        return linear.gram([(block, root * along[:, j]) for j, block in enumerate(seen)])
+    blocks: dict[int, Any] = {}
+    for j, (logit, block) in enumerate(zip(logits, seen, strict=True)):
+        scaled = _scaled_with_ones(block, root * along[:, j])
+        before = blocks.get(logit.place.start)
+        blocks[logit.place.start] = scaled if before is None else before + scaled
+    parts = [blocks[place.start] for place in objective.places]
+    if sparse.issparse(X):
+        every = sparse.hstack(parts, format="csr")
+        return (every.T @ every).toarray()
+    every = np.hstack(parts)
+    return every.T @ every
 
 
 def dense_column(X: Any, column: int) -> Vector:
@@ -234,78 +337,7 @@ def _scaled_with_ones(X: Any, scale: Vector) -> Any:
     return out
 
 
-class LooksSums(NamedTuple):
-    """What fitted models say of all rows together; each a sum over rows, weighted by how often a row counts."""
-
-    log_likelihood: Vector
-    weight: Vector
-    labelled: Vector  # rows with any label
-    positives: Vector  # of w f
-    labelled_positives: Vector  # of w f d, with d = Pr(any label | y=1)
-    propensities: Vector  # of w d
-    squares: Vector  # of w f^2, w f^2 d, w f^2 d^2
-    positives_gradient: Vector
-    labelled_positives_gradient: Vector
-    columns: Vector  # of w [x, 1], for the columns of all models
-    by_look: Vector  # of w f e, for each kind of look
-    by_look_gradient: Matrix  # a line for each kind of look
-    by_look_squares: Matrix  # of w f^2 e and w f^2 e^2, for each kind of look
-    audits: Vector  # how many rows were checked: positive, negative
-    looks: Vector  # how often each kind took place
-    labels: Vector  # and how often it found a label
-
-
-def looks_sums(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> LooksSums:
-    """Return the sums over one block of rows."""
-    terms, w, logits = objective.terms(X, rows, beta), rows["w"], objective.logits
-    kinds = objective.n_kinds
-    found, none = looks.detected(terms)
-    fd = terms.f * found
-    seen = [logit.design.take(X) for logit in logits]
-
-    def gradient(weights: list[Vector | None]) -> Vector:
-        out = np.zeros(objective.n_parameters)
-        for logit, block, weight in zip(logits, seen, weights, strict=True):
-            if weight is not None:
-                out[logit.place] += linear.transposed_product(block, w * weight)
-        return out
-
-    silent: list[Vector | None] = [None] * (len(logits) - 1)
-    of_f = terms.f * terms.not_f
-    lost = none[:, None] * terms.looks * terms.turn / np.maximum(terms.not_e, 1e-300)
-    of_any = [terms.f * lost[:, j] for j in range(kinds)]
-    fe = terms.f[:, None] * terms.e
-    by_look = []
-    for j in range(kinds):
-        weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
-        weights[1 + j] = terms.f * terms.turn[:, j]
-        by_look.append(gradient(weights))
-    ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
-    counted = gradient(ones)
-    for place, mine in zip(objective.places, objective._logits_of_models(), strict=True):
-        counted[place] /= len(mine)
-    any_label = (terms.labels.sum(axis=1) > 0).astype(np.float64)
-    return LooksSums(
-        log_likelihood=np.asarray(w @ terms.value),
-        weight=np.asarray(w.sum()),
-        labelled=np.asarray(w @ any_label),
-        positives=np.asarray(w @ terms.f),
-        labelled_positives=np.asarray(w @ fd),
-        propensities=np.asarray(w @ found),
-        squares=np.array([w @ terms.f**2, w @ (terms.f * fd), w @ fd**2]),
-        positives_gradient=gradient([of_f, *silent]),
-        labelled_positives_gradient=gradient([of_f * found, *of_any, *([None] * (len(logits) - 1 - kinds))]),
-        columns=counted,
-        by_look=w @ fe,
-        by_look_gradient=np.array(by_look),
-        by_look_squares=np.array([w @ (terms.f[:, None] * fe), w @ fe**2]),
-        audits=np.array([w @ (terms.audited & (terms.q == 1)), w @ (terms.audited & (terms.q == 0))]),
-        looks=w @ terms.looks,
-        labels=w @ terms.labels,
-    )
-
-
-def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
+def detection_curve(X: Any, rows: Rows, objective: PairObjective, beta: Vector, order: Any) -> tuple[Vector, Vector]:
     """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
     columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])

@@ -78,6 +78,10 @@ def _to_the_edge(step: Vector, along: Vector, diagonal: Vector, radius: float) -
     return c / (b + float(np.sqrt(b * b + a * c))) if c > 0 else 0.0
 
 
+# Above this many parameters the information matrix is not formed; products with it are.
+WIDEST_MATRIX = 1500
+
+
 class Status(Enum):
     """How a solver ended."""
 

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Rows, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.linear import Design
+from scarless.numerics.looks import LookTerms, look_terms
 from scarless.numerics.namespace import concat, namespace_of, zeros
-from scarless.numerics.sigmoid import sigmoid_pair
+from scarless.numerics.sigmoid import sigmoid, sigmoid_pair, softplus
+from scarless.numerics.uncertainty import PairSums
 
 
 class Curvature(Enum):
@@ -70,6 +72,127 @@ class Objective(Protocol):
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
         """Return, for each model, the matrix whose quadratic form `reach` is."""
+        ...
+
+
+class Logit(NamedTuple):
+    """A linear function of columns, where its parameters are, and which of a row's logits it is."""
+
+    design: Design
+    place: slice
+    column: int
+
+
+class PairObjective(Objective, Protocol):
+    """The likelihood of a class model ``f`` and of what labels it: of one label of each row, or of several looks.
+
+    Parameters are those of ``f``, then those of each propensity model, then the rates of false positives that are
+    estimated. Answers about rows have one number, or one line, for each row of a block.
+    """
+
+    observed: ClassVar[tuple[str, ...]]  # what rows have beside their weight ``w``
+
+    @property
+    def f(self) -> Design:
+        """What the class model sees."""
+        ...
+
+    @property
+    def e(self) -> Design:
+        """What the first propensity model sees at the first kind of look."""
+        ...
+
+    @property
+    def models(self) -> tuple[tuple[Design, ...], ...]:
+        """Of each propensity model, what it sees at each kind of look."""
+        ...
+
+    @property
+    def false_positives(self) -> Any:
+        """None where no negative is labelled; otherwise which rates are known, and which are estimated."""
+        ...
+
+    @property
+    def offsets(self) -> tuple[int, ...] | None:
+        """Of each kind of look, the column that is added to the logit of its propensity."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The bounds of all propensities."""
+        ...
+
+    @property
+    def n_kinds(self) -> int:
+        """How many kinds of looks there are."""
+        ...
+
+    @property
+    def rates(self) -> list[int | None]:
+        """Which of the rates to be estimated each kind of look has; None where there is nothing to estimate."""
+        ...
+
+    @property
+    def n_rates(self) -> int:
+        """How many rates of false positives are estimated."""
+        ...
+
+    @property
+    def places(self) -> list[slice]:
+        """Where each model's parameters are."""
+        ...
+
+    @property
+    def logits(self) -> list[Logit]:
+        """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
+        ...
+
+    def split(self, beta: Vector) -> tuple[Vector, Vector]:
+        """Return the parameters of ``f``, and all others."""
+        ...
+
+    def propensity(self, v: Vector) -> Vector:
+        """Return the propensities that logits stand for."""
+        ...
+
+    def log_missed(self, v: Vector) -> Vector:
+        """Return the logarithm of one minus the propensity."""
+        ...
+
+    def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
+        """Return the values of all logits, in their order."""
+        ...
+
+    def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
+        """Return all probabilities of each row, with a column for each kind of look."""
+        ...
+
+    def row_log_likelihood(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the log-likelihood of what was observed of each row."""
+        ...
+
+    def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the probability of the positive class, given all that was observed of a row."""
+        ...
+
+    def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the logit of `row_posterior`; infinite where the class is known."""
+        ...
+
+    def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
+        ...
+
+    def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of `row_posterior_logit` by the logits; 0 where the class is known."""
+        ...
+
+    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return log-likelihood, class probability, and probability of any label of a positive row."""
+        ...
+
+    def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
+        """Return what the models say of all rows of a block together."""
         ...
 
 
@@ -186,12 +309,29 @@ class KnownPropensity:
 class LogisticPair:
     r"""Likelihood of the labels under two logistic models: ``f`` of the class, ``e`` of the labelling.
 
-    Parameters are those of ``f``, then those of ``e``. Rows: ``s``, ``w``.
+    Parameters are those of ``f``, then those of ``e``. Rows: ``s``, ``w``. It is the case of one look at every row, no
+    audit and no false positives of `scarless.numerics.looks_objective.LooksLikelihood`, with less work.
     """
 
     convex: ClassVar[bool] = False
+    observed: ClassVar[tuple[str, ...]] = ("s",)
+    false_positives: ClassVar[None] = None
+    offsets: ClassVar[None] = None
+    bounds: ClassVar[None] = None
+    n_kinds: ClassVar[int] = 1
+    n_rates: ClassVar[int] = 0
     f: Design
     e: Design
+
+    @property
+    def models(self) -> tuple[tuple[Design, ...], ...]:
+        """Of the only propensity model, what it sees at the only look."""
+        return ((self.e,),)
+
+    @property
+    def rates(self) -> list[int | None]:
+        """No rate of false positives is estimated."""
+        return [None]
 
     @property
     def designs(self) -> tuple[Design, ...]:
@@ -202,6 +342,17 @@ class LogisticPair:
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
         return self.f.n_parameters + self.e.n_parameters
+
+    @property
+    def places(self) -> list[slice]:
+        """Where each model's parameters are."""
+        return [slice(0, self.f.n_parameters), slice(self.f.n_parameters, self.n_parameters)]
+
+    @property
+    def logits(self) -> list[Logit]:
+        """The logits of ``f`` and of ``e``."""
+        of_f, of_e = self.places
+        return [Logit(self.f, of_f, 0), Logit(self.e, of_e, 1)]
 
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
         """Return the parameters of ``f`` and of ``e``."""
@@ -257,6 +408,79 @@ class LogisticPair:
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
         """Return, for each model, the matrix whose quadratic form `reach` is."""
         return linear.exact_gram(self.f.take(X), rows["w"]), linear.exact_gram(self.e.take(X), rows["w"])
+
+    def propensity(self, v: Vector) -> Vector:
+        """Return the propensities that logits stand for."""
+        return sigmoid(v)
+
+    def log_missed(self, v: Vector) -> Vector:
+        """Return the logarithm of one minus the propensity."""
+        return -softplus(v)
+
+    def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
+        """Return the values of both logits."""
+        return list(self._logits(X, beta)[2:])
+
+    def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
+        """Return all probabilities of each row, with a column for the only look."""
+        (u, v), s = self.logit_values(X, beta), rows["s"]
+        one = namespace_of(s).ones_like(s)
+        return look_terms(u, v[:, None], None, s[:, None], one[:, None], -one)
+
+    def row_log_likelihood(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the log-likelihood of each row's label."""
+        u, v = self.logit_values(X, beta)
+        return likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v))
+
+    def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the probability of the positive class, given the label."""
+        q = likelihood.pair_terms(*self.logit_values(X, beta)).q
+        return namespace_of(q).where(rows["s"] == 1, 1.0, q)
+
+    def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
+        """Return the logit of `row_posterior`; infinite for labelled rows."""
+        u, v = self.logit_values(X, beta)
+        return namespace_of(u).where(rows["s"] == 1, float("inf"), u - softplus(v))
+
+    def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of the log-likelihood by both logits."""
+        terms = likelihood.pair_terms(*self.logit_values(X, beta))
+        return namespace_of(terms.f).stack(likelihood.score(rows["s"], terms), axis=1)
+
+    def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
+        """Return the derivatives of `row_posterior_logit` by both logits; 0 for labelled rows."""
+        _, v = self.logit_values(X, beta)
+        xp, unlabelled = namespace_of(v), rows["s"] == 0
+        return xp.stack([xp.where(unlabelled, 1.0, xp.zeros_like(v)), xp.where(unlabelled, -sigmoid(v), 0.0)], axis=1)
+
+    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return log-likelihood, class probability and propensity."""
+        u, v = self.logit_values(X, beta)
+        terms = likelihood.pair_terms(u, v)
+        return likelihood.log_likelihood(u, v, rows["s"], terms), terms.f, terms.e
+
+    def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
+        """Return what both models say of all rows of a block together."""
+        xp, s, w = namespace_of(X), rows["s"], rows["w"]
+        X_f, X_e, u, v = self._logits(X, beta)
+        terms = likelihood.pair_terms(u, v)
+        labelled = terms.f * terms.e
+
+        def gradient(by_u: Vector, by_v: Vector) -> Vector:
+            return concat([linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v)])
+
+        return PairSums(
+            log_likelihood=xp.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
+            weight=xp.asarray(xp.sum(w)),
+            labelled=xp.asarray(w @ s),
+            positives=xp.asarray(w @ terms.f),
+            labelled_positives=xp.asarray(w @ labelled),
+            propensities=xp.asarray(w @ terms.e),
+            squares=xp.stack([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
+            positives_gradient=gradient(terms.f * terms.not_f, xp.zeros_like(v)),
+            labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
+            columns=gradient(xp.ones_like(u), xp.ones_like(v)),
+        ).of_one_look()
 
     def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         X_f, X_e = self.f.take(X), self.e.take(X)

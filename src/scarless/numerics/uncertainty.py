@@ -22,53 +22,52 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
-from scarless.numerics import likelihood, linear
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.linear import Design, unit_diagonal
-from scarless.numerics.namespace import concat, in_float64, like, namespace_of
+from scarless.numerics.linear import unit_diagonal
+from scarless.numerics.namespace import in_float64, like, namespace_of, zeros
 from scarless.numerics.sigmoid import sigmoid_pair
 
 _NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
 
 
+_NO_LOOKS: Any = np.zeros(0)
+
+
 class PairSums(NamedTuple):
-    """What a fitted pair says of all rows together; each a sum over rows, weighted by how often a row counts."""
+    """What a fitted pair says of all rows together; each a sum over rows, weighted by how often a row counts.
+
+    With `d` the probability that a positive row gets any label at its looks, and `e` that of a label at one look; one
+    label of each row has :math:`d = e`. Fields by kind of look are last: model files have sums without them.
+    """
 
     log_likelihood: Vector
     weight: Vector  # sum of w
-    labelled: Vector  # of w s
+    labelled: Vector  # rows with any label
     positives: Vector  # of w f
-    labelled_positives: Vector  # of w f e
-    propensities: Vector  # of w e
-    squares: Vector  # of w f^2, w f^2 e, w f^2 e^2
+    labelled_positives: Vector  # of w f d
+    propensities: Vector  # of w d
+    squares: Vector  # of w f^2, w f^2 d, w f^2 d^2
     positives_gradient: Vector  # of the sum of w f, by all parameters
     labelled_positives_gradient: Vector
-    columns: Vector  # of w [x, 1], for the columns of both models: where their zeros lie
+    columns: Vector  # of w [x, 1], for the columns of all models: where their zeros lie
+    by_look: Vector = _NO_LOOKS  # of w f e, for each kind of look
+    by_look_gradient: Matrix = _NO_LOOKS  # a line for each kind of look
+    by_look_squares: Matrix = _NO_LOOKS  # of w f^2 e and w f^2 e^2, for each kind of look
+    audits: Vector = _NO_LOOKS  # how many rows were checked: positive, negative
+    looks: Vector = _NO_LOOKS  # how often each kind took place
+    labels: Vector = _NO_LOOKS  # and how often it found a label
 
-
-def pair_sums(X: Any, rows: Any, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> PairSums:
-    """Return the sums over one block of rows. Rows: ``s``, ``w``."""
-    xp, s, w = namespace_of(X), rows["s"], rows["w"]
-    X_f, X_e = f.take(X), e.take(X)
-    u, v = linear.logits(X_f, beta_f), linear.logits(X_e, beta_e)
-    terms = likelihood.pair_terms(u, v)
-    labelled = terms.f * terms.e
-
-    def gradient(by_u: Vector, by_v: Vector) -> Vector:
-        return concat([linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v)])
-
-    return PairSums(
-        log_likelihood=xp.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
-        weight=xp.asarray(xp.sum(w)),
-        labelled=xp.asarray(w @ s),
-        positives=xp.asarray(w @ terms.f),
-        labelled_positives=xp.asarray(w @ labelled),
-        propensities=xp.asarray(w @ terms.e),
-        squares=xp.stack([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
-        positives_gradient=gradient(terms.f * terms.not_f, xp.zeros_like(v)),
-        labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
-        columns=gradient(xp.ones_like(u), xp.ones_like(v)),
-    )
+    def of_one_look(self) -> "PairSums":
+        """Return the same with the fields by kind of look, where every row had one look and no audit."""
+        xp = namespace_of(self.squares)
+        return self._replace(
+            by_look=xp.reshape(self.labelled_positives, (1,)),
+            by_look_gradient=xp.reshape(self.labelled_positives_gradient, (1, -1)),
+            by_look_squares=xp.reshape(self.squares[1:], (2, 1)),
+            audits=zeros(self.squares, 2),
+            looks=xp.reshape(self.weight, (1,)),
+            labels=xp.reshape(self.labelled, (1,)),
+        )
 
 
 class Functional(NamedTuple):
@@ -92,14 +91,23 @@ def class_prior(sums: PairSums) -> Functional:
 
 
 def label_frequency(sums: PairSums) -> Functional:
-    r"""The ratio :math:`c = \sum f e / \sum f`, as an estimate of :math:`\Pr(s=1|y=1)` in the population.
+    r"""The ratio :math:`c = \sum f d / \sum f`, as an estimate of :math:`\Pr(s=1|y=1)` in the population.
 
-    A row moves it by :math:`f (e - c) / \sum f`; the sum of the squares of that is the variance from drawing the rows.
+    A row moves it by :math:`f (d - c) / \sum f`; the sum of the squares of that is the variance from drawing the rows.
     """
-    positives = float(sums.positives)
-    c = float(sums.labelled_positives) / positives
-    gradient = (sums.labelled_positives_gradient - c * sums.positives_gradient) / positives
-    f_f, f_fe, fe_fe = (float(value) for value in sums.squares)
+    return _label_frequency(sums, sums.labelled_positives, sums.labelled_positives_gradient, sums.squares[1:])
+
+
+def label_frequency_of_look(sums: PairSums, kind: int) -> Functional:
+    r"""The share of positives that a kind of look labels, :math:`\sum f e / \sum f`, if it took place at every row."""
+    return _label_frequency(sums, sums.by_look[kind], sums.by_look_gradient[kind], sums.by_look_squares[:, kind])
+
+
+def _label_frequency(sums: PairSums, found: Any, found_gradient: Vector, squares: Vector) -> Functional:
+    positives, f_f = float(sums.positives), float(sums.squares[0])
+    c = float(found) / positives
+    gradient = (found_gradient - c * sums.positives_gradient) / positives
+    f_fe, fe_fe = (float(value) for value in squares)
     return Functional(c, gradient, max(fe_fe - 2.0 * c * f_fe + c**2 * f_f, 0.0) / positives / positives)
 
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-_MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive)Classifier(?:CV)?"
-_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|solver|start|tol|random_state|relax|cross_fit|propensity_attributes"
+_MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
+_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|relax|propensity_attributes"
 # Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
 # first that fits counts. A name in quotes may be a column's, and stays.
 _GONE = re.compile(
@@ -32,8 +32,7 @@ _WORDS = tuple(
         (r"audit_labels='?(\w+)'?", r"--audit-labels \1"),
         (r"false_positive_rate='estimate'", "--false-positives estimate"),
         (r"false_positive_rate", "the rate of false positives"),
-        (r"propensity_bounds", "--propensity-bounds"),
-        (r"shared_propensity=False", "--own-propensities"),
+        (r"Labelling\(shared=False\)", "--own-propensities"),
         (r"[Ss]ample_weight counts", "weights count"),
         (r"sample_weight", "the weights"),
         (rf"^{_MODEL}(?: \([^)]*\))? did not converge", "The model did not converge"),

@@ -14,13 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from scarless.engines import Engine
-from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import LogisticPair
 from scarless.pair.relaxed import FAR
 from scarless.pair.rows import Training, engine_of
+from scarless.pair.solving import PenalisedProblem
 
 MOST_COLUMNS = 100  # that are searched; wider tables were not tried
 _MOST_FOUND = 3

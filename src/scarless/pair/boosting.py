@@ -16,7 +16,7 @@ from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.estimators import final_step
 from scarless.checks.tables import take_rows
 from scarless.numerics.arrays import Vector
 from scarless.pair.folds import Fold

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.pipelines import final_step
+from scarless.checks.estimators import final_step
 from scarless.checks.tables import check_numeric, take_columns, take_rows
 from scarless.engines import attach
 from scarless.numerics.arrays import Columns, Vector
@@ -23,7 +23,7 @@ from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import fit_known_propensity
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
-from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval, relax
+from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, relax
 from scarless.pair.rows import Training, engine_of
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
@@ -40,9 +40,9 @@ class CrossOptions:
     propensity_C: float
     audits: float
     tol: float
-    window: int
     max_iter: int
     n_jobs: int | None
+    window: int = 10  # steps of EM, which together must gain less than `tol`
     follow: float = 0.0  # the slope of the propensity's logit in the class logit, where nobody named its attributes
     known: tuple[KnownShare, ...] = ()  # from elsewhere
 
@@ -53,7 +53,6 @@ class Crossed:
 
     fit: CrossFit
     learned: LearnedPropensity | None  # the propensity, where it is a model of the user's
-    plain_e: Vector  # the propensity's coefficients, then its intercept, before both were relaxed
     relaxation: Relaxation
     f_columns: Columns
     e_columns: Columns
@@ -74,9 +73,9 @@ class Crossed:
         plain = self.fit.logits(take_columns(X, self.f_columns))
         return plain if self.tilt is None else plain + _tilted(numeric_columns(X, self.e_columns), self.tilt)
 
-    def propensity_logits(self, X: Any, *, relaxed: bool = True) -> Vector:
+    def propensity_logits(self, X: Any) -> Vector:
         """Return the propensity's logits of other rows."""
-        beta = self.relaxation.e if relaxed else self.plain_e
+        beta = self.relaxation.e
         if self.learned is not None:
             return self.learned.logits(take_columns(X, self.e_columns)) + beta[-1]
         seen = numeric_columns(X, self.e_columns)
@@ -105,7 +104,7 @@ def cross_fit(
         engine = engine_of(np.empty((s.size, 0)), s=s, w=fit.weight, u=fit.u, v=fit.v)
         relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits)
         propensity.forget()
-        return Crossed(fit, propensity, np.zeros(1), relaxation, f_columns, e_columns)
+        return Crossed(fit, propensity, relaxation, f_columns, e_columns)
     hold, tilt = propensity.beta if guard else None, None
     if not guard and not is_boosted(fit) and np.isin(e_columns, f_columns).any():
         tilt = _tilt(propensity, fit, s, np.isin(e_columns, f_columns))
@@ -119,7 +118,7 @@ def cross_fit(
     if e_columns.size and hold is None and not options.follow:
         other = relax(rows, propensity.design, merge=True, **{**settings, "follow": FOLLOW})
         beside = levels_beside(relaxation, other)
-    return Crossed(fit, None, propensity.beta, relaxation, f_columns, e_columns, beside, tilt)
+    return Crossed(fit, None, relaxation, f_columns, e_columns, beside, tilt)
 
 
 def _tilt(propensity: LogisticPropensity, fit: CrossFit, s: Vector, shared: Any) -> Vector:
@@ -250,8 +249,8 @@ def importances_of(model: Any) -> Vector | None:
     return None if found is None else np.asarray(found, dtype=np.float64)
 
 
-def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxation, name: str) -> None:
-    """Warn where a classifier was about to explain the labels by itself, and where it went on to."""
+def warn_of_collapse(fit: CrossFit, name: str) -> None:
+    """Warn where a classifier was about to explain the labels by itself."""
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
     # Boosting goes on for a while on purpose, to see whether it gets better again.
@@ -260,13 +259,6 @@ def warn_of_collapse(fit: CrossFit, label_frequency: float, relaxation: Relaxati
             f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
             f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
             "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
-            UserWarning,
-        )
-    highest = levels_interval([relaxation.levels], "label_frequency", 0.98).high
-    if label_frequency > highest + 0.02:
-        warn_user(
-            f"{name} finds that {label_frequency:.0%} of the positives are labelled; held-out labels support at most "
-            f"{highest:.0%}. Use relax=True, or a simpler classifier.",
             UserWarning,
         )
 

@@ -7,11 +7,10 @@ import numpy as np
 
 from scarless.checks.options import check_at_least_zero, check_share, check_whole, shown
 from scarless.engines import Engine, Rows
-from scarless.engines.change import ChangeOfUnits
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
+from scarless.pair.solving import ChangeOfUnits
 
 _SURE = 1e-5  # a standard error of 0, where it has to be divided by
 
@@ -108,13 +107,54 @@ class LabelFrequency(KnownShare):
         return f"label frequency of look {self.look}"
 
 
-def check_known(known: Any) -> None:
-    """Raise where `known` is not a list of shares."""
+@dataclass(frozen=True)
+class ImaginaryAudits:
+    """Positives that nobody checked, half of them labelled: they keep the label frequency off 0 and 1.
+
+    Where labels hardly tell a label frequency of 1, or of next to nothing, from one between, the likelihood often has
+    its top there. A few imaginary audits at the mean of the propensity attributes settle it, as Laplace's rule of
+    succession does for a share.
+
+    Parameters
+    ----------
+    weight : float
+        How many; 0 for none.
+    """
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(self.weight, "ImaginaryAudits' weight")
+
+
+class Known(NamedTuple):
+    """What is known from elsewhere, or believed before labels are seen."""
+
+    shares: tuple[KnownShare, ...]
+    audits: float  # imaginary ones
+
+
+def check_known(known: Any, *, audits: float = 0.0) -> Known:
+    """Return shares and imaginary audits; `audits` is how many of these there are where nobody says.
+
+    Examples
+    --------
+    >>> check_known([ClassPrior(0.3), ImaginaryAudits(4)]).audits
+    4.0
+    """
     if known is not None and not isinstance(known, list | tuple):
         raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(known)}.")
     for claim in known or ():
-        if not isinstance(claim, KnownShare):
-            raise ValueError(f"known must hold ClassPrior(...) and LabelFrequency(...) only; got {shown(claim)}.")
+        if not isinstance(claim, KnownShare | ImaginaryAudits):
+            raise ValueError(
+                f"known must hold ClassPrior(...), LabelFrequency(...) and ImaginaryAudits(...) only; got "
+                f"{shown(claim)}."
+            )
+    imagined = [float(claim.weight) for claim in known or () if isinstance(claim, ImaginaryAudits)]
+    if len(imagined) > 1:
+        raise ValueError(f"known holds ImaginaryAudits {len(imagined)} times; give one.")
+    shares = tuple(claim for claim in known or () if isinstance(claim, KnownShare))
+    return Known(shares, imagined[0] if imagined else audits)
 
 
 class Share(NamedTuple):
@@ -143,7 +183,7 @@ class Fact:
     """
 
     engine: Engine
-    objective: LooksLikelihood
+    objective: PairObjective
     kind: int | None  # of look; None: the class prior
     group: str | None  # the name of the rows' values that say who belongs to it
     value: float
@@ -206,7 +246,7 @@ def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tu
 
 
 def _share_sums(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, kind: int | None, group: str | None, bend: bool
+    X: Any, rows: Rows, objective: PairObjective, beta: Vector, kind: int | None, group: str | None, bend: bool
 ) -> _ShareSums:
     terms, w = objective.terms(X, rows, beta), rows["w"]
     if group is not None:

@@ -1,15 +1,25 @@
-"""Both models of a problem fitted together, by Fisher scoring and Newton."""
+"""All models of a problem fitted together, by Fisher scoring and Newton's method."""
 
-import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.newton import Solution, Status, Trace
+from scarless.numerics.newton import WIDEST_MATRIX, Solution, Status, Trace, solve_positive
+from scarless.numerics.objectives import Curvature
+from scarless.pair.facts import Fact
 from scarless.pair.logistic import balanced_start, propensity_start, with_probability
 from scarless.pair.problem import PairProblem
+from scarless.pair.solving import PenalisedProblem
+
+MOST_MULTIPLIER_ROUNDS = 50  # of the method of multipliers; 3 to 10 are usual
+# Of the variance that a share of so many rows has. A stiffer penalty stalls Newton's method.
+STIFFEST_FACT = 0.05
+FACT_IS_MET = 1e-7  # how near a share is to where it should be
+GAIN_WITH_FACTS = 1e-15  # predicted per row, where shares are to be met: more would be felt in them
+LARGEST_LAST_GAIN = 1e-9  # of the objective: more is no last step
 
 
 class FitOptions(NamedTuple):
@@ -22,54 +32,119 @@ class FitOptions(NamedTuple):
 
 
 class PairFit(NamedTuple):
-    """Both models' parameters and how they were found."""
+    """The parameters of all models, and how they were found."""
 
     f: Vector
-    e: Vector
+    e: Vector  # all but the classifier's: of each propensity model, then rates of false positives
     solution: Solution
     log_likelihoods: list[float]  # observed, without penalty, at the start of each iteration
     information: Matrix | None  # observed, of the rows, at the solution; None where the solver did not need it
+    facts: tuple[Fact, ...] = ()  # with their multipliers
+    met: bool = True  # whether every fact that is sure is kept to
+
+    @property
+    def parameters(self) -> Vector:
+        """Of the classifier, then all others."""
+        return self.solution.parameters
+
+    def at(self, parameters: Vector) -> "PairFit":
+        """Return the fit with parameters that were moved since."""
+        solution = replace(self.solution, parameters=parameters, curvature=None)
+        f, e = parameters[: self.f.size], parameters[self.f.size :]
+        return self._replace(f=f, e=e, solution=solution, information=None)
 
     @property
     def converged(self) -> bool:
-        """Whether the solver met its stopping rule."""
-        return self.solution.status is Status.CONVERGED
+        """Whether the solver met its stopping rule, and facts are kept to."""
+        return self.solution.status is Status.CONVERGED and self.met
 
 
 def fit_pair(
     problem: PairProblem, start: Vector | None, options: FitOptions, *, curvature: Matrix | None = None
 ) -> PairFit:
-    """Fit classifier and propensity model from a start; None is the paper's.
+    """Fit all models from a start; None is the paper's.
 
-    `curvature` is what the Hessian near the start is like, where that is known.
+    `curvature` is what the Hessian near the start is like, where that is known. Facts that are nearly sure are kept to
+    by the method of multipliers: a penalty as stiff as such a fact stalls Newton's method. In its place stands one as
+    wide as the share of as many rows as there are would be if their classes were known, whose target moves until the
+    share is where it should be.
     """
     beta = paper_start(problem) if start is None else start
-    penalised, free = problem.penalised, math.isinf(problem.C) or math.isinf(problem.propensity_C)
+    facts, solution, met = tuple(_widened(fact, problem.weight) for fact in problem.facts), None, True
+    for _ in range(MOST_MULTIPLIER_ROUNDS):
+        found = _climb(problem, problem.penalised(facts), beta, options, curvature, exactly=_any_widened(facts))
+        solution = found if solution is None else solution.followed_by(found)
+        beta, curvature = solution.parameters, None
+        if not _any_widened(facts):
+            break
+        moved = tuple(fact.moved(fact.share(beta, bend=False).value) if fact.widened else fact for fact in facts)
+        away = [fact.widened * abs(new.multiplier - fact.multiplier) for fact, new in zip(facts, moved, strict=True)]
+        facts, met = moved, max(away) < FACT_IS_MET
+        if met or solution.status is not Status.CONVERGED:
+            break
+    assert solution is not None
+    penalised = problem.penalised(facts)
+    if (facts or problem.objective.n_rates) and solution.status is Status.CONVERGED:
+        solution = replace(solution, parameters=_last_step(penalised, solution.parameters), curvature=None)
+    log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
+    information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
+    return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information, facts, met)
+
+
+def _climb(
+    problem: PairProblem,
+    penalised: PenalisedProblem,
+    start: Vector,
+    options: FitOptions,
+    curvature: Matrix | None,
+    *,
+    exactly: bool,
+) -> Solution:
+    """Climb, and go on beside a saddle."""
 
     def climb(beta: Vector, max_iter: int, curvature: Matrix | None = None) -> Solution:
         return penalised.solve(
             beta,
             total_weight=problem.weight,
-            tol=options.tol,
+            tol=min(options.tol, GAIN_WITH_FACTS) if exactly else options.tol,
             max_iter=max_iter,
-            may_diverge=free,
-            damp_indefinite=options.damp_indefinite,
+            may_diverge=problem.free,
+            damp_indefinite=options.damp_indefinite or problem.objective.false_positives is not None,
             curvature=curvature,
             progress=options.progress,
         )
 
-    solution = climb(beta, options.max_iter, curvature)
+    solution = climb(start, options.max_iter, curvature)
     # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
-    follow = not free or problem.exchangeable or problem.f.n_columns + problem.e.n_columns == 0
+    nothing_seen = problem.f.n_columns + problem.e.n_columns == 0
+    follow = not problem.told_by_height and (not problem.free or problem.exchangeable or nothing_seen)
     while follow and solution.n_iter < options.max_iter and (beside := penalised.beside_saddle(solution)) is not None:
         solution = solution.followed_by(climb(beside, options.max_iter - solution.n_iter))
-    log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
-    information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
-    return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information)
+    return solution
 
 
 def paper_start(problem: PairProblem) -> Vector:
     """Return the paper's first pair: a balanced classifier, then the propensity that its probabilities imply."""
-    f = balanced_start(problem.engine, problem.f, problem.labelled_share, C=problem.C)
-    engine = with_probability(problem.engine, problem.f, f, "f")
-    return np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)])
+    one = problem.one_look
+    f = balanced_start(one.engine, one.f, one.labelled_share, C=one.C)
+    engine = with_probability(one.engine, one.f, f, "f")
+    return problem.spread(np.concatenate([f, propensity_start(engine, one.e, C=one.propensity_C)]))
+
+
+def _any_widened(facts: tuple[Fact, ...]) -> bool:
+    return any(fact.widened for fact in facts)
+
+
+def _widened(fact: Fact, weight: float) -> Fact:
+    least = STIFFEST_FACT * fact.value * (1.0 - fact.value) / weight
+    return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
+
+
+def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
+    """Return where one more step leads, by Newton's method: too short for the objective to tell, but nearer its top."""
+    if beta.size > WIDEST_MATRIX:
+        return beta
+    there = penalised.evaluate(beta, Curvature.OBSERVED)
+    step = -solve_positive(there.curvature, there.gradient)
+    near = 0.0 <= -there.gradient @ step <= LARGEST_LAST_GAIN * abs(float(there.value))
+    return beta + step if near else beta

@@ -19,7 +19,7 @@ from scarless.checks.order import (
 from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
-from scarless.engines.joins import Wrapped
+from scarless.engines.blocks import Wrapped
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of

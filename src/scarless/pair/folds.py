@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from scarless.checks.kinds import plain_array
 from scarless.checks.options import check_whole, shown
 from scarless.checks.order import equal_rows
+from scarless.checks.tables import plain_array
 from scarless.checks.vectors import check_random_stream
 from scarless.numerics.arrays import Vector
 from scarless.pair.rows import Training
@@ -59,8 +59,8 @@ def deal_groups(
     if fewest < 2:
         raise ValueError(
             "Cross-validation needs at least 2 different labelled and 2 different unlabelled rows; there are "
-            f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without folds: two "
-            "logistic models, or cross_fit=None."
+            f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without an "
+            "estimator, which needs no folds."
         )
     n_folds = min(n_folds, fewest)
     if audit is not None and (audit >= 0).any():

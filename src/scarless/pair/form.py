@@ -14,10 +14,10 @@ from scipy import sparse
 from scipy.stats import chi2
 
 from scarless.engines import InMemoryEngine, Rows
-from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.likelihood import fisher_roots, pair_terms
 from scarless.numerics.linear import logits
+from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.uncertainty import added_scores
 from scarless.pair.attribute_search import MOST_COLUMNS, FoundColumn, find_columns
 from scarless.pair.fit import FitOptions, fit_pair

@@ -29,19 +29,21 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from scarless.checks.kinds import refuse_odd_vector
-from scarless.checks.number_cells import is_missing
+from scarless.checks.labels import is_missing
+from scarless.checks.tables import refuse_odd_vector
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.numerics.interval import quantile
-from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
+from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference, with_ones
 from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.rows import in_memory
 
 GROUPS_NEED = (
     "groups go with one label of each row, and with two logistic models or a stack: SAREMClassifierCV, "
@@ -107,7 +109,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
     n_rows = int(np.shape(X)[0])
     if values.ndim != 1 or values.size != n_rows:
         raise ValueError(f"groups must hold one value for each of {n_rows} rows; got an array of shape {values.shape}.")
-    missing = np.flatnonzero([is_missing(value) for value in values.tolist()])
+    missing = np.flatnonzero(is_missing(values))
     if missing.size:
         raise ValueError(
             f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give such "
@@ -166,42 +168,36 @@ def clustered(inference: PairInference, engine: Engine, group: Integers) -> Pair
     """Return what a fitted pair knows of its uncertainty, with rows of a group counted as dependent."""
     if inference.information is None:
         return inference
-    place = (inference.f, inference.e, inference.beta_f, inference.beta_e)
-    scores = np.asarray(engine.collect(_block_scores, *place))
-    scores, w, f, fe = scores[:, :-3], scores[:, -3], scores[:, -2], scores[:, -1]
+    scores = np.asarray(engine.collect(_block_scores, inference.objective, inference.parameters))
+    scores, w, f, fd = scores[:, :-3], scores[:, -3], scores[:, -2], scores[:, -1]
     n_groups = int(np.unique(group[w > 0]).size)
     many = n_groups / max(n_groups - 1, 1)
     scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of relaxed fits it is not 0
     by_group = sums_by_group(scores, group)
     if n_groups <= MOST_ADJUSTED and n_groups * by_group.shape[1] ** 3 <= _MOST_WORK:
-        rows = np.asarray(engine.collect(_block_information, *place))
-        by_group = _adjusted(by_group, inference, rows, group) / np.sqrt(many)
+        by_group = _adjusted(by_group, inference, engine, group) / np.sqrt(many)
     else:
         by_group *= np.sqrt(many)
     prior, c = inference.class_prior.value, inference.label_frequency.value
-    drawn = sums_by_group(np.column_stack([w * (f - prior), w * (fe - c * f)]), group)
+    drawn = sums_by_group(np.column_stack([w * (f - prior), w * (fd - c * f)]), group)
     variances = many * np.square(drawn).sum(axis=0) / np.array([w.sum(), w @ f]) ** 2
     row_variances = tuple(map(float, variances))
     return replace(inference, meat=by_group.T @ by_group, row_variances=row_variances, n_groups=n_groups)
 
 
-def _adjusted(by_group: Matrix, inference: PairInference, rows: Matrix, group: Integers) -> Matrix:
-    """Return the groups' scores without the pull of each group on the fit; as they are where there is no information.
-
-    Rows have what both models see, then the second derivatives by the two logits, minus and weighted, and expected.
-    """
-    penalised = inference.needed_information() + np.diag(inference.ridge)
+def _adjusted(by_group: Matrix, inference: PairInference, engine: Engine, group: Integers) -> Matrix:
+    """Return the groups' scores without the pull of each on the fit; as they are where there is no information."""
     try:
-        half = np.linalg.cholesky(penalised)
+        half = np.linalg.cholesky(inference.penalised_information())
     except np.linalg.LinAlgError:
         return by_group
-    n_f, out = inference.f.n_parameters, by_group.copy()
-    uu, uv, vv = (rows[:, -3:] if inference.expected else rows[:, -6:-3]).T[:, :, None]
+    X, out = engine.collect(_table), by_group.copy()
+    rows = {name: in_memory(engine, name) for name in (*inference.objective.observed, "w")}
+    kind = Curvature.EXPECTED if inference.expected else Curvature.OBSERVED
     order = np.argsort(group, kind="stable")
     for number, part in enumerate(np.split(order, np.cumsum(np.bincount(group))[:-1])):
-        X_f, X_e = rows[part, :n_f], rows[part, n_f:-6]
-        mixed = X_f.T @ (uv[part] * X_e)
-        information = np.block([[X_f.T @ (uu[part] * X_f), mixed], [mixed.T, X_e.T @ (vv[part] * X_e)]])
+        here = {name: values[part] for name, values in rows.items()}
+        information = inference.objective.sums(X[part], here, inference.parameters, kind).curvature
         pull = np.linalg.solve(half, np.linalg.solve(half, information).T)
         shares, directions = np.linalg.eigh(0.5 * (pull + pull.T))
         left = (directions / (1.0 - np.clip(shares, 0.0, _MOST_PULL))) @ directions.T
@@ -209,28 +205,25 @@ def _adjusted(by_group: Matrix, inference: PairInference, rows: Matrix, group: I
     return out
 
 
-def _block_information(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Matrix:
-    """Return of each row what both models see, and its observed and expected information by the two logits."""
-    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
-    X_f, X_e = (with_ones(design.take(X)).astype(np.float64) for design in (f, e))
-    terms = likelihood.pair_terms(X_f @ beta_f, X_e @ beta_e)
-    a, b = likelihood.fisher_roots(terms)
-    seconds = (*likelihood.observed_information(s, terms), a**2, a * b, b**2)
-    return np.column_stack([X_f, X_e, *(w * each for each in seconds)])
+def _table(X: Any, rows: Rows) -> Matrix:
+    return np.asarray(X.toarray() if sparse.issparse(X) else in_numpy(X), dtype=np.float64)
+
+
+def _block_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
+    """Return of each row its score by all parameters, its weight, ``f``, and ``f`` times the chance of a label."""
+    X = _table(X, rows)
+    here = {name: in_numpy(values) for name, values in rows.items()}
+    w, by_logit = here["w"], np.asarray(objective.row_scores(X, here, beta))
+    _, f, d = objective.row_answers(X, here, beta)
+    scores = np.zeros((w.size, beta.size))
+    for j, at in enumerate(objective.logits):
+        scores[:, at.place] += (w * by_logit[:, j])[:, None] * with_ones(at.design.take(X))
+    return np.column_stack([scores, w, f, f * d])
 
 
 def _more(group: Integers) -> float:
     number = np.unique(group).size
     return number / max(number - 1, 1)
-
-
-def _block_scores(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector) -> Matrix:
-    """Return of each row its score by all parameters, its weight, ``f`` and ``f e``."""
-    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
-    X_f, X_e = (with_ones(design.take(X)).astype(np.float64) for design in (f, e))
-    terms = likelihood.pair_terms(X_f @ beta_f, X_e @ beta_e)
-    du, dv = likelihood.score(s, terms)
-    return np.column_stack([(w * du)[:, None] * X_f, (w * dv)[:, None] * X_e, w, terms.f, terms.f * terms.e])
 
 
 def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:

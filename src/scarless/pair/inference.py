@@ -1,4 +1,4 @@
-"""What a fitted pair of logistic models knows about its own uncertainty."""
+"""What a fitted pair of models knows about its own uncertainty."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -10,49 +10,73 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import WIDEST_MATRIX, Pull
-from scarless.numerics import likelihood, uncertainty
+from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval, quantile
-from scarless.numerics.linear import Design, logits
+from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
-from scarless.numerics.objectives import Curvature
+from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
 from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
-from scarless.pair.logistic import ridge_of
-from scarless.pair.problem import Audits, PairProblem, exchange, see_the_same
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.problem import Audits, PairProblem, exchange
 from scarless.pair.relaxed import Relaxation
 from scarless.pair.rows import all_labelled
+from scarless.pair.solving import Pull
 
 # Relative error of the sums over rows that make the information matrix.
 NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
 _LEAST_MEAT = 1e-9  # of the information
-_DENSE_ROWS = 1024  # of sparse tables, that are made dense at a time
+_DENSE_ROWS = 1024  # of which lines as long as the parameters are made at a time
+_ENOUGH_FOR_A_TEST = 1e-8  # predicted gain per row
 
 
 @dataclass(frozen=True, eq=False)
 class PairInference:
-    """Two logistic models at their optimum, with the sums over rows that their uncertainty needs.
+    """All models at their optimum, with the sums over rows that their uncertainty needs.
 
     Holds no rows: its size is that of the information matrix, which is None where the models are too wide for one.
     """
 
-    f: Design
-    e: Design
-    beta_f: Vector
-    beta_e: Vector
+    objective: PairObjective
+    parameters: Vector  # of the classifier, then of each propensity model, then rates of false positives
     C: float
     propensity_C: float
     n_rows: int  # that count at all
     sums: PairSums
     information: Matrix | None  # of the likelihood alone
+    added: Matrix | None  # what penalties and facts add to it; not imaginary audits, which rule nothing out
     expected: bool  # whether that is the expected information, the observed one being of no use here
     noise: float
-    audits: Audits | None = None  # imaginary ones, part of the penalty
+    exchangeable: bool  # whether nothing but the start says which model is the classifier
+    ridge: Vector  # the penalty's weight on the square of each parameter
+    pulls: tuple[Pull, ...] = ()  # what imaginary audits and false labels add to the penalty
+    audits: Audits | None = None  # imaginary ones
     meat: Matrix | None = None  # where rows belong to groups: cross product of the groups' scores
     row_variances: tuple[float, ...] = ()  # of class prior and label frequency, from drawing the groups
     n_groups: int = 0  # that rows belong to
+
+    @property
+    def f(self) -> Design:
+        """What the classifier sees."""
+        return self.objective.f
+
+    @property
+    def e(self) -> Design:
+        """What the first propensity model sees at its first look."""
+        return self.objective.e
+
+    @property
+    def beta_f(self) -> Vector:
+        """The classifier's parameters."""
+        return self.objective.split(self.parameters)[0]
+
+    @property
+    def beta_e(self) -> Vector:
+        """All parameters but the classifier's."""
+        return self.objective.split(self.parameters)[1]
 
     @property
     def log_likelihood(self) -> float:
@@ -66,31 +90,16 @@ class PairInference:
 
     @property
     def labelled_positives(self) -> float:
-        """Expected number of labelled rows."""
+        """Expected number of positive rows with a label."""
         return float(self.sums.labelled_positives)
-
-    @property
-    def parameters(self) -> Vector:
-        """Coefficients and intercept of the classifier, then of the propensity model."""
-        return np.concatenate([self.beta_f, self.beta_e])
-
-    @property
-    def ridge(self) -> Vector:
-        """The penalty's weight on the square of each parameter."""
-        return pair_ridge(self.f, self.e, self.C, self.propensity_C)
-
-    @property
-    def pulls(self) -> tuple[Pull, ...]:
-        """What imaginary audits add to the penalty."""
-        return () if self.audits is None else (self.audits.pull(self.f.n_parameters),)
 
     @cached_property
     def precision(self) -> Precision:
         """The penalised information, taken apart; with groups, the inverse of the covariance that counts them."""
-        penalised = self.needed_information() + np.diag(self.ridge)
-        if self.meat is not None:
+        penalised, added = self.penalised_information(), self.added
+        if self.meat is not None and added is not None:
             least = _LEAST_MEAT * np.diagonal(penalised)  # of what no group tells: fewer groups than parameters
-            middle = self.meat + np.diag(self.ridge + np.maximum(least, np.finfo(np.float64).tiny))
+            middle = self.meat + added + np.diag(np.maximum(least, np.finfo(np.float64).tiny))
             penalised = penalised @ np.linalg.solve(middle, penalised)
             penalised = 0.5 * (penalised + penalised.T)
         return uncertainty.precision(penalised, noise=self.noise)
@@ -102,8 +111,12 @@ class PairInference:
 
     @property
     def label_frequency(self) -> Functional:
-        """The mean of `e` over positives, with what its variance needs."""
+        """The share of positives with any label, with what its variance needs."""
         return self._drawn(uncertainty.label_frequency(self.sums), 1)
+
+    def label_frequency_of(self, kind: int) -> Functional:
+        """Return the share of positives that a kind of look labels, with what its variance needs."""
+        return uncertainty.label_frequency_of_look(self.sums, kind)
 
     def _drawn(self, functional: Functional, place: int) -> Functional:
         return functional._replace(row_variance=self.row_variances[place]) if self.row_variances else functional
@@ -112,11 +125,6 @@ class PairInference:
     def mean_propensity(self) -> float:
         """The mean of `e` over all rows: the class prior if `e` were the classifier."""
         return float(self.sums.propensities / self.sums.weight)
-
-    @property
-    def exchangeable(self) -> bool:
-        """Whether both models see the same columns."""
-        return see_the_same(self.f, self.e)
 
     @property
     def exchanged(self) -> Vector:
@@ -133,12 +141,16 @@ class PairInference:
             )
         return self.information
 
+    def penalised_information(self) -> Matrix:
+        """Return the information with what penalties and facts add to it."""
+        return np.asarray(self.needed_information() + (0.0 if self.added is None else self.added))
+
     def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
-        """Return, for each model, the sets of its columns that a linear combination makes constant."""
-        n_f, information = self.f.n_parameters, self.needed_information()
+        """Return, for the classifier and the first propensity model, sets of columns that are constant together."""
+        information = self.needed_information()
         f, e = (
             uncertainty.collinear_columns(information[part, part], self.sums.columns[part], noise=self.noise)
-            for part in (slice(0, n_f), slice(n_f, None))
+            for part in self.objective.places[:2]
         )
         return f, e
 
@@ -156,12 +168,18 @@ class PairInference:
         return float(np.hypot(error, np.sqrt(functional.row_variance)))
 
     def class_prior_interval(self, level: float) -> Interval:
-        """Return an interval for the class prior; open above where all positives seem to be labelled.
+        """Return an interval for the class prior; open above where one label of each row says that all have one.
 
         There the likelihood has its end, not a top: its slopes tell nothing of how many positives may be missing.
         """
         low, high = self.interval_of(self.class_prior, level)
-        return Interval(low, 1.0 if all_labelled(self.label_frequency.value) else high)
+        ends = not self.told_by_height and all_labelled(self.label_frequency.value)
+        return Interval(low, 1.0 if ends else high)
+
+    @property
+    def told_by_height(self) -> bool:
+        """Whether there is more to go by than one label of each row."""
+        return not isinstance(self.objective, LogisticPair)
 
     def interval_of(self, functional: Functional, level: float) -> Interval:
         """Return an interval that is symmetric in the logit."""
@@ -171,15 +189,18 @@ class PairInference:
         centre = np.asarray(logit(value))
         return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), self.quantile(level))))
 
-    def row_intervals(self, engine: Engine, level: float, *, of: str, relaxation: Relaxation | None = None) -> Matrix:
-        r"""Return the ends of each row's interval for the "class", the "propensity" or the "posterior" of no label.
+    def row_intervals(
+        self, engine: Engine, level: float, *, of: str, kind: int = 0, relaxation: Relaxation | None = None
+    ) -> Matrix:
+        r"""Return the ends of each row's interval for the "class", the "propensity" of a kind of look, or the
+        "posterior".
 
-        From checked rows, symmetric in the logit. That of the posterior is :math:`u - \mathrm{softplus}(v)`, with the
-        gradient :math:`[x, 1]` and :math:`-e\,[z, 1]` by the parameters. What a relaxed fit does not know of its level
+        From checked rows, of which the posterior needs what was observed. Symmetric in the logit, by its gradient in
+        the parameters; both ends are the same where the class is known. What a relaxed fit does not know of its level
         is added.
         """
-        place = (self.f, self.e, self.beta_f, self.beta_e, self.precision)
-        return np.asarray(engine.collect(_block_intervals, *place, self.quantile(level), of, relaxation))
+        place = (self.objective, self.parameters, self.precision, self.quantile(level))
+        return np.asarray(engine.collect(_block_intervals, *place, of, kind, relaxation))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Draw how far the parameters may be off, one line for each draw; what nothing tells is left out."""
@@ -191,30 +212,31 @@ class PairInference:
         return draws
 
     def left_out_logits(self, engine: Engine) -> Matrix:
-        r"""Return both logits of each row as the fit without that row has them, to first order.
+        r"""Return all logits of each row as the fit without that row has them, to first order, a column for each.
 
         The fit without a row moves by :math:`-A^{-1} g`, with `g` the row's score and `A` the penalised information.
-        The rows have ``s`` and ``w``.
+        The rows have what was observed of them, and ``w``.
         """
-        place = (self.f, self.e, self.beta_f, self.beta_e)
-        return np.asarray(engine.collect(_block_left_out, *place, replace(self, meat=None).precision.root))
+        root = replace(self, meat=None).precision.root
+        return np.asarray(engine.collect(_block_left_out, self.objective, self.parameters, root))
 
     def draw_posteriors(
         self, engine: Engine, n_draws: int, rng: np.random.Generator, relaxation: Any = None, priors: Any = None
     ) -> Matrix:
-        """Draw each row's chance to be positive without a label, from what the labels leave possible.
+        """Draw each row's chance to be positive, given all that was observed of it, from what the rows leave possible.
 
         Rows of the result are those of the table. With class priors drawn for a relaxed fit, the parameters' noise
         keeps class prior and label frequency to first order, since both are drawn already.
         """
         noise = self.parameter_draws(n_draws, rng)
-        if priors is not None:
-            n_f = self.f.n_parameters
-            for functional, at in ((self.class_prior, n_f - 1), (self.label_frequency, -1)):
-                if functional.gradient[at]:
-                    noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
-        place = (self.f, self.e, self.beta_f, self.beta_e)
-        return np.asarray(engine.collect(_block_draws, *place, noise, relaxation, priors))
+        place = (self.objective, self.parameters)
+        if relaxation is None or priors is None:
+            return np.asarray(engine.collect(_block_draws, *place, self.parameters + noise))
+        first, second = self.objective.places[:2]
+        for functional, at in ((self.class_prior, first.stop - 1), (self.label_frequency, second.stop - 1)):
+            if functional.gradient[at]:
+                noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
+        return np.asarray(engine.collect(_block_relaxed_draws, *place, noise, relaxation, priors))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was given, not what was computed from it."""
@@ -222,112 +244,145 @@ class PairInference:
 
 
 def pair_inference(
-    problem: PairProblem,
-    beta_f: Vector,
-    beta_e: Vector,
-    *,
-    information: Matrix | None = None,
-    sums: PairSums | None = None,
+    problem: PairProblem, fit: PairFit | Vector, *, information: Matrix | None = None, sums: PairSums | None = None
 ) -> PairInference:
     """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
 
-    `sums` are the problem's at these parameters, and `information` that of the likelihood, where they are known
-    already. Otherwise, and where
-    it is not positive definite together with the penalty, one more pass computes it, unless the models are too wide.
+    `fit` may be parameters alone. `sums` are the problem's there, and `information` that of the likelihood, where they
+    are known already. Otherwise, and where it is not positive definite together with the penalty, one more pass
+    computes it, unless the models are too wide.
     """
-    engine, f, e = problem.engine, problem.f, problem.e
-    sums = problem.sums(beta_f, beta_e) if sums is None else sums
-    noise, expected = NOISE[np.dtype(engine.dtype)], False
+    facts = fit.facts if isinstance(fit, PairFit) else ()
+    beta = fit.parameters if isinstance(fit, PairFit) else fit
+    engine, objective, ridge = problem.engine, problem.objective, problem.ridge
+    sums = problem.sums(beta) if sums is None else sums
+    noise, expected, added = NOISE[np.dtype(engine.dtype)], False, None
     if problem.n_parameters > WIDEST_MATRIX:
         information = None
     else:
-        beta, pair, ridge = np.concatenate([beta_f, beta_e]), problem.objective, np.diag(problem.ridge)
+        imagined = problem._replace(audits=None).pulls
+        added = np.diag(ridge) + sum(pull.sums(beta).curvature for pull in imagined)
+        added = added + sum(fact.information(beta) for fact in facts)
         # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
-        if information is None or not uncertainty.is_definite(information + ridge, noise=noise):
-            information = engine.total(pair.sums, beta, Curvature.OBSERVED).curvature
-            if expected := not uncertainty.is_semi_definite(information + ridge, noise=noise):
-                information = engine.total(pair.sums, beta, Curvature.EXPECTED).curvature
-    n_rows, penalties = int(problem.totals.n_rows), (problem.C, problem.propensity_C)
-    return PairInference(f, e, beta_f, beta_e, *penalties, n_rows, sums, information, expected, noise, problem.audits)
+        if information is None or not uncertainty.is_definite(information + added, noise=noise):
+            information = engine.total(objective.sums, beta, Curvature.OBSERVED).curvature
+            if expected := not uncertainty.is_semi_definite(information + added, noise=noise):
+                information = engine.total(objective.sums, beta, Curvature.EXPECTED).curvature
+    return PairInference(
+        objective,
+        beta,
+        problem.C,
+        problem.propensity_C,
+        int(problem.totals.n_rows),
+        sums,
+        information,
+        added,
+        expected,
+        noise,
+        problem.exchangeable,
+        ridge,
+        problem.pulls,
+        problem.audits,
+    )
+
+
+def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[tuple[str, float]]:
+    r"""Return each fact, in words, with how many standard errors rows and claim are apart.
+
+    By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
+    """
+    held = penalised_loss(problem, fit.parameters)
+    found = []
+    for k, fact in enumerate(problem.facts):
+        others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
+        free = fit_pair(others, fit.parameters, FitOptions(_ENOUGH_FOR_A_TEST, max_iter))
+        found.append((fact.told, float(np.sqrt(2.0 * max(held - penalised_loss(others, free.parameters), 0.0)))))
+    return found
+
+
+def penalised_loss(problem: PairProblem, beta: Vector) -> float:
+    """Return minus the penalised log-likelihood, with facts as they are; what is sure is kept to."""
+    facts = tuple(fact for fact in problem.facts if fact.variance > 0)
+    return float(problem.penalised(facts).evaluate(beta, Curvature.NONE).value)
 
 
 def _block_intervals(
     X: Any,
     rows: Rows,
-    f: Design,
-    e: Design,
-    beta_f: Vector,
-    beta_e: Vector,
+    objective: PairObjective,
+    beta: Vector,
     precision: Precision,
     z: float,
     of: str,
+    kind: int,
     relaxation: Relaxation | None,
 ) -> Matrix:
-    X = X if sparse.issparse(X) else in_numpy(X)
-    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
-    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
-    if of == "class":
-        centre, error = u, precision.logit_errors(X_f, slice(0, f.n_parameters))
-    elif of == "propensity":
-        centre, error = v, precision.logit_errors(X_e, slice(f.n_parameters, None))
+    X, sure = X if sparse.issparse(X) else in_numpy(X), None
+    place, (low, high) = {"class": 0, "propensity": 1 + kind}.get(of), (0.0, 1.0)
+    if place is not None:
+        at, seen = objective.logits[place], objective.logits[place].design.take(X).astype(np.float64)
+        centre, error = objective.logit_values(X, beta)[place], precision.logit_errors(seen, at.place)
+        low, high = (0.0, 1.0) if place == 0 or objective.bounds is None else objective.bounds
     else:
-        centre, error = u - softplus(v), _posterior_errors(X_f, X_e, v, precision)
+        centre = np.asarray(in_numpy(objective.row_posterior_logit(X, rows, beta)))
+        error = precision_errors(X, objective, in_numpy(objective.posterior_slopes(X, rows, beta)), precision)
+        sure = ~np.isfinite(centre)
     if relaxation is not None:
+        u, v = objective.logit_values(X, beta)[:2]
         error = np.hypot(error, relaxation.level_errors(u, v, of))
-    return np.column_stack(uncertainty.logit_interval(centre, error, z))
+    ends = low + (high - low) * np.column_stack(uncertainty.logit_interval(centre, error, z))
+    if sure is not None:
+        ends[sure] = expit(centre[sure])[:, None]
+    return ends
 
 
-def _block_left_out(X: Any, rows: Rows, f: Design, e: Design, beta_f: Vector, beta_e: Vector, root: Matrix) -> Matrix:
-    X, s = X if sparse.issparse(X) else in_numpy(X), np.asarray(in_numpy(rows["s"]), dtype=np.float64)
-    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
-    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
-    by_u, by_v = (in_numpy(rows["w"]) * each for each in likelihood.score(s, likelihood.pair_terms(u, v)))
-    along_f = np.asarray(X_f @ root[: f.n_parameters - 1]) + root[f.n_parameters - 1]
-    along_e = np.asarray(X_e @ root[f.n_parameters : -1]) + root[-1]
-    moved = by_u[:, None] * along_f + by_v[:, None] * along_e
-    return np.column_stack([u - (along_f * moved).sum(axis=1), v - (along_e * moved).sum(axis=1)])
-
-
-def _block_draws(
-    X: Any,
-    rows: Rows,
-    f: Design,
-    e: Design,
-    beta_f: Vector,
-    beta_e: Vector,
-    noise: Matrix,
-    relaxation: Relaxation | None,
-    priors: Vector | None,
-) -> Matrix:
-    X = X if sparse.issparse(X) else in_numpy(X)
-    X_f, X_e = (design.take(X).astype(np.float64) for design in (f, e))
-    u, v = logits(X_f, beta_f), logits(X_e, beta_e)
-    u_noise, v_noise = (
-        np.asarray(block @ part[:, :-1].T) + part[:, -1]
-        for block, part in ((X_f, noise[:, : f.n_parameters]), (X_e, noise[:, f.n_parameters :]))
-    )
-    if relaxation is None or priors is None:
-        return np.asarray(expit(u[:, None] + u_noise - softplus(v[:, None] + v_noise)))
-    at = relaxation.posterior_logits(relaxation.undone(u), v, priors)
-    moved = softplus(v[:, None] + v_noise) - softplus(v)[:, None]
-    return np.asarray(expit(at + u_noise - moved))
-
-
-def _posterior_errors(X_f: Any, X_e: Any, v: Vector, precision: Precision) -> Vector:
-    errors = np.empty(v.size)
-    for start in range(0, v.size, _DENSE_ROWS):
+def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision: Precision) -> Vector:
+    """Return the standard errors of what has these derivatives by the logits of each row of a block."""
+    errors = np.empty(len(along))
+    for start in range(0, errors.size, _DENSE_ROWS):
         part = slice(start, start + _DENSE_ROWS)
-        of_f, of_e = with_ones(X_f[part]), with_ones(X_e[part])
-        errors[part] = precision.errors(np.hstack([of_f, -expit(v[part])[:, None] * of_e]))
+        gradients = np.zeros((len(along[part]), objective.n_parameters))
+        for j, at in enumerate(objective.logits):
+            gradients[:, at.place] += along[part, j, None] * with_ones(at.design.take(X)[part])
+        errors[part] = precision.errors(gradients)
     return errors
+
+
+def _block_left_out(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
+    X = X if sparse.issparse(X) else in_numpy(X)
+    scores, w = np.asarray(in_numpy(objective.row_scores(X, rows, beta))), np.asarray(in_numpy(rows["w"]))
+    along = []
+    for at in objective.logits:
+        part = root[at.place]
+        along.append(np.asarray(at.design.take(X).astype(np.float64) @ part[:-1]) + part[-1])
+    moved = sum((w * scores[:, j])[:, None] * each for j, each in enumerate(along))
+    values = objective.logit_values(X, beta)
+    return np.column_stack([value - (each * moved).sum(axis=1) for value, each in zip(values, along, strict=True)])
+
+
+def _block_draws(X: Any, rows: Rows, objective: PairObjective, beta: Vector, draws: Matrix) -> Matrix:
+    X = X if sparse.issparse(X) else in_numpy(X)
+    return np.column_stack([in_numpy(objective.row_posterior(X, rows, each)) for each in draws])
+
+
+def _block_relaxed_draws(
+    X: Any, rows: Rows, objective: PairObjective, beta: Vector, noise: Matrix, relaxation: Relaxation, priors: Vector
+) -> Matrix:
+    """Return draws of a relaxed fit to one label of each row, each at its own level."""
+    X = X if sparse.issparse(X) else in_numpy(X)
+    u, v = objective.logit_values(X, beta)[:2]
+    u_noise, v_noise = (
+        np.asarray(at.design.take(X).astype(np.float64) @ noise[:, at.place][:, :-1].T) + noise[:, at.place][:, -1]
+        for at in objective.logits[:2]
+    )
+    at_level = relaxation.posterior_logits(relaxation.undone(u), v, priors)
+    moved = softplus(v[:, None] + v_noise) - softplus(v)[:, None]
+    drawn = np.asarray(expit(at_level + u_noise - moved))
+    drawn[in_numpy(rows["s"]) == 1] = 1.0
+    return drawn
 
 
 def with_ones(X: Any) -> Matrix:
     """Return a block of rows, dense, with a column of ones behind it."""
     dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
     return np.column_stack([dense, np.ones(dense.shape[0])])
-
-
-def pair_ridge(f: Design, e: Design, C: float, propensity_C: float) -> Vector:
-    """Return the penalty's weight on the square of each parameter of both models."""
-    return np.concatenate([ridge_of(f, C), ridge_of(e, propensity_C)])

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from scarless.checks.pipelines import final_step, fit_weighted, takes_weights
+from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric, take_rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution

@@ -12,13 +12,13 @@ from scipy.special import logit
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import namespace_of
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
 from scarless.numerics.sigmoid import sigmoid
+from scarless.pair.solving import PenalisedProblem
 
 # A start need not be exact: it is left at once.
 _ROUGH = 1e-4

@@ -1,7 +1,7 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -11,19 +11,20 @@ from scipy.special import expit
 
 from scarless.checks.looks import Codes
 from scarless.engines import Rows, attach
-from scarless.engines.problem import WIDEST_MATRIX
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
 from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
+from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.sigmoid import at_least_one
-from scarless.pair.fit import FitOptions
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.groups import times_too_sure
+from scarless.pair.inference import pair_inference, penalised_loss
 from scarless.pair.logistic import fit_targets
-from scarless.pair.looks import LooksFit, LooksProblem, climb_looks, fit_looks, told_by
-from scarless.pair.looks_inference import looks_inference, penalised_loss
-from scarless.pair.problem import exchange, see_the_same
+from scarless.pair.optima import best_fit
+from scarless.pair.problem import PairProblem, changed, exchange, see_the_same, what_is_seen
 
 _LEAST = 1e-12
 _CLOSE = 1e-8  # predicted gain per row: enough for a test
@@ -113,7 +114,7 @@ class UnsaidRate(NamedTuple):
     apart: float
 
 
-def audit_gap(problem: LooksProblem, fit: LooksFit, alone: list[LooksFit]) -> AuditGap | None:
+def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> AuditGap | None:
     r"""Compare audits with what labels alone say of the same rows; None where no audit tells of a class.
 
     .. math:: \frac{\sum w (a - q)}{\sqrt{\sum w^2 q(1-q) + g'Vg}}
@@ -123,7 +124,7 @@ def audit_gap(problem: LooksProblem, fit: LooksFit, alone: list[LooksFit]) -> Au
     gradient of :math:`\sum w q`: many audits dominate the fit itself. The larger of both counts; of several fits to
     labels the one that is nearest to the audits.
     """
-    found = problem.engine.total(_block_audits, problem.objective, fit.beta)
+    found = problem.engine.total(_block_audits, problem.objective, fit.parameters)
     if float(found.variance) < _LEAST:
         return None
     gaps = [_audit_gap(found, 0.0)]
@@ -131,14 +132,14 @@ def audit_gap(problem: LooksProblem, fit: LooksFit, alone: list[LooksFit]) -> Au
         without, times = unaudited(problem), row_weight(problem)
         by_labels = []
         for each in alone:
-            sums = problem.engine.total(_block_audits, problem.objective, each.beta)
-            error = looks_inference(without, each).precision.errors(sums.gradient[None, :])[0]
+            sums = problem.engine.total(_block_audits, problem.objective, each.parameters)
+            error = pair_inference(without, each).precision.errors(sums.gradient[None, :])[0]
             by_labels.append(_audit_gap(sums, float(error) * np.sqrt(times)))
         gaps.append(min(by_labels, key=lambda gap: abs(gap.apart)))
     return max(gaps, key=lambda gap: abs(gap.apart))
 
 
-def entered_findings(problem: LooksProblem, alone: list[LooksFit]) -> EnteredFindings | None:
+def entered_findings(problem: PairProblem, alone: list[PairFit]) -> EnteredFindings | None:
     """Return whether audited rows have labels more often than others like them, and no positive without a label.
 
     Labels that were entered because an audit found a positive look so. Rows that were chosen by their labels also have
@@ -146,7 +147,7 @@ def entered_findings(problem: LooksProblem, alone: list[LooksFit]) -> EnteredFin
     """
     found = []
     for each in alone:
-        sums = problem.engine.total(_block_audits, problem.objective, each.beta)
+        sums = problem.engine.total(_block_audits, problem.objective, each.parameters)
         if float(sums.label_variance) < _LEAST or float(sums.variance) < _LEAST:
             continue
         labels, expected, positives, labelled = (
@@ -159,7 +160,7 @@ def entered_findings(problem: LooksProblem, alone: list[LooksFit]) -> EnteredFin
     return min(found, key=lambda each: each.missing) if found else None
 
 
-def other_choice(problem: LooksProblem, fit: LooksFit, audit_labels: str, *, max_iter: int) -> OtherChoice | None:
+def other_choice(problem: PairProblem, fit: PairFit, audit_labels: str, *, max_iter: int) -> OtherChoice | None:
     r"""Compare rows audited whether or not they had a label ("drop") with rows audited that had none ("undo").
 
     Of a row :math:`a` says whether it was audited. With :math:`L` the likelihood of labels and audits, given `a`,
@@ -176,29 +177,28 @@ def other_choice(problem: LooksProblem, fit: LooksFit, audit_labels: str, *, max
     """
     undone = audit_labels == "undo"
     wide = problem.objective.n_parameters > WIDEST_MATRIX
-    if audit_labels == "keep" or wide or not fit.converged or not (undone or problem.n_looks == 1):
+    if audit_labels == "keep" or wide or not fit.converged or not (undone or not problem.seen.twice):
         return None
     engine = problem.engine.derive(_as_dropped if undone else _as_undone, keep=True)
-    n_audited, n_looks = told_by(engine, problem.objective)
-    other = problem.on(engine)._replace(n_audited=n_audited, n_looks=n_looks)
+    other = problem.on(engine)._replace(seen=what_is_seen(engine, problem.objective))
     options = FitOptions(_CLOSE, max_iter)
-    fits = [climb_looks(other, fit.beta, options, fit.start), fit_looks(other, options)]
+    fits = [fit_pair(other, fit.parameters, options), best_fit(other, options)]
     there = min((each for each in fits if each.converged), key=lambda each: each.solution.value, default=None)
     if there is None:
         return None
-    by_labels = penalised_loss(problem, fit.beta) - penalised_loss(other, there.beta)
+    by_labels = penalised_loss(problem, fit.parameters) - penalised_loss(other, there.parameters)
     times = row_weight(problem)
     dropped, rest = (_chosen_likelihood(problem, times, among=among, max_iter=max_iter) for among in ("all", "rest"))
     gained = by_labels / times + (dropped - rest if undone else rest - dropped)
-    return OtherChoice(gained, float(other.sums(there.beta).positives) / problem.weight)
+    return OtherChoice(gained, float(other.sums(there.parameters).positives) / problem.weight)
 
 
-def _chosen_likelihood(problem: LooksProblem, times: float, *, among: str, max_iter: int) -> float:
+def _chosen_likelihood(problem: PairProblem, times: float, *, among: str, max_iter: int) -> float:
     """Return the log-likelihood of who was audited, among all rows or the rest without a label, less its parameters."""
     engine = problem.engine.derive(_chosen, among, keep=True)
     audited, weight = (float(each) for each in engine.total(_block_chosen))
     constant = sum(n * np.log(n / weight) for n in (audited, weight - audited) if n > 0)
-    designs = [problem.objective.f, *(design for model in problem.objective.e for design in model)]
+    designs = [problem.objective.f, *(design for model in problem.objective.models for design in model)]
     design = Design.of(np.unique(np.concatenate([each.indices for each in designs])).astype(np.intp))
     fit = fit_targets(engine, design, C=_WEAK / times, tol=_CLOSE, max_iter=max_iter)
     return max(constant / times, -float(fit.value) / times - design.n_columns)
@@ -227,7 +227,7 @@ def _block_chosen(X: Any, rows: Rows) -> tuple[Any, Any]:
     return np.asarray(rows["w"] @ rows["t"]), np.asarray(np.sum(rows["w"]))
 
 
-def row_weight(problem: LooksProblem) -> float:
+def row_weight(problem: PairProblem) -> float:
     r"""Return how many times too sure a likelihood is where weights are not counts of rows, as in a survey; else 1.
 
     By Kish's effective number of rows, :math:`\sum w^2 / \sum w`. Whole numbers whose mean is small are counts.
@@ -241,38 +241,38 @@ def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
     return np.asarray(w @ w), np.asarray(float(np.count_nonzero(w != np.floor(w))))
 
 
-def labels_alone(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> list[LooksFit]:
+def labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[PairFit]:
     """Fit the models to labels without any audit; several optima where these are about as likely.
 
     Nothing where labels alone say nothing: one look with a rate of false positives to be estimated.
     """
     objective = problem.objective
-    unknown = bool(objective.n_rates) and problem.n_looks < 2
-    if not problem.n_audited or unknown or objective.n_parameters > WIDEST_MATRIX or not fit.converged:
+    unknown = bool(objective.n_rates) and not problem.seen.twice
+    if not problem.seen.n_audited or unknown or objective.n_parameters > WIDEST_MATRIX or not fit.converged:
         return []
     without, options = unaudited(problem), FitOptions(_CLOSE, max_iter)
-    fits = [fit_looks(without, options), climb_looks(without, fit.beta, options, "audits")]
-    if without.exchangeable and see_the_same(objective.f, objective.e[0][0]):
-        first = fits[0].beta
-        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e[0][0])
-        fits.append(climb_looks(without, np.append(image, first[image.size :]), options, "exchanged"))
+    fits = [best_fit(without, options), fit_pair(without, fit.parameters, options)]
+    if without.exchangeable and see_the_same(objective.f, objective.e):
+        first = fits[0].parameters
+        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e)
+        fits.append(fit_pair(without, np.append(image, first[image.size :]), options))
     fits = [each for each in fits if each.converged]
     lowest = min((each.solution.value for each in fits), default=0.0)
     behind = _ABOUT_AS_LIKELY * row_weight(problem)
     return [each for each in fits if each.solution.value <= lowest + behind]
 
 
-def unaudited(problem: LooksProblem) -> LooksProblem:
+def unaudited(problem: PairProblem) -> PairProblem:
     """Return the problem without its audits, and without strong penalties.
 
     A penalty that suits a fit with audits moves the class prior of a fit without them by far more than its standard
     error.
     """
-    without = problem.on(problem.engine.derive(_no_audits))._replace(n_audited=0.0)
+    without = problem.on(problem.engine.derive(_no_audits))._replace(seen=problem.seen._replace(n_audited=0.0))
     return without._replace(C=max(problem.C, _WEAK), propensity_C=max(problem.propensity_C, _WEAK))
 
 
-def pair_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
+def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
     r"""Test whether looks are independent of each other given class and attributes, pair by pair.
 
     By the score test of a further parameter that makes two looks agree: its score is
@@ -289,7 +289,7 @@ def pair_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) 
     return [PairGap(pair, apart) for pair, apart in zip(pairs, _score_tests(sums), strict=True)]
 
 
-def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> OffsetGap | None:
+def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
     """Return which coefficient of a propensity's offset rows speak for, by the likelihood ratio; 1 is taken for it.
 
     The offset becomes one more attribute of the propensity. A score test at the fit has no power here: with one look an
@@ -302,34 +302,35 @@ def offset_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Offset
     columns = iter(objective.offsets)
     models = tuple(
         tuple(Design.of(np.append(design.indices, next(columns)).astype(np.intp)) for design in model)
-        for model in objective.e
+        for model in objective.models
     )
-    free = _with_objective(problem, replace(objective, e=models, offsets=None))
-    options, before = FitOptions(_CLOSE, max_iter), fit.beta
-    parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.e)]]
-    rates = before[objective.places[len(objective.e)].stop :]
+    free = problem.with_objective(changed(objective, models=models, offsets=None))
+    options, before = FitOptions(_CLOSE, max_iter), fit.parameters
+    parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.models)]]
+    rates = before[objective.places[len(objective.models)].stop :]
     start = np.concatenate([before[objective.places[0]], *parts, rates])
-    fits = [climb_looks(free, start, options, fit.start), fit_looks(free, options)]
+    fits = [fit_pair(free, start, options), best_fit(free, options)]
     there = min((each for each in fits if each.converged), key=lambda each: each.solution.value, default=None)
     if there is None:
         return None
     times = row_weight(problem)
-    gained = (penalised_loss(problem, before) - penalised_loss(free, there.beta)) / times
+    gained = (penalised_loss(problem, before) - penalised_loss(free, there.parameters)) / times
     by_log = _gain_by_log(problem, fit, options) / times
-    own = [there.beta[place][-2] for place in free.objective.places[1 : 1 + len(objective.e)]]
+    own = [there.parameters[place][-2] for place in free.objective.places[1 : 1 + len(objective.models)]]
     return OffsetGap(float(np.mean(own)), float(np.sqrt(2.0 * max(gained, 0.0))), by_log)
 
 
-def _gain_by_log(problem: LooksProblem, fit: LooksFit, options: FitOptions) -> float:
+def _gain_by_log(problem: PairProblem, fit: PairFit, options: FitOptions) -> float:
     """Return the log-likelihood that the logarithm of an offset gains over the offset; 0 where it has none."""
     objective = problem.objective
     (least,) = problem.engine.collect(_block_least_offset, objective).min(axis=0, keepdims=True)
     if not least > 0.0:
         return 0.0
-    fields = {each.name: getattr(objective, each.name) for each in dataclass_fields(objective)}
-    other = _with_objective(problem, LogOffset(**fields))
-    there = fit_looks(other, options)
-    return penalised_loss(problem, fit.beta) - penalised_loss(other, there.beta) if there.converged else 0.0
+    made: Any = objective
+    fields = {each.name: getattr(objective, each.name) for each in dataclass_fields(made)}
+    other = problem.with_objective(LogOffset(**fields))
+    there = best_fit(other, options)
+    return penalised_loss(problem, fit.parameters) - penalised_loss(other, there.parameters) if there.converged else 0.0
 
 
 @dataclass(frozen=True)
@@ -341,27 +342,27 @@ class LogOffset(LooksLikelihood):
         return np.asarray(np.log(dense_column(X, column)))
 
 
-def _block_least_offset(X: Any, rows: Rows, objective: LooksLikelihood) -> Vector:
+def _block_least_offset(X: Any, rows: Rows, objective: PairObjective) -> Vector:
     return np.min([dense_column(X, column) for column in objective.offsets or ()], axis=0)
 
 
-def bound_gap(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> BoundGap | None:
+def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap | None:
     """Return whether propensities sit on a bound that was given, and whether rows speak for others outside of it."""
     bounds = problem.objective.bounds
     if bounds is None:
         return None
-    (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.beta, _NEAR_BOUND)
+    (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.parameters, _NEAR_BOUND)
     shares = sums[1:] / float(sums[0])
-    free = _with_objective(problem, replace(problem.objective, bounds=None))
-    there = fit_looks(free, FitOptions(_CLOSE, max_iter))
-    gained = (penalised_loss(problem, fit.beta) - penalised_loss(free, there.beta)) / row_weight(problem)
-    (outside,) = free.engine.total(_block_outside, free.objective, there.beta, bounds)
+    free = problem.with_objective(changed(problem.objective, bounds=None))
+    there = best_fit(free, FitOptions(_CLOSE, max_iter))
+    gained = (penalised_loss(problem, fit.parameters) - penalised_loss(free, there.parameters)) / row_weight(problem)
+    (outside,) = free.engine.total(_block_outside, free.objective, there.parameters, bounds)
     apart = float(np.sqrt(2.0 * max(gained, 0.0))) if there.converged else 0.0
     most = int(np.argmax(shares))
     return BoundGap(float(shares[most]), bounds[most], float(outside[1] / outside[0]), apart)
 
 
-def look_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
+def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
     r"""Compare how many labels each look found with how many the models expect.
 
     By each look alone, :math:`f e_k + (1-f) h_k`, and given all looks before it. The first is wrong where a look took
@@ -384,7 +385,7 @@ def look_gaps(problem: LooksProblem, beta: Vector, labels: Codes, kinds: Array) 
     return gaps
 
 
-def unsaid_rate(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> UnsaidRate | None:
+def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidRate | None:
     r"""Return the rate of false positives that rows speak for, where another was given; None where they cannot say.
 
     By the likelihood ratio of one rate for all looks: estimated from where the fit ended, or, as a rate that is far too
@@ -393,31 +394,25 @@ def unsaid_rate(problem: LooksProblem, fit: LooksFit, *, max_iter: int) -> Unsai
     be. A rate of 0 needs two looks, or audits, to be told from another.
     """
     given = problem.objective.false_positives
-    if isinstance(given, str) or not fit.converged or (problem.n_looks < 2 and given is None):
+    if isinstance(given, str) or not fit.converged or (not problem.seen.twice and given is None):
         return None
     if given is not None and (np.isnan(given).any() or np.ptp(given) > 0):
         return None
     asked = _fewer(problem)
     options = FitOptions(_CLOSE, max_iter)
-    here = climb_looks(asked, fit.beta, options, fit.start)
+    here = fit_pair(asked, fit.parameters, options)
     logit = _FIRST if given is None else float(given[0])
-    free = _with_objective(asked, replace(problem.objective, false_positives="shared"))
-    start = np.append(here.beta, logit)
-    there = climb_looks(free, start, options, fit.start) if given is None else fit_looks(free, options)
-    gained = (penalised_loss(asked, here.beta) - penalised_loss(free, there.beta)) / row_weight(asked)
-    rate, said = float(expit(there.beta[-1])), float(expit(logit)) if given is not None else 0.0
-    if problem.n_looks < 2 and rate > said:
+    free = asked.with_objective(changed(problem.objective, false_positives="shared"))
+    start = np.append(here.parameters, logit)
+    there = fit_pair(free, start, options) if given is None else best_fit(free, options)
+    gained = (penalised_loss(asked, here.parameters) - penalised_loss(free, there.parameters)) / row_weight(asked)
+    rate, said = float(expit(there.parameters[-1])), float(expit(logit)) if given is not None else 0.0
+    if not problem.seen.twice and rate > said:
         return None
     return UnsaidRate(rate, said, float(np.sqrt(2.0 * max(gained, 0.0))))
 
 
-def _with_objective(problem: LooksProblem, objective: LooksLikelihood) -> LooksProblem:
-    """Return the same rows and facts for other models."""
-    facts = tuple(replace(fact, objective=objective) for fact in problem.facts)
-    return problem._replace(objective=objective, facts=facts)
-
-
-def _fewer(problem: LooksProblem) -> LooksProblem:
+def _fewer(problem: PairProblem) -> PairProblem:
     """Return the problem on some rows of a large table, each as heavy as it is."""
     step = problem.engine.n_rows // _ENOUGH_ROWS
     if step < 2 or problem.facts:
@@ -449,7 +444,7 @@ def _audit_gap(sums: _AuditSums, error: float) -> AuditGap:
     return AuditGap(found, expected, (found - expected) / float(np.sqrt(float(sums.variance) + error**2)))
 
 
-def _block_audits(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> _AuditSums:
+def _block_audits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> _AuditSums:
     open_rows: Any = {name: rows[name] for name in ("labels", "looks", "w")} | {"audit": np.full(len(rows["w"]), -1.0)}
     terms, w = objective.terms(X, open_rows, beta), rows["w"] * (rows["audit"] >= 0)
     positive, labelled = rows["audit"] == 1, terms.labels.sum(axis=1) > 0
@@ -469,7 +464,7 @@ def _no_audits(X: Any, rows: Rows) -> dict[str, Any]:
     return {"audit": np.full(len(rows["w"]), -1.0)}
 
 
-def _can_be_tested(problem: LooksProblem) -> bool:
+def _can_be_tested(problem: PairProblem) -> bool:
     """Whether models are small enough, and labels many enough, for a score test."""
     n, labelled = problem.objective.n_parameters, problem.labelled_share * problem.weight
     return n <= _MOST_PARAMETERS and n * _LABELS_PER_PARAMETER <= labelled
@@ -503,7 +498,7 @@ def _score_tests(sums: _ScoreSums) -> list[float]:
 
 
 def _block_score_sums(
-    X: Any, rows: Rows, objective: LooksLikelihood, terms: look_numerics.LookTerms, further: Matrix, counts: bool
+    X: Any, rows: Rows, objective: PairObjective, terms: look_numerics.LookTerms, further: Matrix, counts: bool
 ) -> _ScoreSums:
     """Return sums of scores; weights that are not `counts` of rows have squares in the variance (robust scores)."""
     scores, w = look_numerics.look_scores(terms), rows["w"]
@@ -521,7 +516,7 @@ def _block_score_sums(
 def _block_pair_scores(
     X: Any,
     rows: Rows,
-    objective: LooksLikelihood,
+    objective: PairObjective,
     beta: Vector,
     pairs: Sequence[tuple[int, int]],
     kinds: Array,
@@ -543,7 +538,7 @@ def _neighbours(n_looks: int) -> list[tuple[int, int]]:
     return [(k, k + 1) for k in range(n_looks - 1)]
 
 
-def _block_on_bounds(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, near: float) -> tuple[Vector]:
+def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector, near: float) -> tuple[Vector]:
     """Return how many looks at positives there are, and how many with a propensity next to either bound.
 
     0 and 1 are no bounds that somebody gave.
@@ -557,7 +552,7 @@ def _block_on_bounds(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vecto
 
 
 def _block_outside(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, bounds: tuple[float, float]
+    X: Any, rows: Rows, objective: PairObjective, beta: Vector, bounds: tuple[float, float]
 ) -> tuple[Vector]:
     """Return how many looks at positives there are, and how many with a propensity outside of bounds."""
     terms = objective.terms(X, rows, beta)
@@ -566,7 +561,7 @@ def _block_outside(
     return (np.array([w.sum(), (w * outside).sum()]),)
 
 
-def _block_shares(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_shares(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Array:
     """Return weights, classes, propensities and rates of false positives, by kinds of looks."""
     terms = objective.terms(X, rows, beta)
     h = np.zeros_like(terms.e) if terms.h is None else terms.h

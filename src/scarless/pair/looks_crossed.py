@@ -9,14 +9,13 @@ from scarless.checks.tables import take_columns
 from scarless.engines import Rows, attach
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import logits
-from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.pair.cross_fit import CrossFit, Tell
 from scarless.pair.crossed import CrossOptions, fit_classifier, numeric_columns
 from scarless.pair.evidence import Observed
 from scarless.pair.fit import FitOptions
 from scarless.pair.folds import Fold
 from scarless.pair.logistic import propensity_start
-from scarless.pair.looks import LooksFit, LooksProblem, spread_start
 from scarless.pair.looks_relaxed import (
     NO_COLUMNS,
     LooksRelaxation,
@@ -25,6 +24,7 @@ from scarless.pair.looks_relaxed import (
     relax_looks,
     seen_at_looks,
 )
+from scarless.pair.problem import PairProblem
 
 _STEP = FitOptions(1e-10, 50)
 _END = FitOptions(1e-10, 200)
@@ -35,14 +35,13 @@ class LooksCrossed:
     """A cross-fitted classifier, :math:`a + b u + g'z`, with its propensities. Holds no rows."""
 
     fit: CrossFit
-    objective: LooksLikelihood  # of a table that has logits first, then `columns`; its classifier sees logits only
+    objective: PairObjective  # of a table that has logits first, then `columns`; its classifier sees logits only
     columns: Columns  # what propensities see
     slope: float
     shift: float
     shared: Columns  # those columns that the classifier may see too
     added: Vector  # their coefficients, g
-    others: Vector  # of propensities and rates, relaxed
-    plain_others: Vector  # before that
+    others: Vector  # of propensities and rates
     f_columns: Columns
 
     def logits(self, X: Any) -> Vector:
@@ -54,37 +53,29 @@ class LooksCrossed:
         """Return the class's logits of other rows as the models have them."""
         return self.fit.logits(take_columns(X, self.f_columns))
 
-    def look_logits(self, X: Any, *, relaxed: bool) -> Matrix:
+    def look_logits(self, X: Any) -> Matrix:
         """Return the logits of propensities, a column for each kind of look, then those of false positives."""
         table = np.hstack([np.zeros((X.shape[0], 1)), _dense(numeric_columns(X, self.columns))])
-        return of_looks(table, self.objective, self.others if relaxed else self.plain_others)
+        return of_looks(table, self.objective, self.others)
 
 
 class CrossedLooks(NamedTuple):
-    """A cross-fit, and the problem of its logits on the training rows, as they are and relaxed."""
+    """A cross-fit, and the problem of its logits on the training rows."""
 
     crossed: LooksCrossed
-    plain: LooksProblem
-    relaxed: LooksProblem
+    relaxed: PairProblem
     relaxation: LooksRelaxation
-
-    def taken(self, *, relaxed: bool) -> tuple[LooksProblem, LooksFit]:
-        """Return the parameters that are stored, as a fit of a problem of logits."""
-        if relaxed:
-            return self.relaxed, self.relaxation.fit
-        beta = np.concatenate([[1.0, 0.0], self.crossed.plain_others])
-        return self.plain._replace(facts=()), self.relaxation.fit._replace(beta=beta, facts=())
 
 
 class LooksPropensity:
     """Logistic propensities of looks, and rates of false positives, given logits of the class."""
 
-    def __init__(self, problem: LooksProblem, seen: Matrix, w: Vector, rows: dict[str, Any]) -> None:
+    def __init__(self, problem: PairProblem, seen: Matrix, w: Vector, rows: dict[str, Any]) -> None:
         self.template, self.seen, self.w, self.rows = problem, seen, w, rows
         self.others = np.zeros(0)
         self.v: Any = np.zeros((w.size, 0))
 
-    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> LooksProblem:
+    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> PairProblem:
         """Return the problem whose classifier sees these logits, and perhaps some columns."""
         return problem_of_logits(self.template, u, self.seen, self.w, self.rows, shared)
 
@@ -92,18 +83,15 @@ class LooksPropensity:
         """Begin as if each row had one look, whether any label was found; unlabelled rows weighted by their class."""
         problem = self.problem(np.zeros(self.w.size))
         known = np.where(self.rows["audit"] >= 0, self.rows["audit"], f)
-        any_label = propensity_start(
-            attach(problem.engine, f=known), problem.objective.e[0][0], C=self.template.propensity_C
-        )
-        looks = float(self.w @ np.sum(self.rows["looks"], axis=1, dtype=np.float64)) / float(self.w.sum())
-        self._take(problem, spread_start(problem.objective, np.concatenate([[1.0, 0.0], any_label]), looks)[2:])
+        any_label = propensity_start(attach(problem.engine, f=known), problem.objective.e, C=self.template.propensity_C)
+        self._take(problem, problem.spread(np.concatenate([[1.0, 0.0], any_label]))[2:])
 
     def update(self, u: Vector) -> None:
         """Maximise the observed likelihood, the class given."""
         problem = self.problem(u)
         self._take(problem, fit_others(problem, self.others, _STEP))
 
-    def _take(self, problem: LooksProblem, others: Vector) -> None:
+    def _take(self, problem: PairProblem, others: Vector) -> None:
         self.others = others
         self.v = problem.engine.collect(_block_look_logits, problem.objective, others)
 
@@ -111,7 +99,7 @@ class LooksPropensity:
 def cross_fit_looks(
     classifier: Any,
     X: Any,
-    problem: LooksProblem,
+    problem: PairProblem,
     observed: Observed,
     weights: tuple[Vector, Vector],
     rows: dict[str, Any],
@@ -132,24 +120,23 @@ def cross_fit_looks(
     propensity.update(fit.u)  # to where the best step was: the last one may lie elsewhere
     fit = fit._replace(v=propensity.v)
     columns_of_both = np.intersect1d(f_columns, columns)
-    plain, relaxed = propensity.problem(fit.u), propensity.problem(fit.u, columns_of_both)
+    relaxed = propensity.problem(fit.u, columns_of_both)
     found = relax_looks(relaxed, propensity.others, _END)
     crossed = LooksCrossed(
         fit=fit,
-        objective=plain.objective,
+        objective=propensity.problem(fit.u).objective,
         columns=columns,
         slope=found.slope,
         shift=found.shift,
         shared=columns_of_both,
         added=found.added,
         others=found.others,
-        plain_others=propensity.others,
         f_columns=f_columns,
     )
-    return CrossedLooks(crossed, plain, relaxed, found)
+    return CrossedLooks(crossed, relaxed, found)
 
 
-def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matrix:
+def of_looks(table: Matrix, objective: PairObjective, others: Vector) -> Matrix:
     """Return the logits of propensities and of false positives, from a table that has the class's logits first."""
     beta = np.concatenate([[1.0, 0.0], others])
     columns = [logits(each.design.take(table), beta[each.place]) for each in objective.logits[1:]]
@@ -161,7 +148,7 @@ def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matri
     return np.stack(columns, axis=1)
 
 
-def _block_look_logits(X: Any, rows: Rows, objective: LooksLikelihood, others: Vector) -> Matrix:
+def _block_look_logits(X: Any, rows: Rows, objective: PairObjective, others: Vector) -> Matrix:
     return of_looks(X, objective, others)
 
 

@@ -18,9 +18,9 @@ from scarless.checks.rows import row_totals
 from scarless.numerics.arrays import Columns, Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import Curvature, Sums
-from scarless.pair.fit import FitOptions
-from scarless.pair.looks import LooksFit, LooksProblem, climb_looks
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
 
 SLOPE_C = 10.0  # nearly no penalty, but finite where audits are separable
@@ -37,7 +37,7 @@ class LooksRelaxation(NamedTuple):
     log_likelihood: float  # held-out as for the classifier, all rows together
     class_prior: float
     label_frequency: float
-    fit: LooksFit
+    fit: PairFit
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class GivenClass(LooksLikelihood):
         return (out,)
 
 
-def seen_at_looks(objective: LooksLikelihood) -> Columns:
+def seen_at_looks(objective: PairObjective) -> Columns:
     """Return the columns that some propensity sees at some look."""
-    return np.unique(np.concatenate([design.indices for model in objective.e for design in model])).astype(np.intp)
+    return np.unique(np.concatenate([design.indices for model in objective.models for design in model])).astype(np.intp)
 
 
-def beside_logits(objective: LooksLikelihood, columns: Columns, shared: Columns) -> LooksLikelihood:
+def beside_logits(objective: PairObjective, columns: Columns, shared: Columns) -> LooksLikelihood:
     """Return the likelihood for a table that has a classifier's logits first, and then these columns of the old one.
 
     The classifier sees its logits, and `shared` ones of the columns.
@@ -78,14 +78,14 @@ def beside_logits(objective: LooksLikelihood, columns: Columns, shared: Columns)
     def moved(design: Design) -> Design:
         return Design.of((1 + np.searchsorted(columns, design.indices)).astype(np.intp))
 
-    models = tuple(tuple(moved(design) for design in model) for model in objective.e)
+    models = tuple(tuple(moved(design) for design in model) for model in objective.models)
     f = Design.of(np.append(0, 1 + np.searchsorted(columns, shared)).astype(np.intp))
     return LooksLikelihood(f, models, objective.false_positives)
 
 
 def problem_of_logits(
-    problem: LooksProblem, u: Vector, seen: Matrix, w: Vector, rows: dict[str, Any], shared: Columns = NO_COLUMNS
-) -> LooksProblem:
+    problem: PairProblem, u: Vector, seen: Matrix, w: Vector, rows: dict[str, Any], shared: Columns = NO_COLUMNS
+) -> PairProblem:
     """Return the problem whose classifier sees held-out logits, and `shared` columns.
 
     `seen` are the columns that propensities see (`seen_at_looks`), `rows` what the problem's engine has for each row.
@@ -99,17 +99,17 @@ def problem_of_logits(
     return problem._replace(engine=engine, totals=row_totals(engine), objective=objective, C=SLOPE_C, facts=facts)
 
 
-def relax_looks(problem: LooksProblem, others: Vector, options: FitOptions) -> LooksRelaxation:
+def relax_looks(problem: PairProblem, others: Vector, options: FitOptions) -> LooksRelaxation:
     """Estimate slope, shift and all other parameters of a problem of logits together, from given others."""
     n_f = problem.objective.f.n_parameters
-    fit = climb_looks(problem, np.concatenate([[1.0], np.zeros(n_f - 1), others]), options, "held-out logits")
-    sums = problem.sums(fit.beta)
+    fit = fit_pair(problem, np.concatenate([[1.0], np.zeros(n_f - 1), others]), options)
+    sums = problem.sums(fit.parameters)
     positives = float(sums.positives)
     return LooksRelaxation(
-        slope=float(fit.beta[0]),
-        shift=float(fit.beta[n_f - 1]),
-        added=fit.beta[1 : n_f - 1],
-        others=fit.beta[n_f:],
+        slope=float(fit.parameters[0]),
+        shift=float(fit.parameters[n_f - 1]),
+        added=fit.parameters[1 : n_f - 1],
+        others=fit.parameters[n_f:],
         log_likelihood=float(sums.log_likelihood),
         class_prior=positives / problem.weight,
         label_frequency=float(sums.labelled_positives) / positives,
@@ -117,9 +117,9 @@ def relax_looks(problem: LooksProblem, others: Vector, options: FitOptions) -> L
     )
 
 
-def fit_others(problem: LooksProblem, others: Vector, options: FitOptions) -> Vector:
+def fit_others(problem: PairProblem, others: Vector, options: FitOptions) -> Vector:
     """Return propensities and rates at their best, the classifier's logits taken as they are."""
-    objective = GivenClass(problem.objective.f, problem.objective.e, problem.objective.false_positives)
+    objective = GivenClass(problem.objective.f, problem.objective.models, problem.objective.false_positives)
     held = problem._replace(objective=objective, facts=(), C=np.inf)
     penalised = held.penalised(())
     found = penalised.solve(

@@ -13,24 +13,32 @@ from sklearn.utils import get_tags
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, InMemoryEngine, Rows, attach
-from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import KnownPropensity
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.pair.cross_fit import Tell, held_out
-from scarless.pair.cross_validation import results_of, select
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.pair.folded import FoldedRows
 from scarless.pair.folds import Fold
 from scarless.pair.logistic import as_targets, block_logits, constant_model, fit_targets, ridge_of
-from scarless.pair.penalty_path import Grid, Path, fits_without, held_out_sums, walk_to
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.propensities import judged
 from scarless.pair.relaxed import Relaxation, relax
-from scarless.pair.relaxed_search import held_out_rows, relax_candidates
 from scarless.pair.rows import Training, engine_of
+from scarless.pair.search import (
+    Grid,
+    Path,
+    fits_without,
+    held_out_rows,
+    held_out_sums,
+    relax_candidates,
+    results_of,
+    select,
+    walk_to,
+)
+from scarless.pair.solving import PenalisedProblem
 
 NAIVE = "naive"
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])

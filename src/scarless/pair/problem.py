@@ -1,17 +1,29 @@
-"""The problem of two models: rows, what each model sees, penalties. The one argument of every fit of a pair."""
+"""The problem of two models: rows, what was observed of them, what each model sees, penalties, facts.
 
+The one argument of every fit of a pair. One label of each row is the case of one look and nothing more; which of the
+two it is, only the objective knows.
+"""
+
+import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design, transposed_product
-from scarless.numerics.objectives import LogisticPair
-from scarless.numerics.uncertainty import PairSums, pair_sums
+from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.numerics.uncertainty import PairSums
+from scarless.pair.facts import Fact
 from scarless.pair.logistic import ridge_of
+from scarless.pair.solving import Addition, PenalisedProblem, Pull
+
+RATE_AT_START = 0.01  # of false positives, where a climb begins
+# Of a negative that is labelled, and of one that is not: keeps an estimated rate off 0, and weighs as good as nothing.
+IMAGINED_FALSE_LABEL = 1e-4
 
 
 class Audits(NamedTuple):
@@ -29,26 +41,56 @@ class Audits(NamedTuple):
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
+class Seen(NamedTuple):
+    """What tells the class of rows beside one label each."""
+
+    n_audited: float = 0.0  # audits that tell of a class: without false positives, of rows without a label
+    looks: float = 1.0  # at a row, on average
+    twice: bool = False  # whether any row was looked at more than once
+
+
 class PairProblem(NamedTuple):
-    """The rows, with labels ``s`` and weights ``w``; the columns that each model sees; the penalties."""
+    """Rows with what was observed of them and weights ``w``; both models; the penalties; what is known."""
 
     engine: Engine
     totals: RowTotals
-    f: Design
-    e: Design
+    objective: PairObjective  # minus the observed log-likelihood
     C: float = 1.0
     propensity_C: float = 1.0
     audits: Audits | None = None
+    facts: tuple[Fact, ...] = ()
+    seen: Seen = Seen()
 
     @classmethod
-    def of(cls, engine: Engine, f: Design, e: Design, C: float = 1.0, propensity_C: float = 1.0) -> "PairProblem":
-        """Build a problem on the rows of an engine."""
-        return cls(engine, row_totals(engine), f, e, C, propensity_C)
+    def of(
+        cls,
+        engine: Engine,
+        f: Design,
+        e: Design,
+        C: float = 1.0,
+        propensity_C: float = 1.0,
+        *,
+        totals: RowTotals | None = None,
+        audits: Audits | None = None,
+    ) -> "PairProblem":
+        """Build the problem of one label for each row of an engine."""
+        totals = row_totals(engine) if totals is None else totals
+        return cls(engine, totals, LogisticPair(f, e), C, propensity_C, audits)
+
+    @property
+    def f(self) -> Design:
+        """What the classifier sees."""
+        return self.objective.f
+
+    @property
+    def e(self) -> Design:
+        """What the first propensity model sees at its first look."""
+        return self.objective.e
 
     @property
     def n_parameters(self) -> int:
-        """Of both models together."""
-        return self.f.n_parameters + self.e.n_parameters
+        """Of all models together."""
+        return self.objective.n_parameters
 
     @property
     def weight(self) -> float:
@@ -57,37 +99,53 @@ class PairProblem(NamedTuple):
 
     @property
     def labelled_share(self) -> float:
-        """Share of rows that are labelled: no class prior is below it."""
+        """Share of rows that have a label: without false positives no class prior is below it."""
         return self.totals.labelled_share
 
     @property
-    def objective(self) -> LogisticPair:
-        """Minus the observed log-likelihood."""
-        return LogisticPair(self.f, self.e)
+    def free(self) -> bool:
+        """Whether some model has no penalty, so that its optimum may be at infinity."""
+        return math.isinf(self.C) or math.isinf(self.propensity_C)
 
     @property
     def ridge(self) -> Vector:
-        """The penalty's weight on the square of each parameter."""
-        return np.concatenate([ridge_of(self.f, self.C), ridge_of(self.e, self.propensity_C)])
+        """The penalty's weight on the square of each parameter; rates of false positives have none."""
+        designs, n_models = self.objective.designs, 1 + len(self.objective.models)
+        penalties = [self.C, *[self.propensity_C] * (n_models - 1), *[math.inf] * (len(designs) - n_models)]
+        return np.concatenate([ridge_of(design, C) for design, C in zip(designs, penalties, strict=True)])
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """What imaginary audits add to the penalty."""
-        return () if self.audits is None else (self.audits.pull(self.f.n_parameters),)
+        """What imaginary audits, and imaginary labels of negatives, add to the penalty."""
+        n, n_models = self.n_parameters, 1 + len(self.objective.models)
+        rates = tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(n)[place.start]) for place in self.objective.places[n_models:])
+        if self.audits is None:
+            return rates
+        places = self.objective.places[1:n_models]
+        return (*(self.audits.pull(place.start, n - place.stop) for place in places), *rates)
 
-    @property
-    def penalised(self) -> PenalisedProblem:
-        """What a solver minimises."""
-        return PenalisedProblem(self.engine, self.objective, self.ridge, self.pulls)
+    def penalised(self, facts: tuple[Fact, ...] | None = None) -> PenalisedProblem:
+        """Return what a solver minimises; `facts` are those of the problem, as a climb has them at the moment."""
+        additions: tuple[Addition, ...] = (*self.pulls, *(self.facts if facts is None else facts))
+        return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
 
-    def sums(self, beta_f: Vector, beta_e: Vector) -> PairSums:
+    def sums(self, parameters: Vector) -> PairSums:
         """Return what fitted models say of all rows together, in one pass."""
-        return self.engine.total(pair_sums, self.f, self.e, beta_f, beta_e)
+        return self.engine.total(self.objective.totals, parameters)
 
     @property
     def exchangeable(self) -> bool:
-        """Whether both models see the same attributes."""
-        return see_the_same(self.f, self.e)
+        """Whether nothing but the paper's start says which of two models is the classifier.
+
+        Both see the same attributes, no row has two looks, and none was checked. What is known of a share holds for
+        either of them.
+        """
+        return not self.seen.twice and not self.seen.n_audited and see_the_same(self.f, self.e)
+
+    @property
+    def told_by_height(self) -> bool:
+        """Whether the likelihood itself tells optima apart: there is more to go by than one label of each row."""
+        return not isinstance(self.objective, LogisticPair)
 
     @property
     def mirrored(self) -> "PairProblem":
@@ -96,7 +154,34 @@ class PairProblem(NamedTuple):
 
     def exchanged(self, parameters: Vector) -> Vector:
         """Return parameters of models that see the same columns with each in the other's place."""
-        return exchange(*self.objective.split(parameters), self.f, self.e)
+        first, second = self.objective.places[:2]
+        return exchange(parameters[first], parameters[second], self.f, self.e)
+
+    @property
+    def one_look(self) -> "PairProblem":
+        """The problem as if each row had one look: whether any label was found."""
+        if not self.told_by_height:
+            return self
+        return self._replace(objective=LogisticPair(self.f, self.e), facts=(), seen=Seen())
+
+    def spread(self, parameters: Vector, *, rate: float = RATE_AT_START) -> Vector:
+        """Return parameters for all looks from those of `one_look`; false positives begin at a rate."""
+        if not self.told_by_height:
+            return parameters
+        objective, (beta_f, beta_e) = self.objective, self.one_look.objective.split(parameters)
+        found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
+        once = -math.expm1(math.log1p(-found) / max(self.seen.looks, 1.0))
+        beta_e = np.append(beta_e[:-1], logit(np.clip(once, 1e-6, 1.0 - 1e-6)))
+        return np.concatenate([beta_f, *[beta_e] * len(objective.models), np.full(objective.n_rates, logit(rate))])
+
+    def seeing(self, f: Design) -> "PairProblem":
+        """Return the problem with a classifier that sees these columns."""
+        return self.with_objective(changed(self.objective, f=f))
+
+    def with_objective(self, objective: PairObjective) -> "PairProblem":
+        """Return the problem with another likelihood of the same rows."""
+        facts = tuple(replace(fact, objective=objective) for fact in self.facts)
+        return self._replace(objective=objective, facts=facts)
 
     def with_audits(self, weight: float) -> "PairProblem":
         """Return the problem with that many imaginary audits."""
@@ -104,12 +189,17 @@ class PairProblem(NamedTuple):
 
     def on(self, engine: Engine) -> "PairProblem":
         """Return the problem on other rows, with as many imaginary audits at their mean."""
-        other = self._replace(engine=engine, totals=row_totals(engine))
+        other = self._moved(engine, row_totals(engine))
         return other if self.audits is None else other.with_audits(self.audits.weight)
+
+    def _moved(self, engine: Engine, totals: RowTotals) -> "PairProblem":
+        facts = tuple(replace(fact, engine=engine) for fact in self.facts)
+        return self._replace(engine=engine, totals=totals, facts=facts)
 
     def thinned(self, n_rows: int) -> "PairProblem":
         """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
-        return self._every(max(1, self.engine.n_rows // n_rows))
+        engine = self.engine.every(max(1, self.engine.n_rows // n_rows))
+        return self._moved(engine, row_totals(engine))
 
     def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
         """Return the problem on about `n_rows` rows that weigh as much as all: penalties count as they do there.
@@ -117,22 +207,20 @@ class PairProblem(NamedTuple):
         Parts with another `first` have other rows, as long as there are enough.
         """
         step = max(1, self.engine.n_rows // n_rows)
-        part = self._every(step, first % step)
-        if not part.weight > 0:
+        engine = self.engine.every(step, first % step)
+        totals = row_totals(engine)
+        if not float(totals.weight) > 0:
             return self
-        times = self.weight / part.weight
-        return part._replace(
-            engine=part.engine.derive(_weighted, times),
-            totals=RowTotals(part.totals.n_rows, *(each * times for each in part.totals[1:])),
+        times = self.weight / float(totals.weight)
+        return self._moved(
+            engine.derive(_weighted, times), RowTotals(totals.n_rows, *(each * times for each in totals[1:]))
         )
 
-    def _every(self, step: int, first: int = 0) -> "PairProblem":
-        engine = self.engine.every(step, first)
-        return self._replace(engine=engine, totals=row_totals(engine))
 
-
-def _weighted(X: Any, rows: Rows, times: float) -> dict[str, Any]:
-    return {"w": rows["w"] * times}
+def changed(objective: PairObjective, **fields: Any) -> PairObjective:
+    """Return the likelihood of other models of the same rows."""
+    made: Any = objective
+    return replace(made, **fields)
 
 
 def see_the_same(f: Design, e: Design) -> bool:
@@ -159,5 +247,28 @@ def imagine_audits(engine: Engine, e: Design, weight: float, *, exchangeable: bo
     return Audits(weight, sums / sums[-1])
 
 
+def what_is_seen(engine: Engine, objective: PairObjective) -> Seen:
+    """Return what rows show of their class beside one label each: audits, and second looks.
+
+    Without false positives the class of a labelled row is known, and its audit tells nothing. Nor do rows of weight 0.
+    """
+    audits, twice, weight, looks = engine.total(_block_seen, objective.false_positives is None)
+    return Seen(float(audits), float(looks) / float(weight), float(twice) > 0)
+
+
+def _weighted(X: Any, rows: Rows, times: float) -> dict[str, Any]:
+    return {"w": rows["w"] * times}
+
+
 def _block_sums(X: Any, rows: Any, design: Design) -> tuple[Vector]:
     return (transposed_product(design.take(X), rows["w"]),)
+
+
+def _block_seen(X: Any, rows: Rows, sure: bool) -> tuple[Any, ...]:
+    w, looks = rows["w"], np.sum(rows["looks"], axis=1, dtype=np.float64)
+    audited = (w > 0) & (rows["audit"] >= 0)
+    if sure:
+        audited = audited & (np.sum(rows["labels"], axis=1) == 0)
+    twice = (w > 0) & (looks > 1)
+    counts = (np.count_nonzero(each) * 1.0 for each in (audited, twice))
+    return tuple(np.asarray(each) for each in (*counts, w.sum(), w @ looks))

@@ -8,7 +8,6 @@ from scipy.special import expit, logit
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, attach
-from scarless.engines.problem import PenalisedProblem
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.linear import Design
@@ -17,6 +16,7 @@ from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
 from scarless.pair.logistic import block_logits, propensity_start, ridge_of
 from scarless.pair.problem import Audits
+from scarless.pair.solving import PenalisedProblem
 
 _EDGE = 1e-6  # of probabilities whose logits are taken
 

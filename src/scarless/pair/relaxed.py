@@ -17,7 +17,6 @@ from scipy.special import logit, xlog1py, xlogy
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
-from scarless.engines.problem import PenalisedProblem, Pull
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
@@ -28,6 +27,7 @@ from scarless.numerics.relaxed import RelaxedPair, centre_sums
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.facts import KnownShare
 from scarless.pair.rows import engine_of
+from scarless.pair.solving import PenalisedProblem, Pull
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised

@@ -7,7 +7,7 @@ import numpy as np
 from scarless.checks.labels import LabelCoding
 from scarless.checks.rows import LabelledRows, row_totals
 from scarless.engines import Engine, Rows, attach, open_rows
-from scarless.engines.units import how_to_read
+from scarless.engines.blocks import how_to_read
 from scarless.numerics.arrays import Vector
 from scarless.numerics.linear import Design
 

@@ -12,7 +12,7 @@ from scipy.special import logit
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
-from scarless.engines.joins import Largest
+from scarless.engines.blocks import Largest
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import find_root
 from scarless.numerics.linear import Design, squared_sums
@@ -26,11 +26,13 @@ from scarless.pair.logistic import (
     fit_targets,
     propensity_start,
     with_logits,
+    with_probability,
 )
 from scarless.pair.problem import PairProblem
 
-KINDS = ("auto", "paper", "exclusion", "class_prior", "random")
-SEVERAL = ("auto", "class_prior", "random")
+PAPER = "paper"
+NAMES = (PAPER, "exclusion", "random")  # of starts that a user may ask for, beside class priors
+NEAREST_PRIOR = 1e-12  # to 0 or 1 that a class prior may be, to be told from it in sums over rows
 # A start is left at once: it need not be exact.
 _ROUGH = 1e-6
 # Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
@@ -43,6 +45,8 @@ _MANY_ROWS, _PART_ROWS = 100_000, 20_000  # from so many rows on, a part of so m
 _LARGER_PARTS = (100_000, 500_000, 2_500_000)
 _SAME_FREQUENCY = 0.05  # label frequencies of two parts that are taken for those of one optimum
 _HIGH = 0.9  # a probability near the end, from which a climb can still turn back
+MIN_AUDITS_TO_BEGIN = 10  # of each class, for a start from them
+_RATES, _LEAST_LOOKS = (0.01, 0.4), 1e-12  # of false positives, where a climb may begin; looks at a row
 
 
 class Start(NamedTuple):
@@ -53,19 +57,54 @@ class Start(NamedTuple):
     curvature: Matrix | None = None
 
 
-def make_starts(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
-    """Return `n_starts` starts of a kind; fewer where the kind has fewer.
-
-    `kind` is "auto", "paper", "exclusion", "class_prior", "random", or a class prior between 0 and 1.
+def make_starts(problem: PairProblem, asked: Any, rng: np.random.Generator) -> list[Start]:
+    """Return the starts that were asked for: a number of them, or a list of names and class priors.
 
     Models that see the same attributes under different penalties make one problem with that whose penalties are
     swapped: what is an optimum of one is, with both models exchanged, one of the other. So that both problems find the
     same, the starts of the other, exchanged, are added.
     """
     if not problem.exchangeable or problem.propensity_C == problem.C:
-        return _of_kind(problem, kind, n_starts, rng)
-    others = _of_kind(problem.mirrored, kind, n_starts, deepcopy(rng))
-    return _of_kind(problem, kind, n_starts, rng) + [exchanged_start(problem, start) for start in others]
+        return _asked_for(problem, asked, rng)
+    others = _asked_for(problem.mirrored, asked, deepcopy(rng))
+    return _asked_for(problem, asked, rng) + [exchanged_start(problem, start) for start in others]
+
+
+def starts_by_evidence(problem: PairProblem, asked: int) -> list[Start]:
+    """Return where to begin where looks, audits or facts tell optima apart: from audits, the paper's, both extremes.
+
+    Begins as if each row had one look, whether any label was found. More than one start that was asked for are class
+    priors. Where nothing tells the models apart there is the paper's alone: of two images of one optimum either might
+    be higher.
+    """
+    one, named = problem.one_look, [the_papers_start, all_labelled_start, all_positive_start]
+    starts = [make(one) for make in (named[:1] if problem.exchangeable else named)]
+    if problem.seen.n_audited > 0 and (audited := _audited_start(one)) is not None:
+        starts.insert(0, audited)
+    if not problem.exchangeable and asked > 1:
+        alone = all_positive_start(one).parameters[one.f.n_parameters :]
+        for share in _between(one, np.arange(1, asked) / asked):
+            parameters = np.concatenate([constant_model(one.f, float(share)), alone])
+            starts.append(Start(f"class prior {share:.2g}", parameters))
+    spread = [Start(start.name, problem.spread(start.parameters)) for start in starts]
+    if not problem.objective.n_rates:
+        return spread
+    # As if all labels were false: from a rate next to 0 alone, 6 climbs of 49 small problems ended in a lower optimum.
+    (labels,) = problem.engine.total(_block_labels)
+    often = float(np.clip(float(labels) / (problem.weight * max(problem.seen.looks, _LEAST_LOOKS)), *_RATES))
+    false = [start for start in starts if start.name in (PAPER, "all positive")]
+    return spread + [Start(f"{start.name}, all false", problem.spread(start.parameters, rate=often)) for start in false]
+
+
+def _audited_start(problem: PairProblem) -> Start | None:
+    """Return a classifier of the rows that were checked, and the propensity that it implies."""
+    (counts,) = problem.engine.total(_block_audits)
+    if min(counts) < MIN_AUDITS_TO_BEGIN:
+        return None
+    checked = problem.engine.derive(_audit_targets)
+    f = fit_targets(checked, problem.f, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    engine = with_probability(problem.engine, problem.f, f, "f")
+    return Start("audits", np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)]))
 
 
 def exchanged_start(problem: PairProblem, start: Start) -> Start:
@@ -73,38 +112,45 @@ def exchanged_start(problem: PairProblem, start: Start) -> Start:
     return Start(f"{start.name}, exchanged", problem.exchanged(start.parameters))
 
 
-def _of_kind(problem: PairProblem, kind: Any, n_starts: int, rng: np.random.Generator) -> list[Start]:
-    if not isinstance(kind, str):
-        return [class_prior_start(problem, float(kind))]
-    if kind == "class_prior":
-        steps = np.arange(1, n_starts + 1) / (n_starts + 1)
-        return [class_prior_start(problem, prior) for prior in _between(problem, steps)]
-    if kind == "random":
-        return [random_start(problem, i, rng) for i in range(n_starts)]
-    if kind == "paper":
-        return [the_papers_start(problem)]
-    if kind == "exclusion":
-        return [exclusion_start(problem)]
-    return [start for _, start in zip(range(n_starts), _one_after_the_other(problem, rng), strict=False)]
+def _asked_for(problem: PairProblem, asked: Any, rng: np.random.Generator) -> list[Start]:
+    if isinstance(asked, int | np.integer):
+        return [start for _, start in zip(range(asked), _one_after_the_other(problem, rng), strict=False)]
+    return [_named(problem, each, number, rng) for number, each in enumerate(asked)]
 
 
-def check_starts(estimator: Any, solver: str) -> None:
-    """Check the parameters that say where to begin."""
-    n_starts, start = check_whole(estimator.n_starts, "n_starts", at_least=1), estimator.start
-    if isinstance(start, str):
-        check_choice(start, "start", KINDS)
-    else:
-        check_share(start, "start (a class prior, or a name)")
-    if n_starts > 1 and start not in SEVERAL:
+def _named(problem: PairProblem, asked: Any, number: int, rng: np.random.Generator) -> Start:
+    if asked == PAPER:
+        return the_papers_start(problem)
+    if asked == "exclusion":
+        return exclusion_start(problem)
+    return random_start(problem, number, rng) if asked == "random" else class_prior_start(problem, float(asked))
+
+
+def check_starts(asked: Any, *, logistic: bool) -> None:
+    """Check how many starts there are to be, or which."""
+    several = isinstance(asked, list | tuple)
+    if not several:
+        check_whole(asked, "n_starts", at_least=1)
+    elif not asked:
+        raise ValueError("n_starts is an empty list: name at least one start, or give their number.")
+    for each in asked if several else ():
+        if isinstance(each, str):
+            check_choice(each, "each of n_starts", NAMES)
+        elif not NEAREST_PRIOR <= check_share(each, "each of n_starts (a class prior, or a name)") <= 1 - NEAREST_PRIOR:
+            raise ValueError(
+                f"n_starts has the class prior {each!r}, which cannot be told from {each:.0f} in sums over rows; give "
+                f"one between {NEAREST_PRIOR:g} and 1 - {NEAREST_PRIOR:g}."
+            )
+    if not logistic and (several or asked > 1):
         raise ValueError(
-            f"start={start!r} is one start, and n_starts={n_starts}. Use start='auto', 'class_prior' or 'random' for "
-            "several, or n_starts=1."
+            f"n_starts={asked!r} is for two logistic models: a cross-fit begins with labelled against unlabelled rows. "
+            "Leave n_starts out."
         )
-    if solver == "em" and (n_starts > 1 or start not in ("auto", "paper")):
-        raise ValueError(
-            f"EM begins at the paper's start; got n_starts={n_starts}, start={start!r}. Several starts need "
-            "solver='newton', that is two logistic models."
-        )
+
+
+def asks_for_papers_start(asked: Any) -> bool:
+    """Whether a fit has one start, and that is the paper's."""
+    return asked == 1 or (isinstance(asked, list | tuple) and list(asked) == [PAPER])
 
 
 def the_papers_start(problem: PairProblem) -> Start:
@@ -129,7 +175,7 @@ def _climbed_ahead(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
         return None
     options = FitOptions(_ROUGH, max_iter=100)
     fits = [fit_pair(part, None, options) for part in parts]
-    sums = [parts[0].sums(fit.f, fit.e) for fit in fits]
+    sums = [parts[0].sums(fit.parameters) for fit in fits]
     frequencies = [float(each.labelled_positives / each.positives) for each in sums]
     agree = abs(frequencies[0] - frequencies[1]) <= _SAME_FREQUENCY and all(fit.converged for fit in fits)
     if not agree:
@@ -153,7 +199,7 @@ def exclusion_start(problem: PairProblem) -> Start:
     """
     columns = problem.f.indices
     own = ~np.isin(columns, problem.e.indices)
-    fit = fit_pair(problem._replace(f=Design.of(columns[own])), None, FitOptions(_ROUGH))
+    fit = fit_pair(problem.seeing(Design.of(columns[own])), None, FitOptions(_ROUGH))
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))
@@ -275,3 +321,15 @@ def _shifted_probability(X: Any, rows: Any, shift: float) -> dict[str, Any]:
 
 def _block_squares(X: Any, rows: Any, design: Design) -> tuple[Vector]:
     return (squared_sums(design.take(X), rows["w"]),)
+
+
+def _block_labels(X: Any, rows: Any) -> tuple[Any]:
+    return (np.asarray(rows["w"] @ np.sum(rows["labels"], axis=1, dtype=np.float64)),)
+
+
+def _block_audits(X: Any, rows: Any) -> tuple[Any]:
+    return (np.array([np.count_nonzero((rows["audit"] == value) & (rows["w"] > 0)) for value in (0, 1)]) * 1.0,)
+
+
+def _audit_targets(X: Any, rows: Any) -> dict[str, Any]:
+    return {"t": (rows["audit"] == 1).astype(np.float64), "w": rows["w"] * (rows["audit"] >= 0)}

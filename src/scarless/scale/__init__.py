@@ -1,8 +1,8 @@
 """Rows beyond one machine's memory: Parquet files, walked by threads, by Dask or by Ray."""
 
-from scarless.scale.advice import file_advice
 from scarless.scale.columns import PartitionError
 from scarless.scale.engine import PartitionedEngine
+from scarless.scale.files import file_advice
 from scarless.scale.parquet import ParquetRows
 from scarless.scale.predictions import Written
 from scarless.scale.preparing import FilePreparation, PreparedRows

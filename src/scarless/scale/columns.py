@@ -11,7 +11,7 @@ import numpy as np
 
 from scarless.engines.base import MayMiss, Several, column_names
 from scarless.outside.extras import need
-from scarless.scale.store import Arrays
+from scarless.scale.partitions import Arrays
 
 SCALE = "scale"
 _NAMELESS = re.compile(r"__index_level_\d+__|__null_dask_index__")  # names of rows without a name: never an attribute

@@ -19,19 +19,19 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from scarless.outside.extras import need
-from scarless.scale.chains import Program
 from scarless.scale.executors import ClusterError, Lane, Task, give_memory_back, use_memory_again
-from scarless.scale.store import STORE
+from scarless.scale.partitions import STORE, Program
 
 DASK = "dask"
-_LOOK = 0.5  # seconds between two looks at who is alive
-_PAUSED = 10.0  # seconds after which a worker that Dask has paused, near its memory limit, is not waited for
-_TASKS = 4  # in a pass, for each thread of a worker: enough to even out, and each costs milliseconds
-_TRIES = 5  # workers that may end over the same partitions in one pass
-_LARGE = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
-_LIMIT_SHARE, _BESIDES = 0.7, 4 * 10**8  # of a worker's memory limit, less what it needs beside rows: may be cached
-_TIGHT = 0.6  # of a worker's memory limit
-_GOES_ON = "with checkpoint=folder that goes on after the last pass that was finished"
+SECONDS_BETWEEN_LOOKS = 0.5  # seconds between two looks at who is alive
+PAUSED_SECONDS = 10.0  # seconds after which a worker that Dask has paused, near its memory limit, is not waited for
+TASKS_PER_THREAD = 4  # in a pass, for each thread of a worker: enough to even out, and each costs milliseconds
+WORKERS_TRIED = 5  # workers that may end over the same partitions in one pass
+LARGE_BYTES = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
+CACHED_SHARE_OF_LIMIT = 0.7  # of a worker's memory limit, less what it needs beside rows
+BYTES_BESIDE_ROWS = 4 * 10**8
+TIGHT_SHARE_OF_LIMIT = 0.6  # of a worker's memory limit
+_HOW_TO_GO_ON = "with checkpoint=folder that goes on after the last pass that was finished"
 
 
 class DaskWorkers:
@@ -102,10 +102,10 @@ class DaskWorkers:
         while (left := deadline - monotonic()) > 0 and self.client.scheduler is not None:
             with suppress(OSError, TimeoutError, asyncio.TimeoutError):
                 return await asyncio.wait_for(self._asked(), left)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         raise ClusterError(
             f"The Dask scheduler has not answered for {self.silence:g} seconds: it has ended, or cannot be reached. "
-            f"Start it again and fit once more; {_GOES_ON}."
+            f"Start it again and fit once more; {_HOW_TO_GO_ON}."
         )
 
     async def _asked(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ class DaskWorkers:
         running = await self.client.scheduler.ncores_running()
         now = monotonic()
         self.paused = {worker: self.paused.get(worker, now) for worker in there if worker not in running}
-        weary = {worker for worker, since in self.paused.items() if now - since > _PAUSED}
+        weary = {worker for worker, since in self.paused.items() if now - since > PAUSED_SECONDS}
         return {worker: there[worker] for worker in sorted(there) if there[worker] and worker not in weary}
 
     async def some_living(self) -> dict[str, int]:
@@ -123,9 +123,9 @@ class DaskWorkers:
             if monotonic() > deadline:
                 raise ClusterError(
                     f"No Dask worker took tasks for {self.patience:g} seconds: all have ended, or are paused for want "
-                    f"of memory. Start workers, or give them more memory, and fit once more; {_GOES_ON}."
+                    f"of memory. Start workers, or give them more memory, and fit once more; {_HOW_TO_GO_ON}."
                 )
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         return workers
 
 
@@ -180,12 +180,12 @@ class _Pass:
             waiting.setdefault(self.cluster.homes[keys[number]], []).append(number)
         for worker, numbers in waiting.items():
             self.tries.update(numbers)
-            self.sent += await self._sent_to(worker, numbers, _TASKS * workers[worker])
+            self.sent += await self._sent_to(worker, numbers, TASKS_PER_THREAD * workers[worker])
 
     async def _sent_to(self, worker: str, numbers: list[int], n_tasks: int) -> list[_Sent]:
         only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # such tasks are never stolen
         name = f"{self.name}-{uuid.uuid4().hex}"
-        payload = self.payload if len(self.payload) <= _LARGE else await self._scattered(worker)
+        payload = self.payload if len(self.payload) <= LARGE_BYTES else await self._scattered(worker)
         if payload is None:
             self._check_tries(numbers)
             return []
@@ -202,7 +202,7 @@ class _Pass:
             self.client.scatter(self.payload, workers=[worker], hash=False, asynchronous=True)
         )
         while not sending.done():
-            await asyncio.wait({sending}, timeout=_LOOK)
+            await asyncio.wait({sending}, timeout=SECONDS_BETWEEN_LOOKS)
             if not sending.done() and worker not in await self.cluster.living():
                 sending.cancel()
                 return None
@@ -211,7 +211,7 @@ class _Pass:
     async def _watch(self, gathering: Any) -> None:
         """Wait for the results, or until some of them are known not to come."""
         while not gathering.done():
-            await asyncio.wait({gathering}, timeout=_LOOK)
+            await asyncio.wait({gathering}, timeout=SECONDS_BETWEEN_LOOKS)
             living = None if gathering.done() else await self.cluster.living()
             if await self._lose(living):
                 return
@@ -233,13 +233,13 @@ class _Pass:
         return bool(lost)
 
     def _check_tries(self, lost: list[int]) -> None:
-        tired = [number for number in lost if self.tries[number] >= _TRIES]
+        tired = [number for number in lost if self.tries[number] >= WORKERS_TRIED]
         if tired:
             source = self.lanes[tired[0]][0].source
             raise ClusterError(
-                f"{_TRIES} Dask workers, one after the other, ended or were paused while they walked partitions such "
-                f"as those of {getattr(source, 'path', source)}. Most likely they ran out of memory: give workers more "
-                "of it, or let them have less at once, with a smaller memory= and files with smaller row groups."
+                f"{WORKERS_TRIED} Dask workers, one after the other, ended or were paused while they walked partitions "
+                f"such as those of {getattr(source, 'path', source)}. Most likely they ran out of memory: give workers "
+                "more of it, or let them have less at once, with a smaller memory= and files with smaller row groups."
             )
 
 
@@ -271,7 +271,7 @@ class _Opened:
         self.limit = self.worker.memory_manager.memory_limit or 0
         self.task, program, self.arguments = pickle.loads(payload)
         if self.limit:  # Dask pauses a worker at 0.8 of it, and ends it at 0.95
-            memory = min(program.cache.memory, max(0, int(_LIMIT_SHARE * self.limit) - _BESIDES))
+            memory = min(program.cache.memory, max(0, int(CACHED_SHARE_OF_LIMIT * self.limit) - BYTES_BESIDE_ROWS))
             program = program._replace(cache=replace(program.cache, memory=memory))
         self.program: Program = program
 
@@ -279,7 +279,7 @@ class _Opened:
         """Return the results of some lanes as pickles: arrays that Dask itself moves arrive misaligned."""
         dumps = need("cloudpickle", "Dask", DASK).dumps
         found = [dumps(self.task(self.program, lane, *self.arguments)) for lane in pickle.loads(lanes)]
-        if self.limit and self.worker.monitor.get_process_memory() > _TIGHT * self.limit:
+        if self.limit and self.worker.monitor.get_process_memory() > TIGHT_SHARE_OF_LIMIT * self.limit:
             give_memory_back()  # else a worker that is paused for want of it would stay so
         return found
 

@@ -7,35 +7,28 @@ input file as it was, what was asked for) stands in its metadata, so that a call
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from scarless.engines.blas import BLAS
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Vector
-from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.outside.extras import need
 from scarless.outside.files import lock, naming
 from scarless.outside.progress import Advance, progress_bar
-from scarless.scale.chains import Part, Program
-from scarless.scale.columns import SCALE, PartitionError
+from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
 from scarless.scale.files import absolute, is_address
-from scarless.scale.plan import Plan
-from scarless.scale.scorers import Scorer
+from scarless.scale.partitions import Part, Plan, Program
 
-OUTPUTS = ("probability", "propensity", "posterior")
-_KEY = b"scarless.predictions"  # in a file's metadata
-_ASIDE = ".part"  # how names of files end that are being written
-_LOCK = ".predict_to.lock"
-_GROUP_ROWS = 2**20
+STAMP_KEY = b"scarless.predictions"  # in a file's metadata
+UNFINISHED = ".part"  # how names of files end that are being written
+LOCK_NAME = ".predict_to.lock"
+GROUP_ROWS = 2**20
 
 
 class Written(NamedTuple):
@@ -49,35 +42,21 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be written of every row, beside its probability.
+    """What is written of every row.
 
-    `label` and `propensity` name columns of the input (`propensity` may be a number), `classes` are the label's values
-    for unlabelled and labelled rows, `known` whether propensities are facts. `looks` are columns of several looks, and
-    of audits, in place of `label`: with `columns`, and `codes` of a partition, which the scorer can judge.
+    `predict(source, table)` returns columns of numbers, by name, for a partition that was read as an Arrow table; it is
+    sent to where partitions are. `model` and `options` say what its numbers follow from: files with another `model` or
+    other `options` are not mixed with these.
     """
 
-    scorer: Scorer
-    keep: tuple[str, ...] = ()
-    label: str | None = None
-    classes: tuple[Any, Any] = (0, 1)
-    propensity: str | float | None = None
-    known: bool = False
+    predict: Callable[[Any, Any], dict[str, Vector]]
+    model: str
+    options: str
+    outputs: tuple[str, ...] = ()  # names that `predict` may return
+    label: str | None = None  # column of the input with one label of each row
+    others: tuple[str, ...] = ()  # columns that `predict` reads beside attributes and label
+    keep: tuple[str, ...] = ()  # columns that are copied
     dtype: str = "float64"
-    condition: str = ""  # which rows of the files, in words
-    looks: Any = None
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """Columns of the input that are no attributes."""
-        known = (self.propensity,) if isinstance(self.propensity, str) else ()
-        return (*self.keep, *known, *(() if self.looks is None else self.looks.columns))
-
-    @property
-    def options(self) -> str:
-        """All but the model, for a stamp."""
-        said = repr((self.keep, self.label, self.propensity, self.dtype))
-        said = said if self.looks is None else f"{said}, {self.looks.looks}, {self.looks.audit}"
-        return f"{said}, where {self.condition}" if self.condition else said
 
 
 @dataclass(frozen=True)
@@ -97,7 +76,7 @@ class _Job:
     def stamp(self, source: Any) -> dict[str, Any]:
         """Return what the predictions of a partition follow from."""
         return {
-            "model": self.asked.scorer.fingerprint,
+            "model": self.asked.model,
             "options": self.asked.options,
             "path": absolute(source.path),
             "file": list(source.stamp),
@@ -155,52 +134,10 @@ def write_lane(program: Program, lane: tuple[Part, ...], job: _Job) -> int:
 def predicted(source: Any, asked: Asked) -> Any:
     """Return the predictions of a partition as an Arrow table."""
     arrow = need("pyarrow", "predict_to", SCALE)
-    table = source.read(asked.others)
-    found = _judged(source, table, asked) if asked.looks is not None else _scored(source, table, asked)
+    table = source.read((*asked.keep, *asked.others))
+    found = asked.predict(source, table)
     numbers = {name: arrow.array(values.astype(asked.dtype, copy=False)) for name, values in found.items()}
     return arrow.table({**{name: table.column(name) for name in asked.keep}, **numbers})
-
-
-def _judged(source: Any, table: Any, asked: Asked) -> dict[str, Vector]:
-    scorer: Any = asked.scorer
-    found: dict[str, Vector] = scorer.judged(source, table, *asked.looks.codes(source, table), asked.looks)
-    return found
-
-
-def _scored(source: Any, table: Any, asked: Asked) -> dict[str, Vector]:
-    f, e = asked.scorer(source, table)
-    if asked.propensity is not None:
-        e = _known_propensity(source, table, asked.propensity)
-    found = {"probability": f}
-    if e is not None:
-        s = np.zeros(1) if asked.label is None else _coded(source, table, asked)
-        found |= {"propensity": e, "posterior": posterior_known(f, e, s) if asked.known else posterior(f, e, s)}
-    return found
-
-
-def _known_propensity(source: Any, table: Any, given: str | float) -> Vector:
-    if not isinstance(given, str):
-        return np.full(source.n_rows, float(given))
-    e = source.numbers(table, given).astype(np.float64)
-    bad = np.flatnonzero(~((e > 0) & (e <= 1)))
-    if bad.size:
-        raise PartitionError(
-            f"{source.path}, {source.place}: the column {given!r} holds propensities, which lie in (0, 1]; "
-            f"{bad.size} of {e.size} do not (first: {e[bad[0]]:g} in row {bad[0]} of these)."
-        )
-    return np.asarray(e)
-
-
-def _coded(source: Any, table: Any, asked: Asked) -> Vector:
-    y = source.beside(table)["y"]
-    labelled = y == asked.classes[1]
-    unknown = np.flatnonzero(~(labelled | (y == asked.classes[0])))
-    if unknown.size:
-        raise PartitionError(
-            f"{source.path}, {source.place}: the label {asked.label!r} holds {y[unknown[0]].item()!r} in row "
-            f"{unknown[0]} of these; the model was fitted on {list(asked.classes)}."
-        )
-    return np.asarray(labelled, dtype=np.float64)
 
 
 def _is_plain(kind: Any) -> bool:
@@ -214,9 +151,9 @@ def _is_plain(kind: Any) -> bool:
 def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
     """Write a file aside, and give it its name when it is whole."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: json.dumps(stamp).encode()})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), STAMP_KEY: json.dumps(stamp).encode()})
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{_ASIDE}")
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
     texts = [field.name for field in table.schema if not _is_plain(field.type)]
     try:
         with naming(target):
@@ -224,7 +161,7 @@ def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
             parquet.write_table(
                 table,
                 aside,
-                row_group_size=_GROUP_ROWS,
+                row_group_size=GROUP_ROWS,
                 use_dictionary=texts,
                 compression={name: "snappy" if name in texts else "none" for name in table.column_names},
             )
@@ -238,7 +175,7 @@ def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
 
 def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, Any]:
     """Return what is still to be written, and remove what is no longer true; raise rather than mix."""
-    for path in Path(job.folder).rglob(f".*{_ASIDE}"):
+    for path in Path(job.folder).rglob(f".*{UNFINISHED}"):
         path.unlink(missing_ok=True)  # nobody else writes here: of a run that died
     wanted = {path: job.stamp(source) for path, source in targets.items()}
     inputs = {stamp["path"] for stamp in wanted.values()}
@@ -266,7 +203,7 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
 
 def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) -> str:
     """Return how predictions differ from those asked for, other than by their rows; empty where they do not."""
-    if there["model"] != job.asked.scorer.fingerprint:
+    if there["model"] != job.asked.model:
         return "of another model"
     if there["options"] != job.asked.options:
         return "with other columns or of other rows (keep, label, propensity, dtype or a filter are not the same)"
@@ -277,7 +214,7 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
     """Return a file's stamp, empty for a damaged one where that may be replaced; raise if it is somebody else's."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
     try:
-        found = (parquet.read_metadata(path).metadata or {}).get(_KEY)
+        found = (parquet.read_metadata(path).metadata or {}).get(STAMP_KEY)
     except need("pyarrow", "predict_to", SCALE).ArrowException:
         if damaged:
             return {}
@@ -292,10 +229,10 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
 
 def _check_columns(source: Any, asked: Asked) -> None:
     there = source.columns_there()
-    for name in asked.others:
+    for name in (*asked.keep, *asked.others):
         if name not in there:
             raise ValueError(f"{source.path} has no column {name!r}; it has {', '.join(there[:8])}.")
-    taken = [name for name in asked.keep if name in OUTPUTS]
+    taken = [name for name in asked.keep if name in asked.outputs]
     if taken:
         raise ValueError(f"keep has {taken[0]!r}, which is the name of a prediction; rename that column of the input.")
 
@@ -335,7 +272,7 @@ def _root(paths: Sequence[str]) -> str:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a folder: what is written aside there is then of a run that died."""
-    holding = lock(folder / _LOCK)
+    holding = lock(folder / LOCK_NAME)
     try:
         holding.__enter__()
     except OSError as error:

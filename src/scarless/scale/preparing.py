@@ -14,17 +14,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.engines.base import Engine, Several, open_rows
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
-from scarless.scale.chains import Part, Program
-from scarless.scale.checkpoints import Passes
 from scarless.scale.columns import SCALE
-from scarless.scale.engine import PartitionedEngine
+from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups
-from scarless.scale.plan import Plan
+from scarless.scale.partitions import Arrays, Cache, Part, Plan, Program
 from scarless.scale.raw_columns import (
+    MOST_LEVELS,
     Column,
     Facts,
     Moments,
@@ -34,11 +32,10 @@ from scarless.scale.raw_columns import (
     recipe_of,
     tail_of_column,
 )
-from scarless.scale.store import Arrays, Cache
 
 
 class FilePreparation(BaseEstimator):
-    r"""Make numbers of a raw table in files, as `scarless.models.preparation.table_preparation` does in memory.
+    r"""Make numbers of a raw table in files, as `scarless.raw.preparation.table_preparation` does in memory.
 
     One pass over all rows finds means, variances, gaps and levels; their sums are added in the plan's order, so that
     the result does not depend on who adds them.
@@ -64,7 +61,7 @@ class FilePreparation(BaseEstimator):
         Each raw column, and what is made of it.
     """
 
-    def __init__(self, *, most_levels: int = 40) -> None:
+    def __init__(self, *, most_levels: int = MOST_LEVELS) -> None:
         self.most_levels = most_levels
 
     def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
@@ -83,7 +80,7 @@ class FilePreparation(BaseEstimator):
         if not isinstance(X, ParquetRows):
             raise TypeError(
                 f"FilePreparation is fitted to ParquetRows, got {type(X).__name__}. For a table in memory there is "
-                "scarless.models.preparation.table_preparation()."
+                "scarless.raw.preparation.table_preparation()."
             )
         plan = X.plan(label, weight, raw=True)
         program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
@@ -121,10 +118,6 @@ class FilePreparation(BaseEstimator):
     def token(self) -> str:
         """A name for what is done: another for something else."""
         return hashlib.sha256(repr([tuple(column) for column in self.columns_]).encode()).hexdigest()[:32]
-
-    def pieces(self) -> list[tuple[str, str, float]]:
-        """Return of each column that comes out its raw column, which piece of that it is, and its unit."""
-        return [(column.name, output.piece, output.scale) for column in self.columns_ for output in column.outputs]
 
     def transform(self, X: Any) -> Any:
         """Return the rows of files as rows of numbers; of a data frame, a data frame.

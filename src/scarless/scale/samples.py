@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.engines.base import Several
-from scarless.engines.blocks import Preparation
-from scarless.engines.units import Reading
+from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Integers
 from scarless.outside.extras import need
-from scarless.scale.chains import Part, Program
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows
+from scarless.scale.partitions import Part, Program
 
 _COUNT = "number of rows"
-_FEW = 2000  # of a partition: where more have a value, those that are drawn will do
+MOST_CHECKED_PER_PARTITION = 2000  # of a partition: where more have a value, those that are drawn will do
 
 
 class Drawn(NamedTuple):
@@ -81,7 +80,7 @@ def draw_from_lane(
         tables.append(table.take(arrow.array(drawn)))
         kinds.append(_counts(table.select(list(columns))))
         others = np.setdiff1d(_with_value(table.column(also)), drawn) if also else drawn[:0]
-        checked.append(table.take(arrow.array(others[:0] if others.size > _FEW else others)))
+        checked.append(table.take(arrow.array(others[:0] if others.size > MOST_CHECKED_PER_PARTITION else others)))
     return _joined(tables), _joined(kinds), _joined(checked)
 
 

@@ -89,6 +89,11 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
     _given: bool
     _relaxed: Relaxed
 
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        return self._coding
+
     def _check_options(self) -> None:
         for name in ("max_epochs", "n_starts"):
             check_whole(getattr(self, name), name, at_least=1)

@@ -7,12 +7,10 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.options import cut_of
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import refuse_lost_class
-from scarless.checks.training import forget_fit
+from scarless.checks.rows import forget_fit, refuse_lost_class, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_vector, check_weight
-from scarless.checks.wrappers import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.torch.fitting import NetworkFitting

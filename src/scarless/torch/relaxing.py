@@ -13,7 +13,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
-from scarless.pair.basins import Climb, choose, climb_all
+from scarless.pair.optima import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.rows import engine_of
@@ -157,7 +157,7 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
     problem = PairProblem.of(engine, every, seen, _TILT_C, _TILT_C)
     kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
-    least = min(climb.basin.objective for climb in _climbs(problem._replace(f=Design.of(np.arange(1)))))
+    least = min(climb.basin.objective for climb in _climbs(problem.seeing(Design.of(np.arange(1)))))
     if not kept or least - kept[0].basin.objective < 0.5 * n_columns * np.log(labels):
         return None, None
     chosen = choose(problem, kept)
@@ -167,7 +167,7 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
 
 def _climbs(problem: PairProblem) -> list[Climb]:
     """Return the optima that several starts lead to, best first."""
-    starts = make_starts(problem, "auto", _TILT_STARTS, np.random.default_rng(0))
+    starts = make_starts(problem, _TILT_STARTS, np.random.default_rng(0))
     return climb_all(problem, starts, tol=1e-9, max_iter=200)
 
 

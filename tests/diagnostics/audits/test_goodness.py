@@ -7,7 +7,7 @@ from scipy.special import expit, ndtr
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import ClassPrior, NaiveClassifier, SAREMClassifier, goodness_of_fit
+from scarless import ClassPrior, Labelling, NaiveClassifier, SAREMClassifier, goodness_of_fit
 from scarless.diagnostics import GoodnessOfFitDisplay
 from scarless.diagnostics.audits._reading import read_judged
 from scarless.diagnostics.audits.goodness import _refits
@@ -138,16 +138,16 @@ def test_audits_count_as_classes_in_what_is_expected():
 @pytest.mark.parametrize(
     "options",
     [
-        {"shared_propensity": False},
-        {"false_positive_rate": "estimate"},
-        {"false_positive_rate": 0.02},
+        {"labelling": Labelling(shared=False)},
+        {"labelling": Labelling(false_positive_rate="estimate")},
+        {"labelling": Labelling(false_positive_rate=0.02)},
         {"known": [ClassPrior(0.5, se=0.02)]},
         {"C": np.inf, "propensity_C": np.inf},
     ],
     ids=str,
 )
 def test_every_kind_of_fit_to_several_looks_can_be_tested(options):
-    X, _, s = drawn(n=800, rate=0.02 if "false_positive_rate" in options else 0.0)
+    X, _, s = drawn(n=800, rate=0.02 if "false_positive_rate" in str(options) else 0.0)
     model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1], **options)).fit(X, s)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0)
     assert found.p_value > 0.05
@@ -166,7 +166,7 @@ def test_looks_with_attributes_of_their_own():
     X = rng.normal(size=(900, 4))
     y = rng.random(900) < expit(2 * X[:, 0])
     s = (y[:, None] & (rng.random((900, 3)) < expit(1.5 * X[:, 1:]))) * 1.0
-    model = SAREMClassifier(visit_attributes={"effort": [1, 2, 3]}).fit(X, s)
+    model = SAREMClassifier(labelling=Labelling(visit_attributes={"effort": [1, 2, 3]})).fit(X, s)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0)
     e = np.column_stack([model.predict_propensity(X, look=k) for k in range(3)])
     f = model.predict_proba(X)[:, 1]

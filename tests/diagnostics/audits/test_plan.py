@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import SAREMClassifier, audited_class_prior, plan_audit
+from scarless import Labelling, SAREMClassifier, audited_class_prior, plan_audit
 from scarless.diagnostics import AuditPlanDisplay
 from scarless.diagnostics.audits._designs import Drawn
 from scarless.diagnostics.audits._reading import read_judged
@@ -50,7 +50,7 @@ def fitted():
 def test_what_a_check_adds_is_its_expected_information_minus_the_rows_own(n_looks, rate):
     """By brute force: the information of a row whose class is known, in the mean over that class given its labels."""
     X, y, s = drawn(n=400, n_looks=n_looks, rate=rate)
-    options = {"false_positive_rate": "estimate"} if rate else {}
+    options = {"labelling": Labelling(false_positive_rate="estimate")} if rate else {}
     model = SAREMClassifier(propensity_attributes=[2], **options).fit(X, s, audit=with_audits(y, 40))
     judged = read_judged(model, X, s, with_audits(y, 40))
     widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
@@ -283,7 +283,7 @@ def test_a_fit_without_an_information_matrix_has_the_other_width():
 
 def test_false_positives_leave_labelled_rows_open():
     X, y, s = drawn(n_looks=2, rate=0.03)
-    model = SAREMClassifier(propensity_attributes=[2], false_positive_rate="estimate").fit(X, s)
+    model = SAREMClassifier(propensity_attributes=[2], labelling=Labelling(false_positive_rate="estimate")).fit(X, s)
     plan = plan_audit(model, X, s, 400, random_state=0)
     assert plan.n_open == y.size
     assert (s[plan.rows].sum(axis=1) > 0).any()

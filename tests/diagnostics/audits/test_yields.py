@@ -89,7 +89,7 @@ def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
     [
         SAREMClassifierCV(Cs=4, propensity_Cs=2, propensity_attributes=[2], cv=3),
         SARStackingClassifier([("logistic", None), ("tree", TREE)], propensity_attributes=[2], cv=3),
-        SAREMClassifier(RandomForestClassifier(10, random_state=0), propensity_attributes=[2], cross_fit=3, max_iter=4),
+        SAREMClassifier(RandomForestClassifier(10, random_state=0), propensity_attributes=[2], cv=3, max_iter=4),
     ],
     ids=["search", "stack", "cross-fitted"],
 )
@@ -139,7 +139,7 @@ def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
     X, _, s = made(600)
     model = {
         "stack": SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0),
-        "cross-fitted": SAREMClassifier(TREE, propensity_attributes=[2], cross_fit=3, max_iter=3, random_state=0),
+        "cross-fitted": SAREMClassifier(TREE, propensity_attributes=[2], cv=3, max_iter=3, random_state=0),
     }[kind]
     fitted(model, X, s)
     assert yield_curve(model, X, s).recalibrated

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SCARClassifier,
     StratifiedSCARClassifier,
@@ -111,7 +112,7 @@ def test_factor_one_with_labels_is_the_posterior():
         SCARClassifier(0.5),
         SCARClassifier(),
         StratifiedSCARClassifier([2], label_frequency="dedpul"),
-        SAREMClassifier(propensity_attributes=[2], solver="em", tol=1e-3, slope_tol=1e-2),
+        PublishedEMClassifier(propensity_attributes=[2], tol=1e-3, slope_tol=1e-2),
     ],
     ids=lambda model: type(model).__name__,
 )

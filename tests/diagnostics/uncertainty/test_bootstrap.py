@@ -128,7 +128,7 @@ def test_tables_of_other_kinds(data, naive, make):
     [
         (SCARClassifier(0.5), {}),
         (PropensityWeightedClassifier(), {"propensity": 0.5}),
-        (SAREMClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), cross_fit=2, tol=1e-2, max_iter=5), {}),
+        (SAREMClassifier(DecisionTreeClassifier(max_depth=2, random_state=0), cv=2, tol=1e-2, max_iter=5), {}),
     ],
     ids=["scar", "known propensity", "tree"],
 )

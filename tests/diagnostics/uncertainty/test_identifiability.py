@@ -178,7 +178,7 @@ def test_a_column_may_be_called_intercept(data):
 
 def test_other_fits_have_no_report(data):
     X, s = data
-    model = SAREMClassifier(LogisticRegression(), tol=0.1, slope_tol=0.1).fit(X[:200], s[:200])
+    model = SAREMClassifier(LogisticRegression(), tol=0.1).fit(X[:200], s[:200])
     with pytest.raises(ValueError, match="has no standard errors"):
         identifiability_report(model)
 

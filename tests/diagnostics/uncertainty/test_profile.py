@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
-from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
 from scarless.numerics.interval import Interval
@@ -107,7 +107,7 @@ def test_a_wide_grid_is_followed_far_out(model, data):
 def test_imaginary_audits_are_part_of_what_is_followed(data):
     """With many of them the plain penalised likelihood has its top elsewhere."""
     options = {"propensity_attributes": [2], "tol": 1e-13}
-    plain, audited = (SAREMClassifier(imaginary_audits=k, **options).fit(*data) for k in (0, 400))
+    plain, audited = (SAREMClassifier(**options, known=[ImaginaryAudits(k)]).fit(*data) for k in (0, 400))
     assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
     profile = profile_class_prior(audited, *data)
     test_the_fit_is_the_top(profile, audited)
@@ -244,7 +244,7 @@ def test_other_rows_are_refused(model, data):
 
 def test_other_fits_have_no_profile(data):
     X, s = data
-    model = SAREMClassifier(LogisticRegression(), tol=0.1, slope_tol=0.1).fit(X[:200], s[:200])
+    model = SAREMClassifier(LogisticRegression(), tol=0.1).fit(X[:200], s[:200])
     with pytest.raises(ValueError, match="has no standard errors"):
         profile_class_prior(model, *data)
 

@@ -11,9 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_simulated
 from scarless.experiments import Cell
-from scarless.experiments.methods import Bench, Kept, sar_em_of
+from scarless.experiments.methods import Bench, Kept
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.label_frequency import KernelMean
+from scarless.models import PublishedEMClassifier
 from scarless.papers.bekker2019 import METHOD_NAMES, METHODS, specification
 
 SPEC = replace(specification(), datasets=("simulated",), km_max_rows=100, C=0.7)
@@ -51,7 +52,12 @@ def scar_tice(task):
 
 
 def sar_em(task):
-    pair = sar_em_of(bench_of(task))
+    pair = PublishedEMClassifier(
+        propensity_attributes=task.propensity_columns,
+        classification_attributes=task.class_columns,
+        C=SPEC.C,
+        propensity_C=SPEC.C,
+    ).fit(task.split.X_train, task.s_train)
     return [pair.predict_propensity(X) for X in (task.split.X_train, task.split.X_test)]
 
 

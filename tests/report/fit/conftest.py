@@ -61,7 +61,7 @@ KINDS = {
     "boosted": lambda: SAREMClassifier(
         HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16),
         propensity_attributes=LABELLING,
-        cross_fit=2,
+        cv=2,
         random_state=0,
     ),
     "exchangeable": lambda: SAREMClassifier(propensity_attributes="all"),

@@ -124,7 +124,7 @@ def test_a_model_without_coefficients_shows_what_moves_it(small):
     _, X, s = small
     trees = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=4, max_bins=16)
     options = {"propensity_attributes": ["z"], "classification_attributes": ["a", "b"]}
-    model = SAREMClassifier(trees, cross_fit=2, random_state=0, **options).fit(X, s)
+    model = SAREMClassifier(trees, cv=2, random_state=0, **options).fit(X, s)
     part = model_report(model, X, s, n_ranked=0).effects[0]
     change = {each.column: each.mean_change for each in part.strengths}
     assert part.effects == ()

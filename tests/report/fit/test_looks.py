@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scarless import ClassPrior, SAREMClassifier, TableClassifier
+from scarless import ClassPrior, Labelling, SAREMClassifier, TableClassifier
 from scarless.labelling import simulate_looks
 from scarless.report import model_report
 from scarless.report.fit import looks as module
@@ -38,7 +38,9 @@ def make_table(n=1500, seed=0, rate=0.0):
 
 
 def fit(table, S, audit=None, **options):
-    model = SAREMClassifier(propensity_attributes=["visits"], visit_attributes={"effort": EFFORT}, **options)
+    model = SAREMClassifier(
+        propensity_attributes=["visits"], **options, labelling=Labelling(visit_attributes={"effort": EFFORT})
+    )
     return TableClassifier(model).fit(table, S, **({} if audit is None else {"audit": audit}))
 
 
@@ -65,7 +67,7 @@ def subject_of(model, table, S, audit=None):
 @pytest.mark.parametrize("rate", [0.0, 0.05])
 def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
     table, S, audit, _ = make_table(400, rate=rate)
-    model = fit(table, S, audit, false_positive_rate=rate)
+    model = fit(table, S, audit, labelling=Labelling(false_positive_rate=rate))
     subject = subject_of(model, table, S, audit)
     found = module._number_of_labels(subject)
     f, seen = subject.f, np.isfinite(S)
@@ -169,7 +171,7 @@ def test_an_attribute_of_looks_has_one_odds_ratio_in_its_own_unit(report, model)
 
 def test_looks_with_coefficients_of_their_own_have_a_picture_each(rows):
     table, S, audit, _ = rows
-    model = fit(table, S, audit, shared_propensity=False)
+    model = fit(table, S, audit, labelling=Labelling(shared=False))
     found = model_report(model, table, S, audit=audit)
     assert [part.key for part in found.effects] == ["class", "labelling", "labelling-1", "labelling-2"]
     frame = model.summary()
@@ -206,7 +208,7 @@ def test_a_claim_that_rows_refute_is_said_first(rows):
 
 def test_wrong_labels_are_counted_out_of_the_answer():
     table, S, audit, y = make_table(3000, 2, rate=0.05)
-    model = fit(table, S, audit, false_positive_rate="estimate")
+    model = fit(table, S, audit, labelling=Labelling(false_positive_rate="estimate"))
     found = model_report(model, table, S, audit=audit)
     labelled = (S == 1).any(axis=1)
     q = model.predict_posterior(table, S, audit=audit)

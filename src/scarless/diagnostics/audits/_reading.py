@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.estimators import opened
 from scarless.checks.looks import Codes, check_audit, check_looks, labels_that_count
 from scarless.checks.options import shown
-from scarless.checks.pipelines import opened
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import named_values
+from scarless.checks.rows import named_values, warn_of_row_order
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import Vector
+from scarless.pair.labelling import labelling_of
 
 
 class Judged(NamedTuple):
@@ -52,13 +52,13 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
     refuse_wrapped(estimator)
     model, prepare = opened(estimator)
     refuse_wrapped(model)
-    coding = getattr(model, "_coding", None)
+    coding = getattr(model, "label_coding_", None)
     given = _stacked(X, s)
     checked = check_looks(given, coding=coding, name="s")
     warn_of_row_order(X, s=s, audit=audit)
     codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
     X, labels = known_rows(prepare(X)), checked.labels
-    how = getattr(model, "audit_labels", "keep")
+    how = labelling_of(model).audit_labels
     if how != "keep" and (codes >= 0).any():
         labels, classes = labels_that_count(labels, codes, how), checked.coding.classes.astype(object)
         words = np.where(labels == 1, classes[checked.coding.positive], classes[1 - checked.coding.positive])

@@ -11,8 +11,8 @@ from scarless.numerics import histories
 from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.histories import MOST_LOOKS, Histories
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.pair.fit import FitOptions
-from scarless.pair.looks import LooksProblem, climb_looks
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem
 
 _LEAST_EXPECTED = 5.0  # rows of a history that is looked at by itself
 
@@ -37,7 +37,7 @@ class Statistics(NamedTuple):
 class Refits:
     """A fitted model and its rows, for fits to labels that it draws itself."""
 
-    problem: LooksProblem  # with the rows' own labels
+    problem: PairProblem  # with the rows' own labels
     looks: Any  # of the model
     beta: Vector
     labels: Codes
@@ -75,8 +75,8 @@ class Refits:
         labels = np.where(self.labels >= 0, rng.random(chance.shape) < chance, -1).astype(np.int8)
         audit = np.where(self.audit >= 0, y, -1).astype(np.int8)
         problem = self.problem.on(with_labels(self.problem.engine, self.looks, labels, audit))
-        fit = climb_looks(problem, self.beta, FitOptions(self.tol, self.max_iter), "fit")
-        score, counted = self.statistics(problem.engine, fit.beta, labels, audit)
+        fit = fit_pair(problem, self.beta, FitOptions(self.tol, self.max_iter))
+        score, counted = self.statistics(problem.engine, fit.parameters, labels, audit)
         return Statistics(score, histories.chi_square(counted_pooled(counted)), fit.converged)
 
 

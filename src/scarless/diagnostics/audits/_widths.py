@@ -14,9 +14,9 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.audits import lost_information
 from scarless.numerics.interval import quantile
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import logit_interval
 from scarless.pair.inference import PairInference
-from scarless.pair.looks_inference import LooksInference
 
 _MODELS_WORD = 20.0  # audits that the model's own idea of its differences is worth, beside those of a pilot
 
@@ -25,7 +25,7 @@ class ModelWidths(NamedTuple):
     """A fit, its rows, and what audits would add to its information."""
 
     inference: PairInference
-    objective: LooksLikelihood
+    objective: PairObjective
     engine: Engine
     drawn: Drawn
     level: float
@@ -37,8 +37,8 @@ class ModelWidths(NamedTuple):
         if getattr(model, "_inference", None) is None or hasattr(model, "relaxation_"):
             return None
         inference = known_inference(model)
-        if isinstance(inference, LooksInference):
-            objective, shape = inference.likelihood, model._looks.counts(judged.labels)
+        if inference.told_by_height:
+            objective, shape = inference.objective, model._looks.counts(judged.labels)
         else:
             objective = LooksLikelihood(inference.f, ((inference.e,),))
             shape = (judged.labels == 1).astype(np.int8), np.ones_like(judged.labels)
@@ -60,8 +60,7 @@ class ModelWidths(NamedTuple):
     def expected(self, sizes: Any) -> Vector:
         """Return the expected widths after so many new audits."""
         inference = self.inference
-        added = inference.added if isinstance(inference, LooksInference) else None
-        base = inference.needed_information() + (np.diag(inference.ridge) if added is None else added)
+        base = inference.penalised_information()
         equal = bool(np.ptp(self.drawn.size[self.drawn.free]) == 0)
         of_one = self.gain(self.drawn.chances(1)) if equal else None
         gains = [size * of_one if of_one is not None else self.gain(self.drawn.chances(int(size))) for size in sizes]

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.look_doubts import doubts_of_audits
+from scarless.checks.looks import doubts_of_audits
 from scarless.checks.options import check_share, real_number, shown
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import named_values
+from scarless.checks.rows import named_values, warn_of_row_order
 from scarless.checks.vectors import check_vector, check_weight
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.numerics.arrays import ArrayLike, Vector

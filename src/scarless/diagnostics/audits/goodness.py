@@ -19,7 +19,7 @@ from scarless.numerics.histories import Histories
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.looks import LooksProblem
+from scarless.pair.problem import PairProblem, what_is_seen
 
 if TYPE_CHECKING:
     from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
@@ -245,9 +245,8 @@ def _refits(judged: Judged) -> Refits:
     engine, facts = model._facts(engine, judged.X, looks)
     inference = model._inference
     _check_same_rows(float(inference.sums.weight), engine.n_rows)
-    problem = LooksProblem(
-        engine, row_totals(engine), looks.objective, inference.C, inference.propensity_C, facts, float(looks.n_audited)
-    )
+    penalties, seen = (inference.C, inference.propensity_C), what_is_seen(engine, looks.objective)
+    problem = PairProblem(engine, row_totals(engine), looks.objective, *penalties, None, facts, seen)
     tol = 1e-10 if model.tol is None else model.tol
     return Refits(problem, looks, inference.parameters, judged.labels, judged.audit, tol, model.max_iter)
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_device
 from scarless.checks.options import check_choice, check_share, check_whole, real_number, shown
-from scarless.checks.row_names import index_of
+from scarless.checks.rows import index_of
+from scarless.checks.tables import refuse_device
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.audits._designs import DESIGNS, Drawn
 from scarless.diagnostics.audits._reading import Judged, read_judged

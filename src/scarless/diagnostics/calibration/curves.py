@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.scored import check_scored
-from scarless.checks.vectors import check_counts, check_propensity
+from scarless.checks.vectors import check_counts, check_propensity, check_scored
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import quantile
 from scarless.numerics.weighted_scores import (

@@ -10,16 +10,14 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.order import canonical_order
-from scarless.checks.origins import trace_origins
-from scarless.checks.row_names import warn_of_row_order
-from scarless.checks.rows import refuse_lost_class
+from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.training import check_labelled_table
 from scarless.checks.vectors import check_counts
-from scarless.models.preparation import table_preparation
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.label_tests import independent_columns
 from scarless.outside.notices import warn_user
+from scarless.raw.origins import trace_origins
+from scarless.raw.preparation import table_preparation
 
 FEWEST_LABELLED = 20
 FEWEST_PER_ATTRIBUTE = 10  # labelled rows for each attribute that is tested

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.kinds import refuse_unread
 from scarless.checks.options import shown
+from scarless.checks.tables import refuse_unread
 from scarless.numerics.arrays import Array
 
 

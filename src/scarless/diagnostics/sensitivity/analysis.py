@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from scarless.checks.options import real_number, shown
-from scarless.checks.row_names import check_row_order, index_of
+from scarless.checks.rows import check_row_order, index_of
 from scarless.checks.vectors import check_indicator, check_probability, check_propensity, check_weight
 from scarless.diagnostics.sensitivity._row_names import check_names
 from scarless.diagnostics.sensitivity.results import SensitivityBounds, SensitivityCurve, TippingPoint

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.kinds import plain_array, refuse_odd_vector
+from scarless.checks.estimators import opened
 from scarless.checks.labels import LabelCoding
-from scarless.checks.looked import refuse_looks
+from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_choice
-from scarless.checks.pipelines import opened
-from scarless.checks.row_names import check_row_order
+from scarless.checks.rows import check_row_order
+from scarless.checks.tables import plain_array, refuse_odd_vector
 from scarless.checks.vectors import check_indicator, check_propensity, check_vector
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.metrics.scorers import class_probability, coding_of

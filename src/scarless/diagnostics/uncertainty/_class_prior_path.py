@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import expit, logit
 
 from scarless.engines import Engine
-from scarless.engines.problem import Pull
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constrained import (
     LevelOptions,
@@ -16,8 +15,9 @@ from scarless.numerics.constrained import (
     minimise_on_level,
 )
 from scarless.numerics.objectives import Curvature, LogisticPair
-from scarless.numerics.uncertainty import PairSums, pair_sums
+from scarless.numerics.uncertainty import PairSums
 from scarless.pair.inference import PairInference
+from scarless.pair.solving import Pull
 
 # All in logits of the class prior.
 _WIDEST = 0.5  # between a solution and the one that it starts from
@@ -71,8 +71,7 @@ class ProfilePath:
     def summary(self, point: LevelSolution) -> PairSums:
         """Return what the models at a point say of all rows together."""
         f, e = self.inference.f, self.inference.e
-        beta_f, beta_e = LogisticPair(f, e).split(point.parameters)
-        return self.engine.total(pair_sums, f, e, beta_f, beta_e)
+        return self.engine.total(LogisticPair(f, e).totals, point.parameters)
 
     def walk(self, side: int, cut: float) -> tuple[float, bool]:
         """Step outwards until the log-likelihood is past the cut; return where it crosses, and whether it does.

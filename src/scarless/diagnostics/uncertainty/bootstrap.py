@@ -16,12 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from scarless.checks.kinds import refuse_own_engine, refuse_unread
-from scarless.checks.looked import refuse_other_looks
+from scarless.checks.estimators import opened
+from scarless.checks.looks import refuse_other_looks
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.pipelines import opened
-from scarless.checks.row_names import index_of
-from scarless.checks.rows import LabelledRows, check_rows_again, refuse_lost_class, row_totals
+from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
+from scarless.checks.tables import refuse_own_engine, refuse_unread
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.checks.looked import refuse_looks
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
+from scarless.checks.looks import refuse_looks
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     NAMED,

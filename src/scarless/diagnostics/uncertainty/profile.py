@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from scarless.checks.looked import refuse_looks
+from scarless.checks.estimators import opened
+from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_share, shown
-from scarless.checks.pipelines import opened
 from scarless.checks.rows import RowTotals, check_rows_again
 from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
@@ -231,7 +231,7 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
 def _other_optima(model: Any, engine: Engine, totals: RowTotals) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    problem = PairProblem(engine, totals, own.f, own.e, own.C, own.propensity_C, own.audits)
+    problem = PairProblem(engine, totals, own.objective, own.C, own.propensity_C, own.audits)
     starts = [basin.parameters for basin in getattr(model, "basins_", [])]
     higher = getattr(model, "higher_basin_", None)
     basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
@@ -241,7 +241,7 @@ def _other_optima(model: Any, engine: Engine, totals: RowTotals) -> list[PairInf
     found = [own]
     for start in starts:
         fit = fit_pair(problem, start, FitOptions(1e-10))
-        other = pair_inference(problem, fit.f, fit.e)
+        other = pair_inference(problem, fit)
         if all(abs(other.positives - known.positives) > _APART * float(own.sums.weight) for known in found):
             found.append(other)
     return found[1:]
@@ -264,7 +264,8 @@ def _refuse_relaxed(model: Any) -> None:
         raise ValueError(
             f"This {type(model).__name__} is relaxed: its fit is not the optimum of a penalised likelihood, which a "
             "profile would follow. The likelihood of every class prior was walked through in fit already: see "
-            "relaxation_.levels, and class_prior_interval(). Or fit with relax=False."
+            "relaxation_.levels, and class_prior_interval(). Or fit SAREMClassifierCV(relax=False), or SAREMClassifier "
+            "without an estimator."
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.pipelines import opened
+from scarless.checks.estimators import opened
 from scarless.diagnostics._drawing import BLUE, GREEN, GREY, ORANGE, Display, as_text, legend_below
 
 _COLOURS = (BLUE, ORANGE, GREEN, GREY)

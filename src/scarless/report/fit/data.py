@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scarless.checks.origins import Origin
 from scarless.outside.files import write_whole
+from scarless.raw.origins import Origin
 
 SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from scarless.checks.origins import Origin
 from scarless.numerics.arrays import Columns, Vector
-from scarless.pair.looks_inference import LooksInference
+from scarless.pair.inference import PairInference
+from scarless.raw.origins import Origin
 from scarless.report.fit.subject import Subject
 
 _ROUNDING = 1e-4  # by which single precision may miss 0, 1, and sums of shares
@@ -54,9 +54,9 @@ class Slopes:
             look = columns[k if len(inner.propensity_intercept_) > 1 else 0]
             coef[look] = inner.visit_coef_[k, j]
             visits[look] = Origin(name, unit=own.get(name, 1.0))
-        if not isinstance(inference, LooksInference):
+        if not isinstance(inference, PairInference) or not inference.told_by_height:
             return replace(cls._of(subject, coef, None, None, 0), visits=visits)
-        design, place = inference.likelihood.e[k][0], inference.likelihood.places[1 + k]
+        design, place = inference.objective.models[k][0], inference.objective.places[1 + k]
         return replace(cls._of(subject, coef, inference, design, place.start), visits=visits)
 
     @classmethod

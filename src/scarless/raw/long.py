@@ -1,0 +1,550 @@
+"""Long tables, with one line for each unit and look, as field data come, made into what a fit wants."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from scarless.checks.attributes import nearest_name
+from scarless.checks.labels import same_value, yes_or_no
+from scarless.checks.options import check_choice, real_number, shown
+from scarless.checks.tables import refuse_unread
+from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
+from scarless.outside.extras import need
+
+_MOST_NAMED = 20  # different looks, beyond which `align="auto"` counts them rather than names them
+
+
+@dataclass(frozen=True)
+class Column:
+    """The different values of a column, and the place of each line's value among them, -1 where it is missing."""
+
+    values: list[Any]
+    codes: Integers
+
+    @property
+    def missing(self) -> Mask:
+        """Which lines have no value."""
+        return self.codes < 0
+
+    def said(self, line: int) -> str:
+        """Return a line's value, in words."""
+        return "missing" if self.codes[line] < 0 else shown(self.values[self.codes[line]])
+
+    def replaced(self, numbers: Any) -> Vector:
+        """Return a number for each line, given one for each different value; NaN where there is none."""
+        return np.append(np.asarray(numbers, dtype=np.float64), np.nan)[self.codes]
+
+
+@dataclass(frozen=True)
+class LongFrame:
+    """A data frame in memory; what depends on its library is here, and nowhere else."""
+
+    table: Any
+    names: list[Any]
+    is_pandas: bool
+
+    def __len__(self) -> int:
+        return int(self.table.shape[0])
+
+    def column(self, name: Any) -> Column:
+        """Return a column, its values as Python's own."""
+        column = self.table[name]
+        try:
+            codes, values = _pandas_codes(column) if self.is_pandas else _polars_codes(column)
+        except TypeError:
+            raise ValueError(
+                f"Column {name!r} holds lists or other values that cannot be compared; give each part a column of its "
+                "own."
+            ) from None
+        return Column(values, codes)
+
+    def order_of(self, name: Any) -> list[Any] | None:
+        """Return the categories of a column that says their order, None of any other."""
+        dtype = self.table[name].dtype
+        if self.is_pandas:
+            return list(dtype.categories) if getattr(dtype, "ordered", False) else None
+        return dtype.categories.to_list() if str(dtype).startswith("Enum") else None
+
+    def index(self, name: Any, lines: Integers) -> Any:
+        """Return some lines of a column, as what the library calls rows by: an Index, or a Series."""
+        if not self.is_pandas:
+            return self.table[name][lines]
+        return need("pandas", "from_long", "frames").Index(self.table[name].iloc[lines].array, name=name)
+
+    def take(self, names: Sequence[Any], lines: Integers, index: Any, added: dict[str, Vector]) -> Any:
+        """Return some lines of some columns as a new frame, with columns of floats added."""
+        if self.is_pandas:
+            columns = {name: self.table[name].iloc[lines].array for name in names}
+            return need("pandas", "from_long", "frames").DataFrame({**columns, **added}, index=index)
+        polars = need("polars", "from_long", "frames")
+        taken = [self.table[name][lines] for name in names]
+        return polars.DataFrame([*taken, *(polars.Series(name, values) for name, values in added.items())])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Looks:
+    """What `from_long` makes of a long table: one row per unit, one column of labels per look.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Of the library of the long table: the attributes, then a column for each visit attribute and look. With
+        pandas, its index is `units`.
+    S : array of shape (n_units, n_looks)
+        1 for labelled, 0 for looked at and not labelled, NaN where a look did not take place.
+    audit : array of shape (n_units,) or None
+        1 or 0 where the true class is known, NaN elsewhere; None where no column was named.
+    visit_attributes : dict of str to list of str, or None
+        For each visit attribute its columns of `X`, one per look; None where none was named.
+    units : Index or Series
+        The units, in the order of the rows: sorted, whatever the order of the lines.
+    looks : tuple
+        What each look is called: values of the look column, or 1, 2, ... where looks are aligned by their order.
+    align : {"value", "order"}
+        What the columns of `S` stand for: see `from_long`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from scarless import from_long
+    >>> table = pd.DataFrame({"site": [1, 1, 2], "visit": [1, 2, 1], "seen": [0, 1, 0], "forest": [1.0, 1.0, 0.0]})
+    >>> from_long(table, unit="site", look="visit", label="seen")
+    Looks(2 units x 2 looks by value, 25% not looked, 1 unit labelled, no audit)
+    """
+
+    X: Any
+    S: Matrix
+    audit: Vector | None
+    visit_attributes: dict[str, list[str]] | None
+    units: Any
+    looks: tuple[Any, ...]
+    align: str
+
+    def __repr__(self) -> str:
+        n_units, n_looks = self.S.shape
+        labelled = int((self.S == 1.0).any(axis=1).sum())
+        known = "no audit" if self.audit is None else f"{int(np.isfinite(self.audit).sum()):,} audited"
+        return (
+            f"{type(self).__name__}({n_units:,} unit{'s' * (n_units != 1)} x {n_looks} look{'s' * (n_looks != 1)} by "
+            f"{self.align}, {np.isnan(self.S).mean():.0%} not looked, {labelled:,} unit{'s' * (labelled != 1)} "
+            f"labelled, {known})"
+        )
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Where each line of the table goes: its row, its column, and a line of each row."""
+
+    row: Integers
+    look: Integers
+    units: list[Any]
+    looks: list[Any]
+    align: str
+    first: Integers  # a line of each unit
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.units), len(self.looks)
+
+    def said(self, line: int) -> str:
+        return f"unit {self.units[self.row[line]]!r}"
+
+
+def from_long(
+    table: Any,
+    *,
+    unit: Any,
+    look: Any,
+    label: Any,
+    audit: Any = None,
+    attributes: Sequence[Any] | None = None,
+    visit_attributes: Any = None,
+    pos_label: Any = None,
+    align: str = "auto",
+) -> Looks:
+    """Turn a long table, one line for each unit and look, into the rows and label columns that `fit` wants.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of pandas or polars. The order of its lines does not matter.
+    unit : str
+        The column that says what was looked at: a site, a patient, a document. Each unit becomes a row.
+    look : str
+        The column that tells looks at one unit apart: a date, a number of the visit, an annotator.
+    label : str
+        The column of labels: 0/1, booleans, yes/no, or two values of which `pos_label` is the positive one. A missing
+        label means that the look did not take place, like a line that is not there.
+    audit : str or None
+        A column with the true class of units where somebody found it out, coded as the labels, 0/1 or yes/no, and
+        missing elsewhere. One line of a unit that says it is enough.
+    attributes : list of str or None
+        The columns that describe units, and must not differ between the lines of a unit. None: all columns that are
+        named nowhere else.
+    visit_attributes : list of str, str or None
+        Columns of numbers that describe looks, such as effort or weather. ``"effort"`` becomes ``effort_1``,
+        ``effort_2``, ..., one column of `X` for each look. Where a look did not take place they are 0.0: that has no
+        influence on a fit, which leaves such looks out, and `X` may not have gaps.
+    pos_label : value or None
+        The label of a positive, where labels are not 0/1, booleans or yes/no.
+    align : {"auto", "value", "order"}
+        What a column of labels stands for. ``"value"``: one value of the look column, such as an annotator or a named
+        visit. ``"order"``: the first look at each unit, the second one, ..., as dates need it that differ between
+        units. ``"auto"``: by value if there are at most 20 different values that are text, or that fill at least half
+        of all pairs of unit and value; else by order. The result says which it was.
+
+    Returns
+    -------
+    looks : Looks
+        With ``X``, ``S``, ``audit`` and ``visit_attributes``, as a model takes them: ``fit(looks.X, looks.S,
+        audit=looks.audit)``.
+
+    Notes
+    -----
+    Looks are sorted by the values of their column (dates, numbers, texts; categories with an order by that), units as
+    well. Where looks are aligned by order and the look column is text, the order is the alphabet's and means nothing:
+    let all looks share their coefficients then. Where there are neither attributes nor visit attributes, ``X`` has no
+    columns; join your own by ``units``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "site": ["moor", "moor", "fen"], "date": ["2026-05-01", "2026-06-01", "2026-05-07"],
+    ...     "seen": [0, 1, 0], "area": [3.5, 3.5, 1.0], "hours": [1.0, 2.0, 0.5],
+    ... })
+    >>> found = from_long(table, unit="site", look="date", label="seen", visit_attributes="hours", align="order")
+    >>> found.S
+    array([[ 0., nan],
+           [ 0.,  1.]])
+    >>> found.X
+          area  hours_1  hours_2
+    site
+    fen    1.0      0.5      0.0
+    moor   3.5      1.0      2.0
+    >>> found.visit_attributes
+    {'hours': ['hours_1', 'hours_2']}
+    """
+    check_choice(align, "align", ("auto", "value", "order"))
+    frame = open_frame(table)
+    keys = {name: check_name(frame, value, name) for name, value in (("unit", unit), ("look", look), ("label", label))}
+    if audit is not None:
+        keys["audit"] = check_name(frame, audit, "audit")
+    visits = _check_names(frame, visit_attributes, "visit_attributes")
+    kept = _attributes_of(frame, attributes, {*keys.values(), *visits})
+    _refuse_two_roles(keys, kept, visits)
+    lines = _lines_of(frame, keys["unit"], keys["look"], align)
+    s, values = labels_of(frame.column(keys["label"]), keys["label"], pos_label)
+    added, columns = _spread(frame, lines, visits, s, {*kept})
+    for name in kept:
+        _refuse_varying(frame, lines, name)
+    found = None
+    if audit is not None:
+        places: dict[str, Any] = {"row": lines.row, "units": lines.units}
+        found = audit_of(frame.column(keys["audit"]), keys["audit"], labels=values, pos_label=pos_label, **places)
+    index = frame.index(keys["unit"], lines.first)
+    return Looks(
+        X=frame.take(kept, lines.first, index, added),
+        S=_placed(lines, s),
+        audit=found,
+        visit_attributes=columns or None,
+        units=index,
+        looks=tuple(lines.looks),
+        align=lines.align,
+    )
+
+
+# --- which columns
+
+
+def _check_names(frame: LongFrame, names: Any, parameter: str) -> list[Any]:
+    if names is None:
+        return []
+    if isinstance(names, str):
+        names = [names]
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"{parameter} must be a list of names of columns; got {shown(names)}.")
+    checked = [check_name(frame, name, parameter) for name in names]
+    twice = [name for name in checked if checked.count(name) > 1]
+    if twice:
+        raise ValueError(f"{parameter} names {twice[0]!r} twice; name each column once.")
+    return checked
+
+
+def _attributes_of(frame: LongFrame, attributes: Any, taken: set[Any]) -> list[Any]:
+    if attributes is None:
+        return [name for name in frame.names if name not in taken]
+    return _check_names(frame, attributes, "attributes")
+
+
+def _refuse_two_roles(keys: dict[str, Any], attributes: list[Any], visits: list[Any]) -> None:
+    roles = [*keys.items(), *(("attributes", name) for name in attributes), *(("visit_attributes", n) for n in visits)]
+    seen: dict[Any, str] = {}
+    for role, name in roles:
+        if name in seen:
+            raise ValueError(
+                f"Column {name!r} is named as {seen[name]} and as {role}; a column can be one of them only."
+            )
+        seen[name] = role
+
+
+# --- where a line goes
+
+
+def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
+    row, units = sorted_values(frame, unit, "unit")
+    place, looks = sorted_values(frame, look, "look")
+    order = np.lexsort((place, row))
+    same = np.flatnonzero((np.diff(row[order]) == 0) & (np.diff(place[order]) == 0))
+    if same.size:
+        line = order[same[0]]
+        raise ValueError(
+            f"{_lines_too_many(row, place, line)} lines are about unit {units[row[line]]!r} and look "
+            f"{looks[place[line]]!r} (lines that repeat an earlier pair: {same.size}); each look at a unit needs one "
+            "line. If they are different looks, tell them apart: number them, or add the time to the date."
+        )
+    starts = np.flatnonzero(np.diff(row[order], prepend=-1))
+    chosen = _alignment(units, looks, len(frame)) if align == "auto" else align
+    if chosen == "order":
+        nth = np.empty(len(frame), dtype=np.intp)
+        nth[order] = np.arange(len(frame)) - np.repeat(starts, np.diff(starts, append=len(frame)))
+        place, looks = nth, list(range(1, int(nth.max()) + 2))
+    return _Lines(row, place, units, looks, chosen, order[starts])
+
+
+def _lines_too_many(row: Integers, place: Integers, line: int) -> int:
+    return int(((row == row[line]) & (place == place[line])).sum())
+
+
+def _alignment(units: list[Any], looks: list[Any], n_lines: int) -> str:
+    """Return what looks are aligned by: names, and values that units share, mean the same for all units."""
+    if len(looks) > _MOST_NAMED:
+        return "order"
+    named = all(isinstance(value, str) for value in looks)
+    return "value" if named or 2 * n_lines >= len(units) * len(looks) else "order"
+
+
+def _placed(lines: _Lines, values: Vector, fill: float = np.nan) -> Matrix:
+    wide = np.full(lines.shape, fill)
+    wide[lines.row, lines.look] = values
+    return wide
+
+
+# --- attributes
+
+
+def _refuse_varying(frame: LongFrame, lines: _Lines, name: Any) -> None:
+    column = frame.column(name)
+    other = np.flatnonzero(column.codes != column.codes[lines.first][lines.row])
+    if other.size:
+        line = int(other[0])
+        one, two = column.said(int(lines.first[lines.row[line]])), column.said(line)
+        units = np.unique(lines.row[other]).size
+        raise ValueError(
+            f"Attribute {name!r} differs within {lines.said(line)}: {one} and {two} (units like that: {units}). If it "
+            "belongs to looks, name it in visit_attributes; if to nothing, leave it out: attributes=[...] says what "
+            "to keep."
+        )
+
+
+def _spread(
+    frame: LongFrame, lines: _Lines, visits: list[Any], s: Vector, taken: set[Any]
+) -> tuple[dict[str, Vector], dict[str, list[str]]]:
+    """Return a column for each visit attribute and look, and which belong to each visit attribute."""
+    added: dict[str, Vector] = {}
+    columns: dict[str, list[str]] = {}
+    for name in visits:
+        looked = ~np.isnan(s)
+        wide = _placed(lines, np.where(looked, _numbers_of(frame, lines, name, looked), 0.0), fill=0.0)
+        columns[str(name)] = [f"{name}_{k}" for k in range(1, lines.shape[1] + 1)]
+        for called, values in zip(columns[str(name)], wide.T, strict=True):
+            if called in taken or called in added:
+                raise ValueError(
+                    f"Visit attribute {name!r} needs a column {called!r}, and there is another one of that name; "
+                    "rename one of them."
+                )
+            added[called] = np.ascontiguousarray(values)
+    return added, columns
+
+
+def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vector:
+    """Return a visit attribute as floats, NaN where it is missing and no look took place."""
+    column = frame.column(name)
+    gone = np.flatnonzero(column.missing & looked)
+    if gone.size:
+        raise ValueError(
+            f"Visit attribute {name!r} is missing in {gone.size} of {int(looked.sum())} looks that took place "
+            f"(first: line {gone[0]}, {lines.said(int(gone[0]))}). Fill it in; if there was no look, leave its "
+            "label missing."
+        )
+    if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # there may be many
+        return column.replaced(column.values)
+    return column.replaced([_number(value, name) for value in column.values])
+
+
+def _number(value: Any, name: Any) -> float:
+    """Return a number as a float; a text is none, even where it reads like one."""
+    number = float(value) if isinstance(value, bool | np.bool_ | Decimal) else real_number(value)
+    if np.isfinite(number):
+        return number
+    raise ValueError(
+        f"Visit attribute {name!r} must hold finite numbers, and holds {shown(value)}. Encode it first, e.g. a column "
+        "of 0 and 1 for each category but one, or days since some day."
+    )
+
+
+# --- columns of a data frame of pandas or polars, as plain values, and frames of the same library made of them
+
+
+def open_frame(table: Any) -> LongFrame:
+    """Return a table that can be read column by column, or say what it is instead."""
+    refuse_unread(table, "table")
+    pandas, polars = (
+        sys.modules.get("pandas"),
+        sys.modules.get("polars"),
+    )  # whoever has a frame has imported its library
+    is_pandas = pandas is not None and isinstance(table, pandas.DataFrame)
+    if not is_pandas and not (polars is not None and isinstance(table, polars.DataFrame)):
+        raise TypeError(
+            f"table must be a data frame of pandas or polars, with one line for each unit and look; got "
+            f"{shown(table)} of type {type(table).__name__}. Read files first, e.g. with pandas.read_csv."
+        )
+    names = list(table.columns)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"{names.count(twice[0])} columns of table are called {twice[0]!r}; rename all but one of them."
+        )
+    if not len(table):
+        raise ValueError("table has no lines; it must have one for each unit and look.")
+    return LongFrame(table, names, is_pandas)
+
+
+def check_name(frame: LongFrame, name: Any, parameter: str) -> Any:
+    """Return the name of a column, or say which one may be meant."""
+    if isinstance(name, str | int | tuple) and name in frame.names:
+        return name
+    if not isinstance(name, str | int):
+        raise ValueError(f"{parameter} must be the name of a column of table; got {shown(name)}.")
+    if frame.is_pandas and name in frame.table.index.names:
+        raise ValueError(f"{parameter}={name!r} is the index of table and no column of it; pass table.reset_index().")
+    raise ValueError(f"table has no column {name!r} ({parameter}). {nearest_name(name, frame.names)}")
+
+
+def _pandas_codes(column: Any) -> tuple[Integers, list[Any]]:
+    """Return the place of each value among the different ones, -1 for none, and these."""
+    codes, values = column.factorize()
+    return np.asarray(codes, dtype=np.intp), values.tolist()
+
+
+def _polars_codes(column: Any) -> tuple[Integers, list[Any]]:
+    """Return the same of a Series of polars."""
+    dtype = column.dtype
+    missing = column.is_null().to_numpy()
+    if dtype.is_float():
+        missing = missing | column.is_nan().fill_null(False).to_numpy()
+    codes = np.full(len(column), -1, dtype=np.intp)
+    if dtype.is_integer() or dtype.is_float() or dtype.is_temporal():
+        there = np.flatnonzero(~missing)
+        numbers = column.to_physical().fill_null(0).to_numpy()[there]
+        _, first, codes[there] = np.unique(numbers, return_index=True, return_inverse=True)
+        return codes, column[there[first]].to_list()
+    place: dict[Any, int] = {}
+    for line, value in enumerate(column.to_list()):
+        if value is not None:
+            codes[line] = place.setdefault(value, len(place))
+    return codes, list(place)
+
+
+def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers, list[Any]]:
+    """Return the place of each line's value among all that there are, and these, sorted; none may be missing.
+
+    An ordered category keeps its order; all else is sorted as Python does.
+    """
+    column = frame.column(name)
+    if column.missing.any():
+        raise ValueError(
+            f"Column {name!r} ({parameter}) is missing in {int(column.missing.sum())} of {len(frame)} lines (first: "
+            f"line {int(np.flatnonzero(column.missing)[0])}); every line must say its {parameter}. Fill it in, or drop "
+            "such lines."
+        )
+    values = column.values
+    categories = frame.order_of(name)
+    rank = None if categories is None else {value: place for place, value in enumerate(categories)}
+    try:
+        order = sorted(range(len(values)), key=lambda j: values[j] if rank is None else rank[values[j]])
+    except TypeError:
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise ValueError(
+            f"Column {name!r} ({parameter}) holds values that have no order, of the kinds {kinds}; make them all of "
+            "one kind, e.g. text."
+        ) from None
+    place = np.empty(len(values), dtype=np.intp)
+    place[order] = np.arange(len(values))
+    return place[column.codes], [values[j] for j in order]
+
+
+# --- labels and answers of audits -> 1, 0 or missing
+
+
+def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[Any]]:
+    """Return 1, 0 or NaN for each line, and the values that there are."""
+    values = column.values
+    if not values:
+        raise ValueError(f"Column {name!r} (label) is missing in every line; at least one look must have taken place.")
+    said = yes_or_no(values) if pos_label is None else None
+    if said is not None:
+        return column.replaced(said), values
+    if len(values) > 2:
+        raise ValueError(
+            f"Column {name!r} (label) must hold two values, labelled and not; it has {len(values)}: {_listed(values)}. "
+            "Where a look did not take place the label must be missing."
+        )
+    if pos_label is None:
+        raise ValueError(
+            f"Column {name!r} (label) holds {_listed(values)}, and which means labelled is not said; pass pos_label=, "
+            "or code labels as 1 and 0, or yes and no."
+        )
+    if len(values) == 2 and not _among(pos_label, values):
+        raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}.")
+    return _coded_by(column, pos_label), values
+
+
+def audit_of(
+    column: Column, name: Any, *, row: Integers, units: list[Any], labels: list[Any], pos_label: Any
+) -> Vector:
+    """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
+    values = column.values
+    as_labels = pos_label is not None and all(_among(value, [*labels, pos_label]) for value in values)
+    said = None if as_labels else yes_or_no(values)
+    if not as_labels and said is None:
+        raise ValueError(
+            f"Column {name!r} (audit) must hold 1, 0 or nothing, yes or no, or the values of the labels; it holds "
+            f"{_listed(values)}."
+        )
+    found = _coded_by(column, pos_label) if said is None else column.replaced(said)
+    count = [np.bincount(row[found == y], minlength=len(units)) for y in (0.0, 1.0)]
+    both = np.flatnonzero((count[0] > 0) & (count[1] > 0))
+    if both.size:
+        raise ValueError(
+            f"Column {name!r} (audit) contradicts itself: lines of unit {units[both[0]]!r} say both classes "
+            f"(units like that: {both.size}). A unit has one true class; settle it, or leave it missing."
+        )
+    return np.where(count[1] > 0, 1.0, np.where(count[0] > 0, 0.0, np.nan))
+
+
+def _coded_by(column: Column, positive: Any) -> Vector:
+    return column.replaced([same_value(value, positive) for value in column.values])
+
+
+def _among(value: Any, values: list[Any]) -> bool:
+    return any(same_value(other, value) for other in values)
+
+
+def _listed(values: list[Any]) -> str:
+    return ", ".join(shown(value) for value in values[:5]) + ", ..." * (len(values) > 5)

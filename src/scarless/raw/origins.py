@@ -1,0 +1,249 @@
+"""Which column of the user's table each column came from that a preparation made, and in which unit it is.
+
+Encoders put levels beside each other, imputers add indicators, scalers divide: a coefficient belongs to what came out.
+Followed back, step by step, it is one of a raw column again, per unit of that.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from scarless.models.summary import Block, Summary
+from scarless.raw.preparation import described
+from scarless.scale.preparing import FilePreparation
+from scarless.scale.raw_columns import LOG, MISSING, WORDS, Column
+
+
+class Origin(NamedTuple):
+    """Where a column comes from.
+
+    `column` is the raw column's name, None where that is not known; `piece` what of it is meant: a level, a part of a
+    date, whether it is missing; empty for the column itself. `unit` is how much of that one unit of the column is: of a
+    standardised column its standard deviation; NaN where the two are not proportional, or nobody knows. `words` says
+    that the column is one of several made of free text, and `piece` the words that go with it.
+    """
+
+    column: str | None
+    piece: str = ""
+    unit: float = 1.0
+    words: bool = False
+
+    @property
+    def label(self) -> str:
+        """Raw column and piece in words."""
+        if self.words:
+            return f"{self.column}: {self.piece}"
+        if self.piece == LOG:
+            return f"log of {self.column}"
+        return str(self.column) if not self.piece else f"{self.column} = {self.piece}"
+
+    def scaled(self, factor: float) -> "Origin":
+        """Return the origin of a column that was divided by a factor."""
+        return self._replace(unit=self.unit * factor)
+
+
+def trace_origins(preparation: Any, names: Any, n_out: int | None = None) -> list[Origin] | None:
+    """Return the origin of each column that a fitted preparation makes of columns of these names.
+
+    Parameters
+    ----------
+    preparation : fitted transformer, pipeline, "passthrough" or None
+    names : sequence of str
+        Columns that go in.
+    n_out : int, optional
+        How many columns come out, for a check.
+
+    Returns
+    -------
+    list of Origin or None
+        None where a step is of a kind whose columns cannot be followed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> table = pd.DataFrame({"sex": ["f", "m"]})
+    >>> [each.label for each in trace_origins(OneHotEncoder().fit(table), ["sex"])]
+    ['sex = f', 'sex = m']
+    """
+    found = _follow(preparation, [Origin(str(name)) for name in names])
+    return None if found is not None and n_out is not None and len(found) != n_out else found
+
+
+def _follow(step: Any, before: list[Origin]) -> list[Origin] | None:
+    """Return the origins behind a step, None where it cannot be followed."""
+    if step is None or step == "passthrough" or (isinstance(step, FunctionTransformer) and step.func is None):
+        return before
+    if getattr(step, "keeps_columns", False):
+        return before
+    if step == "drop":
+        return []
+    for kind, follow in _STEPS:
+        if isinstance(step, kind):
+            return follow(step, before)
+    if hasattr(step, "words_") and len(before) == 1:
+        return _of_words(step, before[0])
+    columns = described(step)
+    return _of_unknown(step, before) if columns is None else _of_described(step, columns, before)
+
+
+def _of_pipeline(pipeline: Any, before: list[Origin]) -> list[Origin] | None:
+    now: list[Origin] | None = before
+    for _, step in pipeline.steps:
+        now = None if now is None else _follow(step, now)
+    return now
+
+
+def _of_columns(transformer: Any, before: list[Origin]) -> list[Origin] | None:
+    size = max((span.stop for span in transformer.output_indices_.values()), default=0)
+    after = [Origin(None, unit=np.nan)] * size
+    names = list(getattr(transformer, "feature_names_in_", range(len(before))))
+    for name, step, columns in transformer.transformers_:
+        span = transformer.output_indices_.get(name, slice(0, 0))
+        inner = _follow(step, [before[j] for j in _positions(columns, names)])
+        if inner is not None and len(inner) == span.stop - span.start:
+            after[span] = inner
+    return after
+
+
+def _positions(columns: Any, names: list[Any]) -> list[int]:
+    """Return the positions of columns that a fitted ColumnTransformer names in any of its ways."""
+    if isinstance(columns, slice):
+        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
+        if isinstance(columns.stop, str):
+            ends[1] += 1  # a slice of names has its last one in it
+        return list(range(len(names)))[slice(*ends)]
+    given = [columns] if isinstance(columns, str | int) else list(columns)
+    if given and all(isinstance(each, bool | np.bool_) for each in given):
+        return [j for j, taken in enumerate(given) if taken]
+    return [names.index(each) if isinstance(each, str) else int(each) % len(names) for each in given]
+
+
+def _of_union(union: Any, before: list[Origin]) -> list[Origin] | None:
+    parts = [_follow(step, before) for _, step in union.transformer_list]
+    return None if any(part is None for part in parts) else [each for part in parts for each in part or []]
+
+
+def _of_one_hot(encoder: Any, before: list[Origin]) -> list[Origin] | None:
+    after = []
+    rare = getattr(encoder, "infrequent_categories_", None)
+    for j, (origin, levels) in enumerate(zip(before, encoder.categories_, strict=True)):
+        seldom = set() if rare is None or rare[j] is None else set(rare[j])
+        shown = [str(level) for level in levels if level not in seldom] + (["others"] if seldom else [])
+        dropped = None if encoder.drop_idx_ is None else encoder.drop_idx_[j]
+        if dropped is not None:
+            gone = levels[dropped]
+            shown = [level for level in shown if level != ("others" if gone in seldom else str(gone))]
+        after += [Origin(origin.column, level) for level in shown]
+    return after
+
+
+def _of_imputer(imputer: Any, before: list[Origin]) -> list[Origin] | None:
+    empty = np.array([value is None or value != value for value in imputer.statistics_])  # noqa: PLR0124 (NaN)
+    kept = (
+        before if imputer.keep_empty_features else [each for each, gone in zip(before, empty, strict=True) if not gone]
+    )
+    indicated = [] if imputer.indicator_ is None else imputer.indicator_.features_
+    return kept + [Origin(before[j].column, MISSING) for j in indicated]
+
+
+def _of_scaler(scaler: Any, before: list[Origin]) -> list[Origin] | None:
+    scale = np.ones(len(before)) if scaler.scale_ is None else np.asarray(scaler.scale_, dtype=np.float64)
+    factors = 1.0 / scale if isinstance(scaler, MinMaxScaler) else scale
+    return [each.scaled(float(factor)) for each, factor in zip(before, factors, strict=True)]
+
+
+def _of_described(step: Any, columns: list[Column], before: list[Origin]) -> list[Origin] | None:
+    """Follow a preparation that says what it has learned of each column."""
+    by_name = {each.column: each for each in before}
+    found: dict[str, Origin] = {}
+    for column in columns:
+        origin = by_name.get(column.name)
+        for out in column.outputs if origin is not None else ():
+            own = Origin(column.name, out.piece, out.scale, words=column.kind == WORDS)
+            found[out.name] = own if out.piece or origin is None else origin.scaled(out.scale)
+    names = step.names if isinstance(step, FilePreparation) else map(str, step.get_feature_names_out())
+    return [found.get(name, Origin(None, unit=np.nan)) for name in names]
+
+
+def _of_words(encoder: Any, origin: Origin) -> list[Origin]:
+    """Return the origins of columns of free text, which have no unit: each is a direction between words."""
+    return [Origin(origin.column, piece, np.nan, words=True) for piece in encoder.words_]
+
+
+def _of_unknown(step: Any, before: list[Origin]) -> list[Origin] | None:
+    """Follow a step that keeps its columns; what it does to them is not known."""
+    n_in, names = getattr(step, "n_features_in_", None), getattr(step, "get_feature_names_out", None)
+    if n_in != len(before) or names is None:
+        return None
+    given = [f"c{j}" for j in range(n_in)]
+    own = getattr(step, "feature_names_in_", None)
+    try:
+        after = list(names(given if own is None else own))
+    except (ValueError, TypeError, AttributeError):
+        return None
+    same = after == (given if own is None else list(own))
+    return [each._replace(unit=np.nan) for each in before] if same else None
+
+
+_STEPS: tuple[tuple[Any, Any], ...] = (
+    (Pipeline, _of_pipeline),
+    (ColumnTransformer, _of_columns),
+    (FeatureUnion, _of_union),
+    (OneHotEncoder, _of_one_hot),
+    (SimpleImputer, _of_imputer),
+    ((StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler), _of_scaler),
+)
+
+
+def in_raw_units(
+    found: Summary, names: Iterable[Any], origins: Sequence[Origin], visit_units: Mapping[str, float]
+) -> Summary:
+    """Return a summary whose parameters are those of raw columns, where their units are known.
+
+    The first block is the classifier's; all others are propensity models, which have the visit attributes behind their
+    own columns, and before the intercept.
+
+    Parameters
+    ----------
+    found : Summary
+    names : sequence of str
+        Prepared columns.
+    origins : sequence of Origin
+        That of each prepared column.
+    visit_units : dict of str to float
+        How much of each visit attribute one unit of its prepared columns is.
+    """
+    place = dict(zip((str(name) for name in names), origins, strict=True))
+    own = {name: Origin(name, unit=unit) for name, unit in visit_units.items()}
+    first, *others = found.blocks
+    blocks = [_in_raw_units(first, place, {}), *(_in_raw_units(block, place, own) for block in others)]
+    return replace(found, blocks=tuple(blocks))
+
+
+def _in_raw_units(block: Block, place: dict[str, Origin], visits: dict[str, Origin]) -> Block:
+    """Return a model's parameters as those of raw columns."""
+    *names, intercept = block.names
+    n_own = len(names) - len(visits)
+    of_columns, of_visits = [place[str(name)] for name in names[:n_own]], [visits[name] for name in names[n_own:]]
+    origins = [*of_columns, *of_visits, Origin("intercept")]
+    known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
+    shown = [
+        origin.label if sure else f"{origin.label if origin.words else name} (prepared)"
+        for name, origin, sure in zip([*names, intercept], origins, known, strict=True)
+    ]
+    units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
+    return block.renamed(shown, units)

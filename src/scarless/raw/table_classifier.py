@@ -1,0 +1,627 @@
+"""A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.labels import LabelCoding
+from scarless.checks.looks import check_looks
+from scarless.checks.options import shown
+from scarless.checks.tables import in_files
+from scarless.models import PUClassifier
+from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.predict_to import PredictToMixin, propensity_is_fact
+from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.sar_em_cv import SAREMClassifierCV
+from scarless.models.summary import Summary
+from scarless.models.uncertainty import attribute_names
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
+from scarless.numerics.interval import Interval
+from scarless.outside.notices import warn_user
+from scarless.pair.labelling import labelling_of
+from scarless.raw.origins import Origin, in_raw_units, trace_origins
+from scarless.raw.preparation import table_preparation
+from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of
+from scarless.raw.visits import VisitColumns, columns_in_files, refuse_groups
+from scarless.scale.preparing import FilePreparation
+
+_SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
+
+
+def _has(method: str) -> Any:
+    """Return the check whether the inner estimator has a method; before the fit, whether one of its class would."""
+
+    def check(model: "TableClassifier") -> bool:
+        inner = getattr(model, "estimator_", model.estimator)
+        return hasattr(SAREMClassifierCV if inner is None else inner, method)
+
+    return available_if(check)
+
+
+class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
+
+    Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
+    makes of `insurance`. Posterior, propensity, intervals and `summary` take raw tables too.
+
+    Parameters
+    ----------
+    estimator : classifier of this package, optional
+        Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table. Columns of
+        `visit_attributes` are not prepared: all columns of an attribute are shifted and scaled by the same two numbers,
+        since they share a coefficient.
+    preparation : transformer or "passthrough", optional
+        What makes numbers of the table, without labels. Default: `table_preparation`, by skrub; for a table in files,
+        `scarless.scale.FilePreparation`.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier; it sees prepared tables.
+    preparation_ : transformer
+        The fitted preparation.
+    origins_ : list of Origin, or None
+        Which raw column each prepared one comes from, and in which unit it is; None where that cannot be followed.
+    feature_names_in_ : array of str
+        Columns of the raw table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from scarless import SAREMClassifier, TableClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.normal(50, 10, 2000), "insurance": rng.choice(["none", "full"], 2000)})
+    >>> ill = rng.random(2000) < 1 / (1 + np.exp(-(table["age"] - 50) / 5))
+    >>> seen = rng.random(2000) < np.where(table["insurance"] == "full", 0.8, 0.2)
+    >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, ill & seen)
+    >>> round(model.class_prior_, 1)
+    0.5
+    >>> [origin.label for origin in model.origins_]
+    ['age', 'insurance = full']
+    """
+
+    _visits: VisitColumns | None = None  # of models of other days, too
+    _mean: Vector | None = None  # of the prepared columns, in the fit
+    _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) columns that were numbers in the fit
+    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `with_prepared`
+
+    def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
+        self.estimator = estimator
+        self.preparation = preparation
+
+    @classmethod
+    def from_pipeline(cls, pipeline: Pipeline) -> Self:
+        """Wrap a fitted scikit-learn pipeline that ends in a classifier of this package.
+
+        A `Pipeline` passes on `predict` and `predict_proba` only. Wrapped, it also answers `predict_posterior`,
+        `predict_propensity`, `summary` and intervals for raw tables.
+
+        Parameters
+        ----------
+        pipeline : Pipeline
+            Fitted; its steps are shared, not copied.
+
+        Returns
+        -------
+        TableClassifier
+            Fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 2))
+        >>> s = (X[:, 0] > 0) & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 1])))
+        >>> pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1])).fit(X, s)
+        >>> hasattr(pipeline, "predict_posterior")
+        False
+        >>> TableClassifier.from_pipeline(pipeline).predict_posterior(X, s).shape
+        (1000,)
+        """
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"from_pipeline takes a scikit-learn Pipeline, got {type(pipeline).__name__}.")
+        check_is_fitted(pipeline)
+        model = cls(pipeline[-1], preparation=pipeline[:-1])
+        model.estimator_, model.preparation_ = pipeline[-1], pipeline[:-1] if len(pipeline.steps) > 1 else "passthrough"
+        model.classes_ = pipeline.classes_
+        names = getattr(pipeline, "feature_names_in_", None)
+        model._note_columns(names, getattr(pipeline[-1], "n_features_in_", None))
+        return model
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit the preparation to the table, and the classifier to what it makes of it.
+
+        Parameters
+        ----------
+        X : data frame, array of shape (n_rows, n_columns), or ParquetRows
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels; with ParquetRows the name of their column, or names of those of several looks, as for
+            `sample_weight` and `audit`.
+        sample_weight : array of shape (n_rows,), optional
+        **fit_params
+            Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`, or `audit`.
+
+        Returns
+        -------
+        TableClassifier
+        """
+        self.fit_and_prepare(X, y, sample_weight, **fit_params)
+        return self
+
+    def fit_and_prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Any:
+        """Fit as `fit` does, and return the table as the classifier saw it, as `prepare` would.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params
+            As for `fit`.
+
+        Returns
+        -------
+        data frame, array or PreparedRows
+        """
+        estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
+        refuse_groups(estimator)
+        self._visits, self._scales, labelled = None, {}, X
+        if in_files(X):
+            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
+        else:
+            if self.preparation is None:
+                X = as_frame(X)
+                refuse_twins(list(X.columns))
+                X = self._read_numbers(X)
+            names, prepared, n_out = self._prepare_table(X, y, estimator)
+        self._note_columns(names, n_out, X)
+        self._translate(estimator, X, names, labelled)
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        self.estimator_ = estimator.fit(prepared, y, **fit_params)
+        self.classes_ = self.estimator_.classes_
+        self._mean = None if in_files(X) else average_row(prepared, sample_weight)
+        return prepared
+
+    def with_prepared(self, X: Any, prepared: Any) -> Self:
+        """Return a copy that does not prepare this very table again.
+
+        Parameters
+        ----------
+        X : data frame or array
+            A raw table, which must not be changed afterwards.
+        prepared : data frame or array
+            What `prepare` makes of it.
+
+        Returns
+        -------
+        TableClassifier
+        """
+        model = copy(self)
+        model._known = (X, prepared)
+        return model
+
+    def _read_numbers(self, X: Any) -> Any:
+        """Return a table whose columns of text that are numbers but for a few cells hold numbers; remember which."""
+        X, notes, questions = read_numbers(X)
+        if questions:
+            raise ValueError(questions[0])
+        for note in notes:
+            warn_user(note, UserWarning)
+        refuse_huge(X)
+        self._scales = scales_of(X)
+        return X
+
+    def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
+        """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
+
+        Columns of single looks go past it.
+        """
+        names = names_of(X)
+        if names is not None:
+            refuse_twins(names)
+        given = table_preparation() if self.preparation is None else self.preparation
+        as_it_is = isinstance(given, str) and given == "passthrough"
+        self.preparation_: Any = given if as_it_is else clone(given)
+        given_visits = None if as_it_is else labelling_of(estimator).visit_attributes
+        visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))
+        seen = X if visits is None else X[visits.left(names)]
+        prepared = seen if as_it_is else self.preparation_.fit_transform(seen)
+        if visits is not None:
+            self._visits = visits.placed(int(prepared.shape[1]))
+            prepared = self._visits.appended(prepared, X)
+            estimator.set_params(
+                labelling=clone(labelling_of(estimator)).set_params(visit_attributes=self._visits.places)
+            )
+        return names, prepared, int(prepared.shape[1])
+
+    def _prepare_files(
+        self, X: Any, y: Any, sample_weight: Any, estimator: Any, audit: Any = None
+    ) -> tuple[Any, Any, int]:
+        """Fit the preparation to a table in files, in one pass."""
+        labels = columns_in_files(y, audit, estimator, self.preparation)
+        given = FilePreparation() if self.preparation is None else self.preparation
+        if isinstance(given, str) and given == "passthrough":
+            self.preparation_, names = given, list(X.plan(labels, sample_weight).names)
+            return names, X, len(names)
+        if not isinstance(given, FilePreparation):
+            raise TypeError(
+                f"A table in files is prepared by scarless.scale.FilePreparation(), and not by {type(given).__name__}, "
+                "which needs all rows in memory. Leave preparation out, or say preparation='passthrough'."
+            )
+        self.preparation_ = clone(given).fit(X, labels, sample_weight)
+        return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
+
+    def prepare(self, X: Any) -> Any:
+        """Return a table as the classifier sees it.
+
+        Columns of the fit that are not there are taken for missing throughout, with a warning; others are ignored.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        data frame or array
+            Column `j` is described by ``origins_[j]``; ``columns_of(name)`` are those made of a raw column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"age": rng.normal(50, 10, 500), "insurance": rng.choice(["none", "full"], 500)})
+        >>> s = (table["age"] > 50) & (rng.random(500) < np.where(table["insurance"] == "full", 0.8, 0.2))
+        >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, s)
+        >>> seen = model.prepare(table)
+        >>> list(seen.columns)
+        ['age', 'insurance_full']
+        >>> bool((model.estimator_.predict_proba(seen) == model.predict_proba(table)).all())
+        True
+        """
+        check_is_fitted(self)
+        if self._known is not None and X is self._known[0]:
+            return self._known[1]
+        if isinstance(self.preparation_, str):
+            return X
+        if in_files(X):
+            if not isinstance(self.preparation_, FilePreparation):
+                raise TypeError(
+                    f"This model prepares tables in memory, and X is {type(X).__name__}. predict_to(X, folder) asks it "
+                    "about one part of the rows after the other; fitted to rows in files, it takes these."
+                )
+            return self.preparation_.transform(X)
+        if self.preparation is None:
+            X = as_frame(X)
+        X, visits = self._with_all_columns(X), self._visits
+        if visits is None:
+            return self.preparation_.transform(X)
+        return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
+
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_, X
+        if isinstance(self.preparation_, FilePreparation):
+            return self.estimator_, self.preparation_.transform(X)
+        return self, X
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        coding: LabelCoding = self.estimator_.label_coding_
+        return coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return propensity_is_fact(self.estimator_)
+
+    def columns_of(self, column: str) -> NDArray[np.intp]:
+        """Return the positions of the prepared columns that come from a raw one."""
+        check_is_fitted(self)
+        return np.array([j for j, each in enumerate(self.origins_ or ()) if each.column == column], dtype=np.intp)
+
+    # --- what a fitted model is asked: the table is prepared, and the inner classifier answers
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the probability of each class, by attributes alone, for each row of a raw table."""
+        return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
+
+    def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
+        """Return the class of each row of a raw table; `decision` says which cut, as in `SAREMClassifier.predict`."""
+        given = {} if decision == "accuracy" else {"decision": decision}  # a pipeline's last step may be a stranger's
+        return np.asarray(self.estimator_fitted.predict(self.prepare(X), **given))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean log-likelihood of observed labels; audits are not taken."""
+        return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
+
+    @_has("predict_propensity")
+    def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
+        """Return the labelling propensity of each row of a raw table; of a look, where there are several.
+
+        Where an attribute of a look is missing, it is that of the attribute's mean.
+        """
+        given = {} if look is None else {"look": look}
+        return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X), **given))
+
+    @_has("predict_posterior")
+    def predict_posterior(
+        self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None, audit: ArrayLike | None = None
+    ) -> Vector:
+        """Return the probability that each row is positive, given that it was, or was not, labelled.
+
+        `propensity` is for a classifier that does not learn it; `audit` for one that was fitted with audits, or several
+        looks.
+        """
+        known = {} if propensity is None else {"propensity": propensity}
+        if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
+            raise ValueError(f"propensity is given, but {type(self.estimator_).__name__} has one of its own.")
+        given = known | ({} if audit is None else {"audit": audit})
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **given))
+
+    @_has("predict_proba_interval")
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+        """Return an interval for each row's probability."""
+        return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
+
+    @_has("predict_propensity_interval")
+    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
+        """Return an interval for each row's propensity; of a look, where there are several."""
+        given = {} if look is None else {"look": look}
+        return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level, **given))
+
+    @_has("predict_posterior_interval")
+    def predict_posterior_interval(
+        self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
+    ) -> Vector:
+        """Return an interval for each row's posterior."""
+        given = {} if audit is None else {"audit": audit}
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level, **given))
+
+    @_has("draw_posteriors")
+    def draw_posteriors(
+        self,
+        X: Any,
+        s: ArrayLike | None = None,
+        *,
+        audit: ArrayLike | None = None,
+        n_draws: int = 200,
+        random_state: Any = 0,
+    ) -> Matrix:
+        """Draw each row's posterior from what the labels leave possible, all rows of a draw together."""
+        given = ({} if audit is None else {"audit": audit}) | {"n_draws": n_draws, "random_state": random_state}
+        self._refuse_gaps(X, s)
+        return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
+
+    @_has("left_out_logits")
+    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
+        """Return the logits of class and propensity of the rows of the fit, as models without each row have them."""
+        u, v = self.estimator_fitted.left_out_logits(self.prepare(X), s, sample_weight=sample_weight)
+        return u, v
+
+    @_has("detection_curve")
+    def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
+        """Return the share of positives that have a label after one look, after two, and so on."""
+        return np.asarray(self.estimator_fitted.detection_curve(self.prepare(X), n_looks))
+
+    @_has("class_prior_interval")
+    def class_prior_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives."""
+        return Interval(*self.estimator_fitted.class_prior_interval(level=level))
+
+    @_has("label_frequency_interval")
+    def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
+        """Return an interval for the share of positives that are labelled."""
+        return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
+
+    @_has("summary")
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return the classifier's summary, with columns named as in the raw table, and coefficients per raw unit.
+
+        Of columns whose unit cannot be followed, and of intercepts, they are those of the prepared table.
+        """
+        found = self.estimator_fitted.summary(level=level)
+        if self.origins_ is None or not isinstance(found, Summary):
+            return found
+        return in_raw_units(found, attribute_names(self.estimator_), self.origins_, self.visit_units)
+
+    def explain(self, X: Any, background: Any = None, *, n_reasons: int | None = 3) -> Any:
+        r"""Return the raw columns that move each row's log-odds of the class most, compared with an average row.
+
+        These are the reasons that a report gives for ranked rows. A raw column counts with all columns that the
+        preparation made of it. Of a linear model its contribution is :math:`\sum_j \beta_j (x_j - \bar x_j)`; of any
+        other, how far the log-odds fall if these columns are put to their means. Contributions say what the model leans
+        on. They are not causes.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_rows, n_columns)
+            Raw rows.
+        background : data frame or array, optional
+            Raw rows whose average is the row compared with. Default: those of the fit.
+        n_reasons : int or None, default=3
+            How many columns of each row, the largest contributions first, positive or negative; None for all.
+
+        Returns
+        -------
+        pandas DataFrame
+            A line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
+            ``contribution``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from scarless import SAREMClassifier, TableClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"age": rng.normal(50, 10, 2000), "insurance": rng.choice(["none", "full"], 2000)})
+        >>> ill = rng.random(2000) < 1 / (1 + np.exp(-(table["age"] - 50) / 5))
+        >>> seen = rng.random(2000) < np.where(table["insurance"] == "full", 0.8, 0.2)
+        >>> model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance"])).fit(table, ill & seen)
+        >>> model.explain(table.loc[[7]], n_reasons=1)[["row", "column"]].to_dict("records")
+        [{'row': 7, 'column': 'age'}]
+        """
+        refuse_elsewhere(X, background)
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        prepared = self.prepare(X)
+        mean = self._mean if background is None else average_row(self.prepare(background))
+        if mean is None:
+            raise ValueError(
+                "explain compares rows with the average row of the fit, and this model does not know it: it was made "
+                "of a pipeline or fitted to rows in files, or its table is not one of numbers after the preparation. "
+                "Give the rows of the fit as background=."
+                if background is None
+                else "explain needs columns of numbers after the preparation; use the default preparation."
+            )
+        names = column_names(prepared)
+        origins = [None] * len(names) if self.origins_ is None else [each.column for each in self.origins_]
+        groups = grouped([name if raw is None else raw for name, raw in zip(names, origins, strict=True)])
+        parts = contributions(self.estimator_fitted, prepared, mean, list(groups.values()))
+        return explanation(X, groups, parts, n_reasons)
+
+    def _refuse_gaps(self, X: Any, s: Any) -> None:
+        """Raise where a look took place, and what the propensity of that look needs is missing."""
+        check_is_fitted(self)
+        if self._visits is None or s is None:
+            return
+        table = self._with_all_columns(as_frame(X) if self.preparation is None else X)
+        self._visits.refuse_gaps(table, check_looks(s, coding=self.label_coding_, name="s").labels >= 0)
+
+    @property
+    def visit_units(self) -> dict[str, float]:
+        """How much of each visit attribute one unit of its prepared columns is."""
+        return {} if self._visits is None else dict(self._visits.scale)
+
+    @property
+    def estimator_fitted(self) -> Any:
+        """The classifier, once there is one."""
+        check_is_fitted(self)
+        return self.estimator_
+
+    @property
+    def class_prior_(self) -> float:
+        """Share of positives."""
+        return float(self.estimator_.class_prior_)
+
+    @property
+    def label_frequency_(self) -> float:
+        """Share of positives that are labelled."""
+        return float(self.estimator_.label_frequency_)
+
+    # --- columns
+
+    def _note_columns(self, names: Any, n_out: int | None, X: Any = None) -> None:
+        """Store where columns come from."""
+        if names is None:
+            n_in = X.shape[1] if X is not None else getattr(self.preparation_, "n_features_in_", n_out)
+            self.n_features_in_ = int(n_in or 0)
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            self.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+        visits = self._visits
+        if visits is None:
+            self.origins_: list[Origin] | None = trace_origins(self.preparation_, names, n_out)
+            return
+        left = None if n_out is None else n_out - len(visits.names)
+        known = trace_origins(self.preparation_, visits.left(names), left)
+        self.origins_ = None if known is None else [*known, *visits.origins()]
+
+    def _translate(self, estimator: Any, X: Any, names: Any, labelled: Any) -> None:
+        """Have an estimator's selections of raw columns mean what was made of them.
+
+        `labelled` is the table as it was given, where columns may be named by numbers that are not their positions.
+        """
+        if isinstance(self.preparation_, str):
+            return
+        for parameter in _SELECTIONS:
+            given = getattr(estimator, parameter, None)
+            if given is not None and not (isinstance(given, str) and given == "all"):
+                table = X if callable(given) else labelled
+                estimator.set_params(**{parameter: self._prepared_columns(given, table, names, parameter)})
+        sets = getattr(estimator, "attribute_sets", None)
+        if sets is not None and not isinstance(sets, str):
+            items = sets.items() if hasattr(sets, "items") else enumerate(sets)
+            moved = {name: self._prepared_columns(each, X, names, "attribute_sets") for name, each in items}
+            estimator.set_params(attribute_sets=moved if hasattr(sets, "items") else list(moved.values()))
+
+    def _prepared_columns(self, given: Any, X: Any, names: Any, parameter: str) -> list[int]:
+        if self.origins_ is None:
+            raise ValueError(
+                f"{parameter} names columns of the raw table, and which columns this preparation makes of them cannot "
+                "be followed. Use scikit-learn's or skrub's transformers, or an ordinary Pipeline and the names of the "
+                "prepared columns."
+            )
+        raw = check_attributes(given, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+        known = [str(name) for name in (names if names is not None else (f"x{j}" for j in range(self.n_features_in_)))]
+        wanted = [known[j] for j in raw]
+        gone = [name for name in wanted if not any(each.column == name for each in self.origins_)]
+        if gone:
+            raise ValueError(
+                f"{parameter}: nothing is left of {', '.join(map(repr, gone))} after the preparation: the column is "
+                "constant or empty, and can drive nothing. Leave it out."
+            )
+        return [j for j, each in enumerate(self.origins_) if each.column in wanted]
+
+    def _with_all_columns(self, X: Any) -> Any:
+        """Return a table with the columns of the fit, in their order; what was a number there is one here."""
+        X = self._arranged(X)
+        if not self._scales or not hasattr(X, "columns"):
+            return X
+        X = numbers_again(X, self._scales)
+        refuse_huge(X)
+        return X
+
+    def _arranged(self, X: Any) -> Any:
+        known, given = getattr(self, "feature_names_in_", None), names_of(X)
+        given = [] if given is None and hasattr(X, "columns") and not len(X.columns) else given
+        if known is None or given is None or list(map(str, given)) == list(known):
+            return X
+        missing = [name for name in known if name not in given]
+        if len(missing) == len(known):
+            here = ", ".join(map(str, given[:6])) or "no column of it"
+            raise ValueError(
+                f"None of the {len(known)} columns of the fit is there. It had {', '.join(map(str, known[:6]))}"
+                f"{', ...' if len(known) > 6 else ''}; this table has {here}."
+            )
+        if missing:
+            warn_user(
+                f"Column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))} of the fit "
+                f"{'are' if len(missing) > 1 else 'is'} not in this table: taken for missing in every row.",
+                UserWarning,
+            )
+        return arranged(X, list(known), missing)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(SAREMClassifierCV() if self.estimator is None else self.estimator)
+        tags.classifier_tags = inner.classifier_tags
+        tags.input_tags.sparse = isinstance(self.preparation, str) and inner.input_tags.sparse
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+
+def check_own(estimator: Any) -> Any:
+    """Return a classifier of this package, or say that it is none."""
+    if not isinstance(estimator, PUClassifier):
+        raise TypeError(
+            "estimator must be a classifier of this package, such as SAREMClassifierCV(propensity_attributes=[...]); "
+            f"got {shown(estimator)}."
+        )
+    return estimator

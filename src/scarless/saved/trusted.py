@@ -1,0 +1,229 @@
+"""What a model file may name: every type and function by its full name, with the one way in which it may be used.
+
+A skops file says of each of its parts which class or function it is, and how to make it (its *kind*). skops lets
+whatever is trusted be used in every way: a class that was meant to be filled with attributes can as well be called with
+arguments of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with.
+Beside this list there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators, and the
+elementwise functions of NumPy and SciPy.
+
+What a stranger could do with a file made of these:
+
+- ``ObjectNode``: an object is made without its ``__init__`` and gets attributes of the stranger's choice. None of these
+  classes does more with that than keep them: they open no file, import nothing, call nothing until they predict. They
+  then call methods (``predict``, ``transform``) of what they hold, which is again on the list.
+- ``TupleNode``: named tuples of ours, made from their fields.
+- Functions are not called when a file is read, only kept, for skrub's selectors and scikit-learn's transformers to call
+  with a column of the user's: ``is_numeric``, ``is_any_date``, ``is_categorical``, ``is_string`` and
+  ``_cardinality_below`` look at a column and answer yes or no; ``_created_by_predicate`` looks up a column's name;
+  ``check_array`` returns an array as it was or raises, and is the only function that ``functools.partial`` may hold.
+- The one method, ``Crossed.plain_logits``, predicts.
+- ``ConstructorFromReduceNode`` calls what it names: a time zone (whose name Python looks up in its own tables, and not
+  as a path), an offset of one, a span of time.
+- ``Tree`` and ``TreePredictor`` are read by compiled code that follows their indices without looking, so that made-up
+  ones read memory of others, or never end. skops leaves them out for this reason; here their indices are checked before
+  anybody gets them (`scarless.saved.values`).
+- ``LossNode``: constants and formulas, used in training alone.
+
+Nobody can be kept from storing a model that is wrong, or compiled code elsewhere from being given arrays that it did
+not expect: a stranger's numbers are still a stranger's.
+"""
+
+OBJECT, TUPLE, FUNCTION, METHOD = "ObjectNode", "TupleNode", "FunctionNode", "MethodNode"
+CALLED, PARTIAL = "ConstructorFromReduceNode", "PartialNode"
+
+_OURS = {
+    OBJECT: (
+        "scarless.checks.labels.LabelCoding",
+        "scarless.label_frequency.held_out_scores.BestBinEstimator",
+        "scarless.label_frequency.held_out_scores.DEDPUL",
+        "scarless.label_frequency.held_out_scores.ElkanNoto",
+        "scarless.label_frequency.kernel_mean.KernelMean",
+        "scarless.label_frequency.tice.TIcE",
+        "scarless.raw.preparation.KeepNone",
+        "scarless.raw.preparation.LongTail",
+        "scarless.raw.preparation.NumberColumns",
+        "scarless.raw.preparation.TableColumns",
+        "scarless.raw.preparation.WordParts",
+        "scarless.models.propensity_weighted.CrossedLearner",
+        "scarless.models.propensity_weighted.PropensityWeightedClassifier",
+        "scarless.models.published_em.PublishedEMClassifier",
+        "scarless.models.sar_em.SAREMClassifier",
+        "scarless.models.sar_em_cv.SAREMClassifierCV",
+        "scarless.models.sar_stacking.SARStackingClassifier",
+        "scarless.models.scar.NaiveClassifier",
+        "scarless.models.scar.SCARClassifier",
+        "scarless.models.stratified_scar.StratifiedSCARClassifier",
+        "scarless.raw.table_classifier.TableClassifier",
+        "scarless.numerics.linear.Design",
+        "scarless.numerics.looks_objective.LooksLikelihood",
+        "scarless.numerics.objectives.LogisticPair",
+        "scarless.pair.boosting.HistogramBooster",
+        "scarless.pair.boosting._Prepared",
+        "scarless.pair.boosting._Stepped",
+        "scarless.pair.crossed.Crossed",
+        "scarless.pair.crossed.CrossedKnown",
+        "scarless.pair.facts.ClassPrior",
+        "scarless.pair.facts.ImaginaryAudits",
+        "scarless.pair.facts.LabelFrequency",
+        "scarless.pair.inference.PairInference",
+        "scarless.pair.labelling.Labelling",
+        "scarless.pair.learners.ConstantLearner",
+        "scarless.pair.learners.CopiesLearner",
+        "scarless.pair.learners.LogisticLearner",
+        "scarless.pair.learners.TreeLearner",
+        "scarless.pair.looks_crossed.LooksCrossed",
+        "scarless.pair.members.Linear",
+        "scarless.pair.members.Member",
+        "scarless.pair.propensities.FixedPropensity",
+        "scarless.pair.propensities.LearnedPropensity",
+        "scarless.pair.propensities.LogisticPropensity",
+        "scarless.pair.relaxed.Relaxation",
+        "scarless.pair.optima.Basin",
+        "scarless.pair.optima.Selection",
+        "scarless.pair.solving.Pull",
+        "scarless.scale.preparing.FilePreparation",
+    ),
+    TUPLE: (
+        "scarless.raw.origins.Origin",
+        "scarless.label_frequency._base.Halves",
+        "scarless.label_frequency.tice.BoundingSubset",
+        "scarless.models._looks_design.Looks",
+        "scarless.raw.visits.VisitColumns",
+        "scarless.models._strata.Combinations",
+        "scarless.models.stratified_scar.Stratum",
+        "scarless.numerics.interval.Interval",
+        "scarless.numerics.looks_objective.LooksSums",
+        "scarless.numerics.uncertainty.PairSums",
+        "scarless.pair.cross_fit.Boosted",
+        "scarless.pair.cross_fit.CrossFit",
+        "scarless.pair.cross_fit.Learned",
+        "scarless.pair.form.Direction",
+        "scarless.pair.form.FormTest",
+        "scarless.pair.problem.Audits",
+        "scarless.pair.relaxed.Levels",
+        "scarless.scale.raw_columns.Column",
+        "scarless.scale.raw_columns.Output",
+        "scarless.scale.raw_columns.Tail",
+    ),
+    METHOD: ("scarless.pair.crossed.Crossed.plain_logits",),
+}
+_SCIKIT_LEARN = {  # what its estimators hold; some of it is trusted by newer skops anyway
+    OBJECT: (
+        "sklearn._loss.link.IdentityLink",
+        "sklearn._loss.link.Interval",
+        "sklearn._loss.link.LogLink",
+        "sklearn._loss.link.LogitLink",
+        "sklearn._loss.loss.ExponentialLoss",
+        "sklearn._loss.loss.HalfBinomialLoss",
+        "sklearn._loss.loss.HalfSquaredError",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    ),
+    FUNCTION: ("sklearn.utils.validation.check_array",),
+    "LossNode": (
+        "sklearn._loss._loss.CyExponentialLoss",
+        "sklearn._loss._loss.CyHalfBinomialLoss",
+        "sklearn._loss._loss.CyHalfSquaredError",
+    ),
+    "TreeNode": ("sklearn.tree._tree.Tree",),
+}
+_SKRUB = {  # 0.7 to 0.11; modules and classes were renamed in between
+    OBJECT: (
+        "skrub._apply_to_cols.ApplyToCols",
+        "skrub._apply_to_each_col.ApplyToEachCol",
+        "skrub._apply_to_frame.ApplyToFrame",
+        "skrub._apply_to_sub_frame.ApplyToSubFrame",
+        "skrub._check_input.CheckInputDataFrame",
+        "skrub._clean_categories.CleanCategories",
+        "skrub._clean_null_strings.CleanNullStrings",
+        "skrub._datetime_encoder.DatetimeEncoder",
+        "skrub._datetime_encoder._CircularEncoder",
+        "skrub._datetime_encoder._SplineEncoder",
+        "skrub._drop_uninformative.DropUninformative",
+        "skrub._duration_to_float.DurationToFloat",
+        "skrub._gap_encoder.GapEncoder",
+        "skrub._minhash_encoder.MinHashEncoder",
+        "skrub._squashing_scaler.SquashingScaler",
+        "skrub._string_encoder.StringEncoder",
+        "skrub._table_vectorizer.Cleaner",
+        "skrub._table_vectorizer.Drop",
+        "skrub._table_vectorizer.PassThrough",
+        "skrub._table_vectorizer.ShortReprDict",
+        "skrub._table_vectorizer.TableVectorizer",
+        "skrub._to_categorical.ToCategorical",
+        "skrub._to_datetime.ToDatetime",
+        "skrub._to_float.ToFloat",
+        "skrub._to_float.ToFloat32",
+        "skrub._to_float32.ToFloat32",
+        "skrub._to_str.ToStr",
+        "skrub.selectors._base.All",
+        "skrub.selectors._base.And",
+        "skrub.selectors._base.Cols",
+        "skrub.selectors._base.Filter",
+        "skrub.selectors._base.Inv",
+        "skrub.selectors._base.Or",
+        "skrub.selectors._base.Sub",
+    ),
+    FUNCTION: (
+        "skrub._dataframe._common.is_any_date",
+        "skrub._dataframe._common.is_categorical",
+        "skrub._dataframe._common.is_numeric",
+        "skrub._dataframe._common.is_string",
+        "skrub._table_vectorizer._created_by_predicate",
+        "skrub.selectors._selectors._cardinality_below",
+    ),
+}
+_DATA = {
+    OBJECT: ("pandas.DatetimeTZDtype", "polars.datatypes.classes.Datetime"),
+    CALLED: ("datetime.timedelta", "datetime.timezone", "zoneinfo.ZoneInfo"),
+    PARTIAL: ("functools.partial",),
+    "DTypeNode": ("numpy.dtype",),
+}
+
+# Old name -> name today, of classes that moved: files that were written before are read with the names of today.
+MOVED = {
+    "scarless.label_frequency.best_bin.BestBinEstimator": "scarless.label_frequency.held_out_scores.BestBinEstimator",
+    "scarless.label_frequency.dedpul.DEDPUL": "scarless.label_frequency.held_out_scores.DEDPUL",
+    "scarless.label_frequency.elkan_noto.ElkanNoto": "scarless.label_frequency.held_out_scores.ElkanNoto",
+    "scarless.label_frequency.kernel_mean.estimator.KernelMean": "scarless.label_frequency.kernel_mean.KernelMean",
+    "scarless.label_frequency.tice.estimator.BoundingSubset": "scarless.label_frequency.tice.BoundingSubset",
+    "scarless.label_frequency.tice.estimator.TIcE": "scarless.label_frequency.tice.TIcE",
+    "scarless.pair.basins.Basin": "scarless.pair.optima.Basin",
+    "scarless.pair.looks_inference.LooksInference": "scarless.pair.inference.PairInference",
+    "scarless.pair.selection.Selection": "scarless.pair.optima.Selection",
+    "scarless.checks.origins.Origin": "scarless.raw.origins.Origin",
+    "scarless.models._visits.VisitColumns": "scarless.raw.visits.VisitColumns",
+    "scarless.models.preparation.KeepNone": "scarless.raw.preparation.KeepNone",
+    "scarless.models.preparation.LongTail": "scarless.raw.preparation.LongTail",
+    "scarless.models.preparation.NumberColumns": "scarless.raw.preparation.NumberColumns",
+    "scarless.models.preparation.TableColumns": "scarless.raw.preparation.TableColumns",
+    "scarless.models.preparation.WordParts": "scarless.raw.preparation.WordParts",
+    "scarless.models.table_classifier.TableClassifier": "scarless.raw.table_classifier.TableClassifier",
+}
+
+# Name -> the one kind of part that it may be.
+TRUSTED = {
+    name: kind for names in (_OURS, _SCIKIT_LEARN, _SKRUB, _DATA) for kind, those in names.items() for name in those
+}
+IN_PARTIAL = "sklearn.utils.validation.check_array"
+BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
+# Kinds whose names are skops' own defaults alone; there is none for sparse matrices, which would be zips in the zip.
+PLAIN_KINDS = frozenset(
+    {
+        "BytearrayNode",
+        "BytesNode",
+        "DictNode",
+        "JsonNode",
+        "ListNode",
+        "NdArrayNode",
+        "RandomGeneratorNode",
+        "RandomStateNode",
+        "SetNode",
+        "SliceNode",
+        "TypeNode",
+    }
+)
+KINDS = PLAIN_KINDS | set(TRUSTED.values())
+LISTED_KINDS = frozenset({METHOD, CALLED, PARTIAL, "DTypeNode", "TreeNode"})  # nothing of these but what is listed

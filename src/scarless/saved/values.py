@@ -1,0 +1,232 @@
+"""A model that was made of a file: its numbers, shapes and trees are checked before anybody gets it.
+
+The hashes of a file reveal arrays that were damaged or replaced, but not an array that was replaced together with its
+hash. The model that was made of a file is therefore checked as well: shapes, coefficients, and one prediction.
+
+Compiled code follows the indices of trees without looking. Every index must lead to a node further on (so that a walk
+ends) and to a column that there is. A tree must stand where scikit-learn puts one: there the number of columns is
+compared with the table's before anybody predicts.
+"""
+
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from numbers import Integral
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.tree import BaseDecisionTree
+
+from scarless.numerics.arrays import Integers, Mask, Vector
+from scarless.pair.crossed import Crossed
+from scarless.pair.inference import PairInference
+from scarless.pair.looks_crossed import LooksCrossed
+from scarless.pair.members import Linear
+
+# Attributes that predictions are computed from: NaN or infinity in one of them is never what a fit found.
+_FINITE_ATTRIBUTES = (
+    "coef_",
+    "intercept_",
+    "propensity_coef_",
+    "propensity_intercept_",
+    "beta",
+    "beta_f",
+    "beta_e",
+    "e",
+    "others",
+    "slope",
+    "shift",
+    "_frequencies",
+    "_baseline_prediction",
+)
+_COLUMN_ATTRIBUTES = ("_e_columns", "_f_columns", "_columns", "classification_attributes_")  # indices of columns
+_TRIED_ROWS = 2  # one row is told apart from one column
+_HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+_GRADIENTS = (GradientBoostingClassifier, GradientBoostingRegressor)
+_TREE_CLASSES = ("Tree", "TreePredictor")
+
+
+def check_values(model: Any) -> None:
+    """Raise ValueError where an array in a model cannot be what a fit found; the sentence names its attribute."""
+    check_trees(model)
+    for value in objects_in(model):
+        held = getattr(value, "__dict__", None)
+        if type(held) is not dict:
+            continue
+        for name in _FINITE_ATTRIBUTES:
+            if name in held and not _is_finite(held[name]):
+                raise ValueError(f"{type(value).__name__}.{name} holds NaN or infinity")
+        if type(value).__module__.startswith("scarless."):
+            _check_shapes(value, held)
+            _ask(value, held)
+
+
+def _is_finite(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+
+
+def _check_shapes(value: Any, held: dict[str, Any]) -> None:
+    """Compare shapes with the number of columns that a model was fitted to, and with each other."""
+    for name, shape, expected in _shapes(value, held):
+        if shape != expected:
+            raise ValueError(f"{type(value).__name__}.{name} has shape {shape}, and {expected} belongs there")
+    if "n_features_in_" in held:
+        for name in _COLUMN_ATTRIBUTES:
+            columns = np.asarray(held.get(name, ()))
+            if columns.size and (columns.ndim != 1 or columns.min() < 0 or columns.max() >= held["n_features_in_"]):
+                raise ValueError(f"{type(value).__name__}.{name} names a column that is not there")
+
+
+def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of an attribute, its shape and the shape that belongs there."""
+    if "n_features_in_" in held:
+        for prefix in ("", "propensity_"):
+            coef, intercept = held.get(f"{prefix}coef_"), held.get(f"{prefix}intercept_")
+            if coef is not None and intercept is not None:
+                n_models = np.size(intercept) if prefix and held.get("_looks") is not None else 1
+                yield f"{prefix}coef_", np.shape(coef), (n_models, held["n_features_in_"])
+                yield f"{prefix}intercept_", np.shape(intercept), (n_models,)
+    if isinstance(value, PairInference):
+        size = value.objective.n_parameters
+        yield "parameters", np.shape(value.parameters), (size,)
+        if value.information is not None:
+            yield "information", np.shape(value.information), (size, size)
+    if isinstance(value, Linear):
+        yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
+    if isinstance(value, LooksCrossed):
+        size = value.objective.n_parameters - value.objective.f.n_parameters
+        yield "others", np.shape(value.others), (size,)
+        yield "added", np.shape(value.added), (np.size(value.shared),)
+    if isinstance(value, Crossed) and value.learned is None:
+        yield "relaxation.e", np.shape(value.relaxation.e), (np.size(value.e_columns) + 1,)
+
+
+def _ask(value: Any, held: dict[str, Any]) -> None:
+    """Ask a classifier about two rows of zeros, and refuse NaN.
+
+    An error is no proof of damage, because the classifier inside may need text or named columns: `predict` raises it.
+    """
+    if not hasattr(value, "predict_proba") or "n_features_in_" not in held or "preparation_" in held:
+        return  # The model of a raw table is asked where it stands, behind its preparation.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # e.g. that the columns have no names
+        for name in ("predict_proba", "predict_propensity"):
+            try:
+                answer = np.asarray(getattr(value, name)(np.zeros((_TRIED_ROWS, held["n_features_in_"]))))
+            except Exception:  # see above
+                continue
+            if len(answer) != _TRIED_ROWS or not np.isfinite(answer).all():
+                raise ValueError(f"{type(value).__name__}.{name} gives NaN, or too few rows")
+
+
+# --- trees
+
+
+def objects_in(model: Any) -> Iterator[Any]:
+    """Yield a model and every object that it holds once, but for plain numbers and texts."""
+    waiting, seen = [model], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, str | bytes | int | float | None):
+            continue
+        seen.add(id(value))
+        yield value
+        waiting.extend(_inside(value))
+
+
+def check_trees(model: Any) -> None:
+    """Raise ValueError where a tree in a model leads out of bounds, or stands where nobody checks its columns."""
+    for value in objects_in(model):
+        if type(value).__name__ in _TREE_CLASSES and type(value).__module__.startswith("sklearn."):
+            raise ValueError("a tree stands where none belongs")
+        if isinstance(value, BaseDecisionTree):
+            _check_tree(value)
+        elif isinstance(value, _HISTOGRAMS):
+            _check_histograms(value)
+        elif isinstance(value, _GRADIENTS):
+            _check_columns(value)
+
+
+def _inside(value: Any) -> list[Any]:
+    """Return what an object holds; the trees that were checked with it are left out."""
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set):
+        return list(value)
+    if isinstance(value, np.ndarray):
+        return list(value.flat) if value.dtype == object else []
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values(), *vars(value).values()]
+    if isinstance(value, MethodType):
+        return [value.__self__]
+    checked = {"tree_"} if isinstance(value, BaseDecisionTree) else set()
+    checked |= {"_predictors"} if isinstance(value, _HISTOGRAMS) else set()
+    held = getattr(value, "__dict__", None)
+    return [item for name, item in held.items() if name not in checked] if type(held) is dict else []
+
+
+def _check_tree(owner: BaseDecisionTree) -> None:
+    if not hasattr(owner, "tree_"):
+        return  # not fitted
+    tree = owner.tree_
+    if tree.n_features != _n_columns(owner):
+        raise ValueError("a tree was grown on another number of columns")
+    nodes = tree.__getstate__()["nodes"]
+    inner = nodes["left_child"] != -1
+    _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], owner)
+    _check_numbers(nodes["threshold"][inner], tree.value)
+
+
+def _check_histograms(owner: Any) -> None:
+    for predictor in (tree for stage in getattr(owner, "_predictors", ()) for tree in stage):
+        nodes = predictor.nodes
+        inner = nodes["is_leaf"] == 0
+        _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], owner)
+        split = inner & (nodes["is_categorical"] != 0)
+        _check_numbers(nodes["num_threshold"][inner & ~split], nodes["value"][~inner])
+        if split.any():
+            sets = predictor.raw_left_cat_bitsets
+            known = np.asarray(owner._bin_mapper.is_categorical_, dtype=bool)
+            few = sets.ndim != 2 or sets.shape[1] != 8 or (nodes["bitset_idx"][split] >= sets.shape[0]).any()
+            if few or known.size != _n_columns(owner) or not known[nodes["feature_idx"][split]].all():
+                raise ValueError("a tree's categories are out of bounds")
+
+
+def _check_columns(owner: Any) -> None:
+    """Gradient boosting hands its table to the trees' nodes directly."""
+    trees = np.asarray(getattr(owner, "estimators_", np.empty(0, dtype=object)))
+    for tree in trees.flat:
+        if not isinstance(tree, BaseDecisionTree) or _n_columns(tree) != _n_columns(owner):
+            raise ValueError("a tree was grown on another number of columns")
+
+
+def _check_nodes(inner: Mask, left: Integers, right: Integers, column: Integers, owner: Any) -> None:
+    if inner.ndim != 1 or inner.size == 0:
+        raise ValueError("a tree has no nodes")
+    here = np.flatnonzero(inner)
+    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+        if (child <= here).any() or (child >= inner.size).any():
+            raise ValueError("a tree's branches lead out of bounds, or back")
+    if (column[inner] < 0).any() or (column[inner] >= _n_columns(owner)).any():
+        raise ValueError("a tree asks for a column that is not there")
+
+
+def _check_numbers(thresholds: Vector, leaves: Vector) -> None:
+    """Refuse NaN; a threshold may be infinite, where a tree sets missing values apart from all others."""
+    if np.isnan(thresholds).any() or not np.isfinite(leaves).all():
+        raise ValueError("a tree's thresholds or leaves hold NaN or infinity")
+
+
+def _n_columns(owner: Any) -> int:
+    n_columns = owner.n_features_in_
+    if not isinstance(n_columns, Integral):
+        raise ValueError("a tree's number of columns is no number")
+    return int(n_columns)

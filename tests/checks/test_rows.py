@@ -1,0 +1,155 @@
+"""What every fit gets: a table and its label column."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from scarless.checks.rows import check_labelled_table, check_row_order, forget_fit, index_of, warn_of_row_order
+
+
+class Reader(BaseEstimator):
+    """Something with attributes to set."""
+
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+S = (np.arange(30) % 3 == 0).astype(int)
+
+
+def test_numbers_come_out_as_floats_and_labels_as_zero_and_one():
+    reader = Reader()
+    table, s, coding = check_labelled_table(reader, X.tolist(), S.tolist())
+    np.testing.assert_array_equal(table, X)
+    np.testing.assert_array_equal(s, S)
+    assert s.dtype == np.float64
+    assert coding.classes.tolist() == [0, 1]
+    assert coding.positive == 1
+    assert reader.n_features_in_ == 2
+    assert not hasattr(reader, "feature_names_in_")
+
+
+def test_names_are_kept_and_the_positive_value_is_the_one_named():
+    reader = Reader()
+    labels = np.where(S == 1, "known", "open")
+    _, s, coding = check_labelled_table(reader, pd.DataFrame(X, columns=["a", "b"]), labels, pos_label="known")
+    np.testing.assert_array_equal(s, S)
+    assert coding.classes.tolist() == ["known", "open"]
+    assert coding.positive == 0
+    assert reader.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_labels_in_a_column_of_objects():
+    _, s, _ = check_labelled_table(Reader(), X, S.astype(object))
+    np.testing.assert_array_equal(s, S)
+
+
+def test_a_frame_for_another_estimator_is_handed_on_untouched():
+    frame = pd.DataFrame({"a": ["x", "y"] * 15, "b": X[:, 0]})
+    reader = Reader()
+    table, s, _ = check_labelled_table(reader, frame, S, inner=LogisticRegression())
+    assert table is frame
+    np.testing.assert_array_equal(s, S)
+    assert reader.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="1 of 2 columns hold text"):
+        check_labelled_table(Reader(), frame, S)
+
+
+def test_gaps_pass_where_another_estimator_copes():
+    gaps = X.copy()
+    gaps[4, 1] = np.nan
+    check_labelled_table(Reader(), gaps, S, inner=HistGradientBoostingClassifier())
+    with pytest.raises(ValueError, match="contains NaN"):
+        check_labelled_table(Reader(), gaps, S, inner=LogisticRegression())
+    with pytest.raises(ValueError, match="contains NaN at row 4, column 1"):
+        check_labelled_table(Reader(), gaps, S)
+
+
+def test_sparse_tables_become_csr():
+    for inner in (None, LogisticRegression()):
+        table, _, _ = check_labelled_table(Reader(), sparse.coo_array(X), S, inner=inner)
+        assert table.format == "csr"
+
+
+@pytest.mark.parametrize("inner", [None, LogisticRegression()])
+def test_wrong_labels(inner):
+    with pytest.raises(ValueError, match=r"Reader requires y to be passed.*1 for labelled positives, 0 for unlabelled"):
+        check_labelled_table(Reader(), X, None, inner=inner)
+    with pytest.raises(ValueError, match="there is no labelled row"):
+        check_labelled_table(Reader(), X, 0 * S, inner=inner)
+    with pytest.raises(ValueError, match="Labels must have two values"):
+        check_labelled_table(Reader(), X, np.arange(30) % 3, inner=inner)
+    with pytest.raises(ValueError, match=r"y contains NaN: 1 of 30 labels are missing \(first: row 2\)"):
+        check_labelled_table(Reader(), X, np.where(np.arange(30) == 2, np.nan, S), inner=inner)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples|30 rows and y has 29 labels"):
+        check_labelled_table(Reader(), X, S[:-1], inner=inner)
+    with pytest.raises(ValueError, match=r"pos_label='a' is not among the labels \[0, 1\]"):
+        check_labelled_table(Reader(), X, S, inner=inner, pos_label="a")
+
+
+def test_the_label_column_among_the_attributes_is_named():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(diagnosed=S)
+    with pytest.warns(UserWarning, match="Column 'diagnosed' of X is the label column itself") as record:
+        check_labelled_table(Reader(), frame, S)
+    assert record[0].filename == __file__
+
+
+def test_forgetting_drops_results_and_keeps_the_rest():
+    reader = Reader()
+    reader.C, reader.coef_, reader._coding, reader.n_features_in_, reader.flag = 1.0, [2.0], "kept", 3, True
+    forget_fit(reader)
+    assert vars(reader) == {"C": 1.0, "_coding": "kept", "flag": True}
+    forget_fit(reader)
+
+
+# --- names of rows
+
+
+TABLE = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["x", "y", "z"])
+VALUES = pd.Series([0.1, 0.2, 0.3], index=["x", "y", "z"])
+TOLD = r"its index has the same names in another order \(first: position 0 is 'x' among the rows and 'z' in weight\)"
+
+
+def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
+    with pytest.warns(UserWarning, match=rf"weight is taken by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"):
+        warn_of_row_order(TABLE, weight=VALUES[::-1])
+    with pytest.raises(ValueError, match=rf"weight must be in the order of the rows; {TOLD}.*to_numpy\(\). Reorder it"):
+        check_row_order(VALUES[::-1], "weight", index_of(TABLE))
+    with pytest.warns(UserWarning, match="labels is taken by position"):
+        warn_of_row_order(TABLE, labels=VALUES.to_frame()[::-1])
+
+
+def test_names_that_occur_twice_cannot_be_reordered_by():
+    twice = TABLE.set_axis(["x", "x", "z"])
+    with pytest.warns(UserWarning, match="taken by position") as record:
+        warn_of_row_order(twice, weight=VALUES.set_axis(["z", "x", "x"]))
+    assert ".loc" not in str(record[0].message)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        VALUES,
+        VALUES[::-1].to_numpy(),
+        VALUES.reset_index(drop=True),
+        VALUES[::-1].set_axis(["u", "v", "w"]),
+        VALUES[:2],
+        pl.Series([0.1, 0.2, 0.3]),
+        [0.1, 0.2, 0.3],
+        0.5,
+        None,
+    ],
+    ids=["equal", "array", "numbered", "others", "shorter", "polars", "list", "number", "none"],
+)
+def test_what_gives_no_cause_for_doubt_is_left_alone(values):
+    warn_of_row_order(TABLE, weight=values)
+    assert check_row_order(values, "weight", index_of(TABLE)) is values
+
+
+def test_equal_indices_of_other_types_are_equal():
+    counted, stored = pd.RangeIndex(3), pd.Index([0, 1, 2], dtype="int32")
+    warn_of_row_order(TABLE.set_axis(counted), weight=VALUES.set_axis(stored))
+    warn_of_row_order(np.eye(3), weight=VALUES[::-1])

@@ -1,0 +1,241 @@
+"""Columns of numbers with a few odd cells: read, named, asked about, or left as text."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from scarless import SAREMClassifier, TableClassifier
+from scarless.raw.tables import (
+    Scale,
+    numbers_again,
+    read_cell,
+    read_column,
+    read_numbers,
+    scales_of,
+)
+
+N = 1500
+
+
+def make_table(seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"bp": rng.normal(120, 15, N).round(1), "visits": rng.poisson(3, N)})
+    ill = rng.random(N) < 1 / (1 + np.exp(-(table["bp"] - 120) / 5))
+    seen = rng.random(N) < 1 / (1 + np.exp(2.0 - table["visits"]))
+    return table, (ill & seen).astype(int).to_numpy()
+
+
+def with_cells(table, cells):
+    """Return the table with the column bp as text and some of its cells, every seventh, written otherwise."""
+    texts = table["bp"].astype(str).astype(object)
+    texts.iloc[np.arange(len(cells)) * 7] = cells
+    return table.assign(bp=texts)
+
+
+def fitted(table, s):
+    return TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, s)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("12", [12]), ("-1.5e3", [-1500]), (".5", [0.5]), ("\u22123", [-3]), ("<5", [5]), (">90", [90]),
+        ("\u2265 90", [90]), ("<= 0.1", [0.1]), ("~5", [5]), ("1,5", [1.5]), ("0,123", [0.123]), (">1,5", [1.5]),
+        ("1 234", [1234]),
+        ("1\u202f234,5", [1234.5]), ("1,234,567", [1234567]), ("1.234,5", [1234.5]), ("1'234", [1234]),
+        ("1,234", [1234, 1.234]), ("120 mmHg", [120]), ("1.5kg", [1.5]), ("12%", [12]), ("$3.50", [3.5]),
+        ("3 \u20ac", [3]), ("< 0.1 mg/l", [0.1]),
+    ],
+)  # fmt: skip
+def test_usual_ways_to_write_a_number(text, values):
+    assert list(read_cell(text).values) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("n/a", "missing"), ("-", "missing"), ("?", "missing"), ("Unknown", "missing"), ("5+", "class"),
+        ("10-20", "class"), ("A12", "code"), ("V58.1", "code"), ("12A", "code"), ("PC 17599", "code"),
+        ("007", "zeros"), ("abc", "unreadable"), ("12:30", "unreadable"), ("2020-01-05", "unreadable"),
+        ("3 or 4", "unreadable"), ("12 Main Street", "unreadable"), ("<", "unreadable"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number(text, form):
+    assert read_cell(text).form == form
+
+
+def test_a_doubtful_comma_is_what_the_other_cells_allow():
+    def read(others, text):
+        return read_column(np.array([*others, text], dtype=object)).values[-1]
+
+    assert read([str(each) for each in range(500, 3000)], "1,234") == 1234
+    assert read([f"{each / 1000:.3f}" for each in range(3000)], "1,234") == pytest.approx(1.234)
+    assert np.isnan(read([f"{each / 2}" for each in range(3000)], "1,234"))  # both are possible
+    assert np.isnan(read([f"{each / 10}" for each in range(700, 1700)], "1,234"))  # neither is
+
+
+def test_units_must_be_one_and_numbers_near_the_others():
+    plain = [str(each / 2) for each in range(240, 400)]
+    assert read_column(np.array([*plain, "181 cm"], dtype=object)).values[-1] == 181
+    assert np.isnan(read_column(np.array([*plain, "1500 cm"], dtype=object)).values[-1])
+    assert np.isnan(read_column(np.array([*plain, "181 cm", "72 in"], dtype=object)).values[-2:]).all()
+    shares = [str(each / 200) for each in range(200)]
+    assert read_column(np.array([*shares, "12%"], dtype=object)).values[-1] == pytest.approx(0.12)
+
+
+def test_three_bad_cells_change_a_fit_by_no_more_than_three_cells_can():
+    table, s = make_table()
+    clean = fitted(table, s)
+    with pytest.warns(UserWarning, match="Column 'bp' is read as numbers. 4 of its cells") as caught:
+        model = fitted(with_cells(table, ["<100", "121,5", "120 mmHg", "oops"]), s)
+    assert "row 1 '<100' as 100, row 8 '121,5' as 121.5, row 15 '120 mmHg' as 120" in str(caught[0].message)
+    assert "1 is taken for missing: row 22 'oops'" in str(caught[0].message)
+    np.testing.assert_allclose(model.predict_proba(table), clean.predict_proba(table), atol=0.02)
+
+
+def test_clean_columns_of_text_numbers_and_categories_are_as_before():
+    table, s = make_table()
+    rng = np.random.default_rng(1)
+    table = table.assign(
+        digits=rng.integers(0, 9, N).astype(str),  # all of them plain
+        dependants=rng.choice(["0", "1", "2", "3+"], N, p=[0.5, 0.2, 0.2, 0.1]),
+        grade=rng.choice(["1", "2", "other"], N),
+        term=rng.choice(["36 months", "60 months"], N),
+        ages=rng.choice(["<20", "20-39", "40-59", ">60"], N),
+        icd=[f"V{each}" if each % 9 == 0 else str(each) for each in rng.integers(100, 900, N)],
+        zip=[f"{each:05d}" for each in rng.integers(500, 99999, N)],
+        name=[f"name {each}" for each in rng.integers(0, 900, N)],
+    )
+    read, notes, questions = read_numbers(table)
+    assert (notes, questions) == ([], [])
+    assert read is table
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(table, s)
+
+
+@pytest.mark.parametrize("cells", [["5+"] * 30, [f"A{each}" for each in range(30)]])
+def test_a_column_with_classes_or_codes_stays_text_and_that_is_said(cells):
+    table, _ = make_table()
+    read, notes, questions = read_numbers(with_cells(table, cells))
+    assert str(read["bp"].dtype) == "category"
+    assert "Column 'bp' is read as text: most of its cells are numbers, but 30 of 1,500" in notes[0]
+    assert questions == []
+
+
+def test_above_one_per_cent_it_is_a_question():
+    table, s = make_table()
+    odd = with_cells(table, ["oops"] * 16)
+    with pytest.raises(
+        ValueError, match=r"Is column 'bp' a number\? 1,484 of 1,500 cells .* 16 \(1.1%\) cannot .*row 1"
+    ):
+        fitted(odd, s)
+    assert read_numbers(with_cells(table, ["oops"] * 15))[2] == []
+    number, notes, questions = read_numbers(odd, number=["bp"])
+    assert number["bp"].isna().sum() == 16
+    assert "16 are taken for missing" in notes[0]
+    assert questions == []
+    assert str(read_numbers(odd, text=["bp"])[0]["bp"].dtype) == "category"
+    fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question says
+    fitted(odd.assign(bp=pd.to_numeric(odd["bp"], errors="coerce")), s)
+
+
+def test_new_rows_are_read_by_what_the_fit_saw():
+    table, s = make_table()
+    model = fitted(table, s)
+    expected = model.predict_proba(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        commas = table.assign(bp=[str(each).replace(".", ",") for each in table["bp"]])
+        np.testing.assert_array_equal(model.predict_proba(commas), expected)
+    with pytest.warns(UserWarning, match="1 is taken for missing: row 1 'oops'"):
+        np.testing.assert_array_equal(model.predict_proba(with_cells(table, ["oops"]))[1:], expected[1:])
+    with pytest.warns(UserWarning, match="75 are taken for missing"):
+        model.predict_proba(with_cells(table, ["oops"] * 75))
+    with pytest.raises(ValueError, match=r"'bp' held numbers in the fit, and 76 of 1,500 cells \(5%\) cannot be read"):
+        model.predict_proba(with_cells(table, ["oops"] * 76))
+    with pytest.raises(ValueError, match=r"'visits' held numbers in the fit, and 1,500 of 1,500"):
+        model.predict_proba(table.assign(visits="often"))
+
+
+def test_truth_values_and_gaps_where_numbers_were_are_read_as_before():
+    table, s = make_table()
+    table = table.assign(flag=(table["visits"] > 3).astype(int))
+    model = fitted(table, s)
+    expected = model.predict_proba(table)
+    np.testing.assert_array_equal(model.predict_proba(table.assign(flag=table["flag"] == 1)), expected)
+    model.predict_proba(table.assign(bp=None))
+
+
+def test_frames_of_polars_are_read_alike():
+    table, s = make_table()
+    odd = with_cells(table, ["<100", "oops"])
+    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is taken for missing: row 8 'oops'"):
+        one = fitted(odd, s)
+    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is taken for missing: row 8 'oops'"):
+        other = fitted(pl.from_pandas(odd), s)
+    assert one.class_prior_ == pytest.approx(other.class_prior_, rel=1e-6)
+    with pytest.raises(ValueError, match="'visits' held numbers in the fit"):
+        other.predict_proba(pl.from_pandas(table.assign(visits="often")))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e300])
+def test_infinite_and_huge_cells_are_named(value):
+    table, s = make_table()
+    odd = table.copy()
+    odd.loc[7, "bp"] = value
+    message = rf"Column 'bp' holds {value:g} in row 8 \(counted from 1\).*leave it empty".replace("+", r"\+")
+    with pytest.raises(ValueError, match=message):
+        fitted(odd, s)
+    model = fitted(table, s)
+    with pytest.raises(ValueError, match=message):
+        model.predict_proba(odd)
+
+
+def test_a_scale_says_what_lies_near():
+    assert Scale(0.0, 10.0, True).holds(20.0)
+    assert not Scale(0.0, 10.0, True).holds(20.1)
+    assert Scale(1.0, 1.0, True).holds(1e9)
+
+
+def test_numbers_are_not_misread_by_a_thousand():
+    weights = read_column(np.array(["6,7 kg", "3,43 kg", "1,369 kg"] * 50, dtype=object))
+    assert np.isnan(weights.values[2])  # 1.369 or 1369
+    points = read_column(np.array(["4.484.109", "2.917.016", "202.050", "-1.500"] * 50, dtype=object))
+    assert points.values[:4].tolist() == [4484109, 2917016, 202050, -1500]
+
+
+def test_per_cent_of_new_rows_is_read_by_the_scale_of_the_fit():
+    with pytest.warns(UserWarning, match="read"):
+        found = numbers_again(pd.DataFrame({"p": ["0.5%", "0.9%"]}), {"p": (0.0, 1.0, False)})
+    assert found["p"].tolist() == pytest.approx([0.005, 0.009])
+
+
+def test_truth_values_may_be_objects_in_new_rows():
+    frame = pd.DataFrame({"flag": [True, False, True], "x": [1.0, 2.0, 3.0]})
+    new = pd.DataFrame({"flag": pd.Series([True, None], dtype=object), "x": [1.0, 2.0]})
+    assert numbers_again(new, scales_of(frame))["flag"].tolist() == [True, None]
+
+
+def test_a_column_of_decimal_commas_is_a_number_with_a_word():
+    frame = pd.DataFrame({"crp": [f"{i},{i % 7}" for i in range(1, 200)]})
+    read, notes, _ = read_numbers(frame)
+    assert read["crp"].iloc[3] == pytest.approx(4.4)
+    assert notes == ["Column 'crp' is read as numbers with a decimal comma."]
+    limits = read_numbers(frame.assign(crp=["<0,3", *frame["crp"][1:]]))
+    assert limits[0]["crp"].iloc[0] == pytest.approx(0.3)
+    assert "'<0,3'" in limits[1][0]
+
+
+def test_a_column_without_numbers_is_none():
+    with pytest.raises(ValueError, match="Column 'sex' holds no number, though --number names it"):
+        read_numbers(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
+
+
+def test_suggested_options_are_quoted():
+    cells = [str(i) for i in range(200)] + ["rubbish"] * 5
+    _, _, (question,) = read_numbers(pd.DataFrame({"Hb $(x)": cells}))
+    assert "--number 'Hb $(x)'" in question
