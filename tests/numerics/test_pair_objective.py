@@ -180,6 +180,13 @@ def test_methods_travel_to_other_processes(name):
         np.testing.assert_array_equal(got, want)
 
 
+def test_sums_of_model_files_without_looks_are_those_of_one_look():
+    case = case_of("one label")
+    whole = ONE.totals(*case)
+    for got, want in zip(PairSums(*whole[:10]).of_one_look(), whole, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_model_files_may_name_the_models_as_before():
     old = {"f": F, "e": ((E,),), "false_positives": None, "offsets": None, "bounds": None}
     read = LooksLikelihood.__new__(LooksLikelihood)
