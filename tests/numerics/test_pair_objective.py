@@ -15,6 +15,7 @@ from scarless.numerics.histories import heterogeneity_sums, score_sums
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve, sum_of_squares
 from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.uncertainty import PairSums
 
 N, D = 12, 5
 F, E = Design.of(np.array([0, 1, 3])), Design.of(np.array([2, 3]))
