@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from scarless.numerics.audits import lost_information
-from scarless.numerics.histories import heterogeneity_sums
+from scarless.numerics.histories import heterogeneity_sums, score_sums
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, detection_curve, sum_of_squares
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -194,3 +194,17 @@ def test_model_files_may_name_the_models_as_before():
     read = LooksLikelihood.__new__(LooksLikelihood)
     read.__setstate__(old)
     assert read == LOOKS
+
+
+@ALL
+@pytest.mark.parametrize("counts", [True, False])
+def test_sums_of_scores_are_those_of_dense_rows(name, counts):
+    objective, case = OBJECTIVES[name], case_of(name)
+    w, scores = case.rows["w"], objective.row_scores(*case)
+    further = np.random.default_rng(4).normal(size=(N, 2))
+    own, spread = _by_parameters(objective, case, scores), w if counts else w**2
+    want = [w @ further, (own.T * w) @ further, w @ own, (own.T * w) @ own]
+    want += [spread @ further**2, (own.T * spread) @ further, (own.T * spread) @ own]
+    got = score_sums(case.X, w, objective, scores, further, counts=counts)
+    for one, other in zip(got, want, strict=True):
+        assert_allclose(one, other, atol=1e-12)

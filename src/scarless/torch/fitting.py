@@ -25,7 +25,7 @@ from scarless.numerics.arrays import Array, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.rows import all_labelled
+from scarless.pair.logistic import all_labelled
 from scarless.torch.checkpoints import Checkpoint, mark_of
 from scarless.torch.folds import check_relax, plan_folds
 from scarless.torch.inputs import Scale, attribute_columns, check_features, check_integers, plain, read_rows
