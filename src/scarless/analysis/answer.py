@@ -48,7 +48,7 @@ from scarless.models import (
 from scarless.models.sar_stacking import default_boosting
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import means_rows
-from scarless.raw import TableClassifier
+from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
 from scarless.scale.raw_columns import LOG
 
 SCHEMA = 1  # of summary.json
@@ -277,9 +277,9 @@ class Analysis:
     def _asked(self) -> tuple[TableClassifier, Any]:
         """The model and the columns that it is asked about, which are prepared only once."""
         if self.fitted_to is not None:
-            return self.model.with_prepared(*self.fitted_to), self.fitted_to[0]
+            return with_prepared(self.model, *self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
-        return self.model.with_prepared(features, self.model.prepare(features)), features
+        return with_prepared(self.model, features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -414,7 +414,7 @@ def analyse_table(
     prepared: list[Any] = []
 
     def fit(classifier: TableClassifier) -> None:
-        prepared.append(classifier.fit_and_prepare(columns, found.labels, **given))
+        prepared.append(fit_and_prepare(classifier, columns, found.labels, **given))
 
     classifier, notes = fit_model(
         settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), tell

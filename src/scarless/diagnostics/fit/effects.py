@@ -4,7 +4,6 @@ Where every level of a column has a column of its own, they add up to a constant
 and its error is as large as the penalty allows. How one level differs from the others they do tell.
 """
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -15,12 +14,12 @@ from scipy.stats import chi2, norm
 from scarless.diagnostics.fit.rows import contributions_of, takes_long
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import SCARClassifier
+from scarless.models.base import fit_quietly
 from scarless.models.explaining import dense, has_coefficients
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Columns, Vector
-from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
-from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
+from scarless.numerics.label_tests import ROWS_PER_COLUMN, holm, second_factor_test
 from scarless.outside.plain_words import plain
 from scarless.pair.inference import PairInference
 from scarless.raw.origins import Origin
@@ -265,9 +264,7 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     table = dense(some.prepared)
     Z, s, f, c = table[:, others], some.s, np.ones(some.n_rows), float(np.average(some.s, weights=some.weight))
     if others:
-        with warnings.catch_warnings():  # of a model that is shown to nobody
-            warnings.simplefilter("ignore")
-            alone = SCARClassifier().fit(Z, s.astype(np.int64), sample_weight=some.row_weight)
+        alone = fit_quietly(SCARClassifier(), Z, s.astype(np.int64), sample_weight=some.row_weight)
         f, c = alone.predict_proba(Z)[:, 1], float(alone.label_frequency_)
     place = {int(j): i for i, j in enumerate(tested)}
     groups = [[place[j] for j in group if j in place] for group in subject.groups.values()]
