@@ -100,15 +100,18 @@ def scores(data: Labelled, logits: Any, e: Any = None) -> dict[str, float]:
 
 def ours(setting: Setting, data: Labelled, seed: int, features: Any = None, **options: Any) -> dict[str, float]:
     """Return the scores of `SARNetClassifier`; `features` is a function of X, where the propensity's inputs are one."""
-    from scarless.torch import SARNetClassifier
+    from scarless.torch import NetTraining, SARNetClassifier
 
-    model = SARNetClassifier(
-        setting.module,
+    training = NetTraining(
         max_epochs=setting.epochs,
         patience=setting.patience,
         batch_size=setting.batch,
         lr=setting.lr,
         optimizer_options=setting.options,
+    )
+    model = SARNetClassifier(
+        setting.module,
+        training=training,
         device=setting.device,
         integers=setting.integers,
         standardise=False,

@@ -89,7 +89,7 @@ def labelled(kind: str, seed: int, X: Any, y: Any) -> tuple[Labelled, Any]:
 
 def dense(shape: tuple[int, ...] = (64,)) -> Any:
     """Return a network of pixels with one hidden layer: that of digits."""
-    from scarless.torch.modules import default_classifier
+    from scarless.torch.networks import default_classifier
 
     return default_classifier(shape)
 

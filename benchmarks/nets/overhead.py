@@ -28,8 +28,7 @@ def nets(widths: tuple[int, ...], device: str) -> dict[str, Any]:
     import skorch
 
     import torch
-    from scarless.torch.modules import Pair, default_propensity
-    from scarless.torch.pair_net import Batches, PairNet
+    from scarless.torch.networks import Batches, Pair, PairNet, default_propensity
 
     class Supervised(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         """The network alone, by cross-entropy."""
@@ -52,7 +51,7 @@ def nets(widths: tuple[int, ...], device: str) -> dict[str, Any]:
 def rows(n_columns: int, device: str) -> Any:
     """Return random rows."""
     import torch
-    from scarless.torch.pair_net import tensor_rows
+    from scarless.torch.networks import tensor_rows
 
     rng = np.random.default_rng(0)
     x, z, s = rng.normal(size=(ROWS, n_columns)), rng.normal(size=(ROWS, 1)), (rng.random(ROWS) < 0.3).astype(float)
@@ -62,7 +61,7 @@ def rows(n_columns: int, device: str) -> Any:
 def run(repeats: int, device: str = "cpu") -> None:
     """Print the ratio for each size of network."""
     import torch
-    from scarless.torch.pair_net import RowData
+    from scarless.torch.networks import RowData
 
     class Alone(RowData):
         """Rows with nothing but what a supervised network sees."""

@@ -26,10 +26,11 @@ def models(columns: Any, seed: int) -> dict[str, Any]:
     from lightgbm import LGBMClassifier
 
     from scarless import SAREMClassifier
-    from scarless.torch import SARNetClassifier
+    from scarless.torch import NetTraining, SARNetClassifier
 
     boosted = LGBMClassifier(n_estimators=100, random_state=seed, n_jobs=1, verbose=-1)
-    nets = {"max_epochs": EPOCHS, "patience": PATIENCE, "propensity_attributes": columns, "random_state": seed}
+    training = NetTraining(max_epochs=EPOCHS, patience=PATIENCE)
+    nets = {"training": training, "propensity_attributes": columns, "random_state": seed}
     return {
         "logistic": SAREMClassifier(propensity_attributes=columns),
         "LightGBM": SAREMClassifier(boosted, propensity_attributes=columns, random_state=seed),

@@ -28,7 +28,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import torch
-from scarless.torch import SARLikelihoodLoss, SARNetClassifier
+from scarless.torch import NetTraining, SARLikelihoodLoss, SARNetClassifier
 from torch import nn
 
 rng = np.random.default_rng(0)
@@ -53,7 +53,8 @@ def convolutions():
 
 
 train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
-options = {"lr": 0.01, "max_epochs": 150, "patience": 15, "random_state": 0}
+training = NetTraining(lr=0.01, max_epochs=150, patience=15)
+options = {"training": training, "random_state": 0}
 model = SARNetClassifier(convolutions, propensity_features=brightness, **options)
 model.fit(X[train], s[train])
 scar = SARNetClassifier(convolutions, **options)
@@ -113,9 +114,9 @@ print(f"own module: class prior {own.class_prior_:.2f}")
 #
 # Mixed precision
 # ---------------
-# With ``dtype="bfloat16"`` layers run in half precision; weights, loss and the last estimate of scale and level do not.
-# A GPU is taken where there is one; ``device="cpu"`` leaves it alone.
-few["dtype"] = "bfloat16"
+# With ``NetTraining(dtype="bfloat16")`` layers run in half precision; weights, loss and the last estimate of
+# scale and level do not. A GPU is taken where there is one; ``device="cpu"`` leaves it alone.
+few["training"] = NetTraining(lr=0.01, max_epochs=150, patience=15, dtype="bfloat16")
 half = SARNetClassifier(convolutions, propensity_features=brightness, **few)
 half.fit(X[train], s[train])
 kept = next(half.module_.parameters()).dtype

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 import torch
-from scarless.torch import SARNetClassifier, fitting
+from scarless.torch import NetTraining, SARNetClassifier, fitting
 
 
 def rows():
@@ -23,9 +23,10 @@ def network(n_columns):
     )
 
 
-def make(folder, **options):
-    given = {"propensity_attributes": [2], "max_epochs": 12, "warm_up": 3, "batch_size": 64, "n_starts": 2}
-    return SARNetClassifier(network, patience=None, random_state=5, lr=0.01, checkpoint=folder, **{**given, **options})
+def make(folder, max_epochs=12):
+    training = NetTraining(max_epochs=max_epochs, warm_up=3, batch_size=64, patience=None, lr=0.01)
+    options = {"propensity_attributes": [2], "n_starts": 2, "random_state": 5, "checkpoint": folder}
+    return SARNetClassifier(network, training=training, **options)
 
 
 def kill_at(step):

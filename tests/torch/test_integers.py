@@ -5,9 +5,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.torch.nets import make_net
 
 import torch
-from scarless.torch import SARNetClassifier
 from scarless.torch.inputs import Scale
 
 pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
@@ -47,7 +47,7 @@ def length(ids):
 def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(kind, relax):
     ids, s, _ = texts()
     Bag.seen.clear()
-    net = SARNetClassifier(Bag, integers=True, propensity_features=length, relax=relax, **QUICK)
+    net = make_net(Bag, integers=True, propensity_features=length, relax=relax, **QUICK)
     net.fit(ids.astype(kind), s).predict_proba(ids.astype(kind))
     assert {dtype for dtype, *_ in Bag.seen} == {torch.int64}
     assert {shape for _, shape, *_ in Bag.seen} == {(12,)}
@@ -58,7 +58,7 @@ def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(k
 def test_every_token_counts_for_itself():
     """Probabilities of a text of one word are those of the word's own vector."""
     ids, s, _ = texts()
-    net = SARNetClassifier(Bag, integers=True, relax=False, **QUICK).fit(ids, s)
+    net = make_net(Bag, integers=True, relax=False, **QUICK).fit(ids, s)
     words = np.zeros((49, 12), dtype=int)
     words[:, 0] = np.arange(1, 50)
     with torch.no_grad():
@@ -68,7 +68,7 @@ def test_every_token_counts_for_itself():
 
 def test_texts_with_biased_labels_are_told_apart():
     ids, s, y = texts(1500)
-    net = SARNetClassifier(Bag, integers=True, propensity_features=length, lr=0.02, patience=10, random_state=0)
+    net = make_net(Bag, integers=True, propensity_features=length, lr=0.02, patience=10, random_state=0)
     net.fit(ids, s)
     assert np.mean(net.predict(ids) != y) < 0.06
     assert net.class_prior_ == pytest.approx(y.mean(), abs=0.05)
@@ -78,8 +78,8 @@ def test_numbers_that_are_no_integers_are_refused():
     ids, s, _ = texts()
     halves = ids / 2
     with pytest.raises(ValueError, match=r"integers=True needs whole numbers from 0 on in X.*first: X\[0, \d+\] = "):
-        SARNetClassifier(Bag, integers=True, **QUICK).fit(halves, s)
-    net = SARNetClassifier(Bag, integers=True, **QUICK).fit(ids, s)
+        make_net(Bag, integers=True, **QUICK).fit(halves, s)
+    net = make_net(Bag, integers=True, **QUICK).fit(ids, s)
     ids[0, 0] = -1
     with pytest.raises(ValueError, match=r"1 of 3600 values are not \(first: X\[0, 0\] = -1\)"):
         net.predict_proba(ids)
@@ -89,13 +89,13 @@ def test_numbers_that_are_no_integers_are_refused():
 def test_an_embedding_without_integers_is_told_of(module):
     ids, s, _ = texts()
     with pytest.raises(ValueError, match=r"module begins with Embedding(Bag)?, which takes integers.* integers=True"):
-        SARNetClassifier(module, **QUICK).fit(ids, s)
+        make_net(module, **QUICK).fit(ids, s)
 
 
 def test_integers_is_a_flag():
     ids, s, _ = texts()
     with pytest.raises(ValueError, match="integers must be True or False; got 'yes'"):
-        SARNetClassifier(Bag, integers="yes", **QUICK).fit(ids, s)
+        make_net(Bag, integers="yes", **QUICK).fit(ids, s)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e6, -3e-8])
@@ -119,7 +119,7 @@ def test_new_rows_of_a_constant_column_change_little():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(300, 2)), 1.0 + 1e-9 * rng.normal(size=300)])
     s = (rng.random(300) < 0.5 * expit(2 * X[:, 0])).astype(int)
-    net = SARNetClassifier(**QUICK).fit(X, s)
+    net = make_net(**QUICK).fit(X, s)
     other = X.copy()
     other[:, 2] += 0.01
     assert np.abs(net.predict_proba(other) - net.predict_proba(X)).max() < 0.01

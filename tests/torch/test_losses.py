@@ -9,8 +9,7 @@ from scarless.numerics.costs import LOG
 from scarless.numerics.risk import weighted_cost
 from scarless.torch import LooksLikelihoodLoss, NNPULoss, PropensityWeightedLoss, SARLikelihoodLoss, UPULoss
 from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
-from scarless.torch.modules import Pair
-from scarless.torch.pair_net import PairNet
+from scarless.torch.networks import Pair, PairNet
 
 FAR = [-80.0, -30.0, -5.0, -1e-3, 0.0, 2.0, 17.0, 80.0]
 

@@ -14,11 +14,13 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 from tests.torch import killed_fit
+from tests.torch.nets import make_net
 
 import torch
-from scarless import ImaginaryAudits, NaiveClassifier, SAREMClassifier
-from scarless.torch import SARNetClassifier
+from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier
+from scarless.torch import NetTraining, SARNetClassifier
 
 EXACT = {
     "optimizer": "lbfgs",
@@ -69,7 +71,7 @@ def test_linear_networks_reach_the_newton_optimum(seed):
     newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[ImaginaryAudits(0)]).fit(
         X, s
     )
-    net = SARNetClassifier(linear, propensity_attributes=[2], **EXACT).fit(X, s)
+    net = make_net(linear, propensity_attributes=[2], **EXACT).fit(X, s)
     assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-8)
     assert net.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
     assert net.label_frequency_ == pytest.approx(newton.label_frequency_, abs=1e-4)
@@ -82,7 +84,7 @@ def test_batches_by_adam_reach_it_too():
         X, s
     )
     options = {"optimizer": "adam", "lr": 0.02, "propensity_lr": 0.02, "batch_size": None, "validation_share": 0}
-    net = SARNetClassifier(
+    net = make_net(
         linear, propensity_attributes=[2], max_epochs=1500, patience=200, dtype="float64", random_state=0, **options
     ).fit(X, s)
     assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-4)
@@ -91,8 +93,8 @@ def test_batches_by_adam_reach_it_too():
 def test_weights_count_rows():
     X, s, *_ = rows(n=200)
     often = np.arange(s.size) % 3
-    weighted = SARNetClassifier(linear, propensity_attributes=[2], **EXACT, standardise=False).fit(X, s, often)
-    again = SARNetClassifier(linear, propensity_attributes=[2], **EXACT, standardise=False)
+    weighted = make_net(linear, propensity_attributes=[2], **EXACT, standardise=False).fit(X, s, often)
+    again = make_net(linear, propensity_attributes=[2], **EXACT, standardise=False)
     again.fit(np.repeat(X, often, axis=0), np.repeat(s, often))
     np.testing.assert_allclose(weighted.predict_proba(X), again.predict_proba(X), atol=1e-6)
     assert weighted.score(X, s, often) == pytest.approx(again.score(np.repeat(X, often, axis=0), np.repeat(s, often)))
@@ -104,7 +106,7 @@ def test_classes_that_no_line_tells_apart_are_found_in_spite_of_biased_labels():
     y = np.abs(X[:, 0]) > 0.9
     e = expit(2 * X[:, 2])
     s = (y & (rng.random(1500) < e)).astype(int)
-    net = SARNetClassifier(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
+    net = make_net(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
     error = np.mean(net.predict(X) != y)
     assert error < 0.06
     assert error < 0.5 * np.mean(NaiveClassifier().fit(X, s).predict(X) != y)
@@ -114,7 +116,7 @@ def test_classes_that_no_line_tells_apart_are_found_in_spite_of_biased_labels():
 
 def test_the_best_of_several_starts_is_taken():
     X, s, *_ = rows(n=200)
-    net = SARNetClassifier(propensity_attributes=[2], n_starts=3, **QUICK).fit(X, s)
+    net = make_net(propensity_attributes=[2], n_starts=3, **QUICK).fit(X, s)
     assert net.starts_.shape == (1, 3)
     assert len(set(net.starts_[0])) == 3
     history = net.history_
@@ -134,9 +136,9 @@ def test_images_with_a_function_and_with_an_array_of_features():
         return nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 1))
 
     options = {"lr": 0.01, "max_epochs": 60, "warm_up": 5, "patience": None, "random_state": 0}
-    asked = SARNetClassifier(convolutions, propensity_features=brightness, **options).fit(X, s)
+    asked = make_net(convolutions, propensity_features=brightness, **options).fit(X, s)
     Z = brightness(X)
-    given = SARNetClassifier(convolutions, **options).fit(X, s, propensity_features=Z)
+    given = make_net(convolutions, **options).fit(X, s, propensity_features=Z)
     # The networks are the same; only of a function is it known that it follows from X, so that the class may use it.
     assert all((a == b).all() for a, b in zip(asked.module_.parameters(), given.module_.parameters(), strict=True))
     assert (asked.history_["log_likelihood"] == given.history_["log_likelihood"]).all()
@@ -153,8 +155,8 @@ def test_images_with_a_function_and_with_an_array_of_features():
 def test_frames_name_their_columns_and_tensors_are_arrays():
     X, s, *_ = rows(n=200)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    by_name = SARNetClassifier(propensity_attributes="c", **QUICK).fit(frame, s)
-    by_number = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(torch.tensor(X), torch.tensor(s))
+    by_name = make_net(propensity_attributes="c", **QUICK).fit(frame, s)
+    by_number = make_net(propensity_attributes=[2], **QUICK).fit(torch.tensor(X), torch.tensor(s))
     assert by_name.feature_names_in_.tolist() == list("abcd")
     assert (by_name.predict_proba(frame) == by_number.predict_proba(torch.tensor(X))).all()
 
@@ -166,7 +168,7 @@ def test_modules_come_as_functions_and_instances(module):
     X, s, *_ = rows(n=100)
     if isinstance(module, torch.nn.LazyLinear):
         module = type("Own", (torch.nn.Linear,), {"__init__": lambda self, n: torch.nn.Linear.__init__(self, n, 1)})
-    net = SARNetClassifier(module, propensity_attributes=[2], **QUICK).fit(X, s)
+    net = make_net(module, propensity_attributes=[2], **QUICK).fit(X, s)
     assert net.predict_proba(X).shape == (100, 2)
 
 
@@ -175,16 +177,16 @@ def test_an_instance_is_copied_and_its_weights_are_the_start():
     own = torch.nn.Linear(4, 1)
     before = own.weight.detach().clone()
     options = {"max_epochs": 1, "warm_up": 0, "lr": 1e-12, "patience": None, "relax": False, "random_state": 0}
-    net = SARNetClassifier(own, optimizer="sgd", **options).fit(X, s)
+    net = make_net(own, optimizer="sgd", **options).fit(X, s)
     assert (own.weight == before).all()
     np.testing.assert_allclose(net.module_.weight.detach(), before, atol=1e-9)
 
 
 def test_bfloat16_trains_in_mixed_precision():
     X, s, *_ = rows(n=200)
-    net = SARNetClassifier(propensity_attributes=[2], dtype="bfloat16", **QUICK).fit(X, s)
+    net = make_net(propensity_attributes=[2], dtype="bfloat16", **QUICK).fit(X, s)
     assert next(net.module_.parameters()).dtype == torch.float32
-    wide = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    wide = make_net(propensity_attributes=[2], **QUICK).fit(X, s)
     assert not (net.predict_proba(X) == wide.predict_proba(X)).all()
     np.testing.assert_allclose(net.predict_proba(X), wide.predict_proba(X), atol=0.05)
 
@@ -197,7 +199,7 @@ def test_a_seed_decides_everything_and_touches_nothing():
     torch.manual_seed(1)
     expected = torch.rand(1)
     torch.manual_seed(1)
-    net = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    net = make_net(propensity_attributes=[2], **QUICK).fit(X, s)
     assert torch.rand(1) == expected
     again = clone(net).fit(X, s)
     assert (net.predict_proba(X) == again.predict_proba(X)).all()
@@ -207,7 +209,7 @@ def test_a_seed_decides_everything_and_touches_nothing():
 
 def test_pickles_say_the_same():
     X, s, *_ = rows(n=200)
-    net = SARNetClassifier(propensity_attributes=[2], **QUICK).fit(X, s)
+    net = make_net(propensity_attributes=[2], **QUICK).fit(X, s)
     again = pickle.loads(pickle.dumps(net))
     assert (net.predict_proba(X) == again.predict_proba(X)).all()
     assert (net.predict_propensity(X) == again.predict_propensity(X)).all()
@@ -298,7 +300,7 @@ def test_where_a_package_is_missing_the_error_says_how_to_get_it(package):
 
 def test_verbose_prints_a_line_for_each_epoch(capsys):
     X, s, *_ = rows(n=100)
-    SARNetClassifier(**QUICK, verbose=True).fit(X, s)
+    make_net(**QUICK, verbose=True).fit(X, s)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == QUICK["max_epochs"]
     assert lines[0].startswith("SARNetClassifier: fold 1, start 1, epoch 1, held-out log-likelihood per row -0.")
@@ -310,7 +312,7 @@ def test_verbose_prints_a_line_for_each_epoch(capsys):
 def test_training_that_was_cut_off_is_told_of():
     X, s, *_ = rows(n=100)
     with pytest.warns(ConvergenceWarning, match="did not stop in max_epochs=2 epochs"):
-        SARNetClassifier(**{**QUICK, "max_epochs": 2, "patience": 10}).fit(X, s)
+        make_net(**{**QUICK, "max_epochs": 2, "patience": 10}).fit(X, s)
 
 
 def test_too_few_rows_to_hold_out_are_told_of():
@@ -319,7 +321,7 @@ def test_too_few_rows_to_hold_out_are_told_of():
     with pytest.warns(
         UserWarning, match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves none of a kind"
     ):
-        SARNetClassifier(**QUICK).fit(X[few], s[few])
+        make_net(**QUICK).fit(X[few], s[few])
 
 
 @pytest.mark.parametrize(
@@ -338,6 +340,9 @@ def test_too_few_rows_to_hold_out_are_told_of():
         ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64', 'bfloat16'; got 'int8'"),
         ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another of torch's; got 'abacus'"),
         ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
+        ({"n_starts": 0}, "n_starts must be a whole number of at least 1; got 0"),
+        ({"known": ImaginaryAudits(4)}, r"known must be a list, as \[ClassPrior"),
+        ({"known": [ClassPrior(0.3)]}, r"known says .*SARNetClassifier takes ImaginaryAudits\(...\) only"),
         ({"relax": 2}, "relax must be True, False, 'held-out' or 'out-of-fold'; got 2"),
         ({"lr": 1e30, "optimizer": "sgd"}, "The training loss is (nan|inf) in phase .* Lower lr"),
         (
@@ -357,27 +362,52 @@ def test_too_few_rows_to_hold_out_are_told_of():
 def test_errors_say_what_to_do(options, message):
     X, s, *_ = rows(n=100)
     with pytest.raises(ValueError, match=message):
-        SARNetClassifier(**{**QUICK, **options}).fit(X, s)
+        make_net(**{**QUICK, **options}).fit(X, s)
+
+
+def test_training_is_an_object():
+    X, s, *_ = rows(n=100)
+    with pytest.raises(ValueError, match=r"training must be a NetTraining\(...\), or None; got {'lr': 0.01}"):
+        SARNetClassifier(training={"lr": 0.01}).fit(X, s)
+
+
+def test_a_grid_search_reaches_into_training():
+    X, s, *_ = rows(n=200)
+    model = make_net(linear, propensity_attributes=[2], **QUICK)
+    search = GridSearchCV(model, {"training__lr": [1e-6, 0.05], "relax": [False]}, cv=2).fit(X, s)
+    assert search.best_params_["training__lr"] == 0.05
+    assert search.best_estimator_.training.lr == 0.05
+    assert model.training.lr == NetTraining().lr  # a clone was changed, and not this one
+
+
+def test_imaginary_audits_are_known():
+    X, s, *_ = rows(n=200)
+    plain, same, many = (
+        make_net(linear, propensity_attributes=[2], known=known, **QUICK).fit(X, s)
+        for known in (None, [ImaginaryAudits(4)], [ImaginaryAudits(400)])
+    )
+    assert plain.label_frequency_ == same.label_frequency_
+    assert abs(many.label_frequency_ - 0.5) < abs(plain.label_frequency_ - 0.5)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_a_gpu_that_is_not_there_is_told_of():
     X, s, *_ = rows(n=100)
     with pytest.raises(ValueError, match="device='cuda' is not there: torch sees no GPU"):
-        SARNetClassifier(device="cuda").fit(X, s)
+        make_net(device="cuda").fit(X, s)
 
 
 def test_errors_of_images_and_predictions():
     X, s, *_ = images(100)
     with pytest.raises(ValueError, match=r"propensity_attributes name columns, and X has rows of shape \(1, 8, 8\)"):
-        SARNetClassifier(propensity_attributes=[0]).fit(X, s)
-    net = SARNetClassifier(**QUICK).fit(X, s, propensity_features=brightness(X))
+        make_net(propensity_attributes=[0]).fit(X, s)
+    net = make_net(**QUICK).fit(X, s, propensity_features=brightness(X))
     with pytest.raises(ValueError, match="propensity_features were given as an array to fit, and are needed here too"):
         net.predict_propensity(X)
     with pytest.raises(ValueError, match=r"X has rows of shape \(8, 8\); SARNetClassifier was fitted to \(1, 8, 8\)"):
         net.predict_proba(X[:, 0])
-    with pytest.raises(TypeError, match="predict_posterior needs the observed labels of the rows too"):
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 's'"):
         net.predict_posterior(X)
-    net = SARNetClassifier(**QUICK).fit(X, s)
+    net = make_net(**QUICK).fit(X, s)
     with pytest.raises(ValueError, match="propensity_features were not given as an array to fit, and cannot be given"):
         net.predict_propensity(X, propensity_features=brightness(X))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.torch.nets import make_net
 from tests.torch.test_net import QUICK, rows
 
 import torch
@@ -14,8 +15,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.torch import SARNetClassifier
-from scarless.torch.folds import plan_folds
+from scarless.torch.fitting import plan_folds
 from scarless.torch.inputs import held_out_rows
 from scarless.torch.relaxing import HeldOut, as_they_are, relax_networks
 
@@ -45,7 +45,7 @@ def test_few_labels_are_held_out_one_fold_after_the_other(n_labels, relax, n_fol
 def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
     X, s, *_ = rows(n=400)
     options = {**QUICK, "relax": "out-of-fold"}
-    net = SARNetClassifier(propensity_attributes=[2], **options).fit(X, s)
+    net = make_net(propensity_attributes=[2], **options).fit(X, s)
     assert net.starts_.shape == (5, 1)
     assert set(net.history_["fold"]) == set(range(5))
     z = torch.tensor((X - X.mean(axis=0)) / X.std(axis=0), dtype=torch.float32)
@@ -59,7 +59,7 @@ def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
     for member, fold in zip(each, folds, strict=True):
         u[fold.judge] = member[fold.judge]
     seen = z[:, [2]].double().numpy()
-    f = expit(net._relaxed.classify(u, seen))
+    f = expit(net._pair.relaxed.classify(u, seen))
     assert net.class_prior_ == pytest.approx(f.mean(), abs=1e-5)
 
 
@@ -119,12 +119,12 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
 def test_a_propensity_with_more_coefficients_than_labels_can_tell_is_in_doubt():
     X, s, *_ = rows(n=200)
     with pytest.warns(UserWarning, match=r"is in doubt\. The propensity's 5 coefficients rest on \d+ labels"):
-        SARNetClassifier(propensity_attributes="all", **QUICK).fit(X, s)
+        make_net(propensity_attributes="all", **QUICK).fit(X, s)
 
 
 def test_without_it_probabilities_are_the_networks():
     X, s, *_ = rows(n=300)
-    net = SARNetClassifier(propensity_attributes=[2], standardise=False, **{**QUICK, "relax": False}).fit(X, s)
+    net = make_net(propensity_attributes=[2], standardise=False, **{**QUICK, "relax": False}).fit(X, s)
     with torch.no_grad():
         u = net.module_(torch.tensor(X, dtype=torch.float32))[:, 0].numpy()
         v = net.propensity_module_(torch.tensor(X[:, [2]], dtype=torch.float32))[:, 0].numpy()
@@ -136,10 +136,10 @@ def test_without_it_probabilities_are_the_networks():
 @pytest.mark.parametrize("options", [{"propensity_attributes": [2]}, {"propensity_attributes": "all"}, {}])
 def test_relaxed_shares_and_likelihood_are_those_of_held_out_predictions(options):
     X, s, *_ = rows(n=400)
-    net = SARNetClassifier(**options, **QUICK).fit(X, s)
-    plain = SARNetClassifier(**options, **{**QUICK, "relax": False}).fit(X, s)
+    net = make_net(**options, **QUICK).fit(X, s)
+    plain = make_net(**options, **{**QUICK, "relax": False}).fit(X, s)
     u = expit_inverse(plain.predict_proba(X)[:, 1])
-    assert net._relaxed.tilt is None
+    assert net._pair.relaxed.tilt is None
     np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), net.relaxation_(u), atol=1e-5)
     f, e = net.predict_proba(X)[:, 1], net.predict_propensity(X)
     value = np.where(s == 1, np.log(f * e), np.log1p(-f * e))
@@ -166,18 +166,18 @@ def test_what_the_class_has_of_an_attribute_beyond_the_network_is_in_predictions
     y = rng.random(2000) < expit(3 * X[:, 0] - 1.5 * X[:, 2])
     s = (y & (rng.random(2000) < expit(2 * X[:, 2]))).astype(int)
     options = {"propensity_attributes": [2], "lr": 0.05, **QUICK, "max_epochs": 20}
-    net = SARNetClassifier(WithoutOne, **{**options, "relax": "out-of-fold"}).fit(X, s)
+    net = make_net(WithoutOne, **{**options, "relax": "out-of-fold"}).fit(X, s)
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     u = net.net_.class_logits(torch.tensor(z, dtype=torch.float32))
-    assert net._relaxed.tilt[0] < -0.2
-    expected = net.relaxation_(u + z[:, [2]] @ net._relaxed.tilt)
+    assert net._pair.relaxed.tilt[0] < -0.2
+    expected = net.relaxation_(u + z[:, [2]] @ net._pair.relaxed.tilt)
     np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), expected, atol=1e-5)
     assert net.class_prior_ == pytest.approx(y.mean(), abs=0.06)
 
 
 def held_out(net, s):
     seed = int(check_random_stream(net.random_state).integers(2**31, size=2)[0])
-    return held_out_rows(s.astype(float), net.validation_share, np.random.default_rng(seed))
+    return held_out_rows(s.astype(float), net.training.validation_share, np.random.default_rng(seed))
 
 
 def expit_inverse(p):
@@ -204,7 +204,7 @@ def test_a_propensity_network_of_the_users_keeps_its_form():
     X, s, *_ = rows(n=300)
     own = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     options = {"propensity_module": own, "propensity_attributes": [2], **QUICK}
-    net, plain = SARNetClassifier(**options).fit(X, s), SARNetClassifier(**{**options, "relax": False}).fit(X, s)
+    net, plain = make_net(**options).fit(X, s), make_net(**{**options, "relax": False}).fit(X, s)
     moved = expit_inverse(net.predict_propensity(X)) - expit_inverse(plain.predict_propensity(X))
     np.testing.assert_allclose(moved, moved[0], atol=1e-5)
     assert all((a == b).all() for a, b in zip(own.parameters(), own.parameters(), strict=True))

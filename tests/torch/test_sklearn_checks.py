@@ -2,8 +2,7 @@
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
-
-from scarless.torch import SARNetClassifier
+from tests.torch.nets import make_net
 
 QUICK = {"max_epochs": 40, "warm_up": 5, "batch_size": 32, "lr": 0.02, "random_state": 0}
 # Rows that are held out, and the order of batches, depend on how many rows there are.
@@ -21,7 +20,7 @@ EXPECTED = {
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
-    [SARNetClassifier(**QUICK), SARNetClassifier(propensity_attributes=[0], relax="held-out", **QUICK)],
+    [make_net(**QUICK), make_net(propensity_attributes=[0], relax="held-out", **QUICK)],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_estimator_passes_scikit_learns_checks(estimator, check):

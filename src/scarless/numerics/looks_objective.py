@@ -24,10 +24,6 @@ _NOTHING = Design.of(np.arange(0))
 _MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
 
 
-class LooksSums(PairSums):
-    """The sums of several looks in model files of before: `PairSums` by another name."""
-
-
 @dataclass(frozen=True)
 class LooksLikelihood:
     r"""Minus the log-likelihood of labels at several looks, of audits, and of labels of negatives.

@@ -16,10 +16,12 @@ from scarless.torch.losses import (  # noqa: E402
     UPULoss,
 )
 from scarless.torch.net import SARNetClassifier  # noqa: E402
+from scarless.torch.training import NetTraining  # noqa: E402
 
 __all__ = [
     "LooksLikelihoodLoss",
     "NNPULoss",
+    "NetTraining",
     "PropensityWeightedLoss",
     "SARLikelihoodLoss",
     "SARNetClassifier",

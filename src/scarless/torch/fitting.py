@@ -1,205 +1,114 @@
-"""The inner side of `SARNetClassifier`: parameters checked, networks made and trained, results stored."""
+"""Two networks fitted to checked rows: folds, networks made and trained, and how their logits are read afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
-from scarless.checks.labels import LabelCoding
-from scarless.checks.options import (
-    check_at_least_zero,
-    check_choice,
-    check_flag,
-    check_positive,
-    check_share,
-    check_whole,
-    shown,
-)
+from scarless.checks.options import shown
 from scarless.checks.vectors import check_random_stream
 from scarless.numerics.arrays import Array, Vector
 from scarless.outside.extras import need
-from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.logistic import all_labelled
-from scarless.torch.checkpoints import Checkpoint, mark_of
-from scarless.torch.folds import check_relax, plan_folds
-from scarless.torch.inputs import Scale, attribute_columns, check_features, check_integers, plain, read_rows
-from scarless.torch.modules import (
+from scarless.torch.inputs import Scale, held_out_rows
+from scarless.torch.networks import (
     Pair,
+    PairNet,
+    Rows,
+    Shape,
     default_classifier,
     default_propensity,
     make_module,
     mean_of,
     refuse_embedding,
     renew,
+    tensor_rows,
 )
-from scarless.torch.pair_net import PairNet, Rows, tensor_rows
 from scarless.torch.relaxing import HeldOut, Relaxed, as_they_are, relax_networks
-from scarless.torch.training import Progress, Tell, Trained, Trainer, TrainingOptions, make_net
+from scarless.torch.training import (
+    Checkpoint,
+    NetTraining,
+    Progress,
+    Tell,
+    Trained,
+    Trainer,
+    TrainingOptions,
+    make_net,
+    mark_of,
+)
 
 torch: Any = need("torch", "scarless.torch.fitting", "torch")
 
-_OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lbfgs": "LBFGS"}
-_TYPES = ("float32", "float64", "bfloat16")
-_NOT_IN_MARK = ("checkpoint", "verbose", "device", "module", "propensity_module", "random_state")
+# Labels among held-out rows that are enough for scale and level: with fewer, every row is held out once.
+ENOUGH_LABELS = 500
+_WAYS = ("held-out", "out-of-fold")
 
 
-class _Outcome(NamedTuple):
-    net: PairNet
-    starts: list[list[Trained]]  # of each fold
-    history: list[dict[str, float]]
-    relaxed: Relaxed
-    judged: HeldOut
+@dataclass(frozen=True)
+class NetworkFit:
+    """What two networks are made of and how they are trained, all of it checked; `train` does it.
 
-
-class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
-    """The half of `SARNetClassifier` that is not called by users; its parameters are that class's."""
+    `audits` are imaginary ones. `of_x` says that what the propensity sees follows from what the classifier sees, and
+    `sees_all` that it is all of it. `words` tell a fit with other parameters from this one, for its checkpoint.
+    """
 
     module: Any
     propensity_module: Any
-    propensity_attributes: Any
-    propensity_features: Any
-    max_epochs: int
-    warm_up: int
-    batch_size: int | None
-    lr: float
-    propensity_lr: float
-    optimizer: Any
-    optimizer_options: Any
-    validation_share: float
-    patience: int | None
+    training: NetTraining
     n_starts: int
     relax: bool | str
-    imaginary_audits: float
+    audits: float
     standardise: bool
     integers: bool
-    dtype: str
     device: str
     checkpoint: Any
     random_state: Any
     verbose: bool
-    _coding: LabelCoding
-    _shape: tuple[int, ...]
-    _columns: NDArray[np.intp]
-    _given: bool
-    _relaxed: Relaxed
+    of_x: bool
+    sees_all: bool
+    words: tuple[str, ...]
 
-    @property
-    def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
-        return self._coding
-
-    def _check_options(self) -> None:
-        for name in ("max_epochs", "n_starts"):
-            check_whole(getattr(self, name), name, at_least=1)
-        check_whole(self.warm_up, "warm_up", at_least=0)
-        for name in ("patience", "batch_size"):
-            if getattr(self, name) is not None:
-                check_whole(getattr(self, name), name, at_least=1)
-        for name in ("lr", "propensity_lr"):
-            check_positive(getattr(self, name), name)
-        if self.validation_share != 0:
-            check_share(self.validation_share, "validation_share (or 0)")
-        check_at_least_zero(self.imaginary_audits, "imaginary_audits")
-        check_relax(self.relax)
-        for name in ("standardise", "integers"):
-            check_flag(getattr(self, name), name)
-        check_choice(self.dtype, "dtype", _TYPES)
-        if self.propensity_features is not None and not callable(self.propensity_features):
-            raise ValueError(
-                "propensity_features must be a function of X here, so that predictions can use it; got "
-                f"{shown(self.propensity_features)}. An array goes into fit(X, y, propensity_features=Z)."
-            )
-
-    def _check_columns(self, X: Any, rows: Array) -> NDArray[np.intp]:
-        ways = (self.propensity_attributes is not None, self.propensity_features is not None, self._given)
-        if sum(ways) > 1:
-            raise ValueError(
-                "What labelling depends on was said more than once: give one of propensity_attributes, the function "
-                "propensity_features, and fit(X, y, propensity_features=Z)."
-            )
-        return attribute_columns(self, X, rows)
-
-    def _propensity_rows(self, X: Any, rows: Array, given: Any) -> Array:
-        """Return what the propensity sees of rows."""
-        if (given is not None) != self._given:
-            raise ValueError(
-                "propensity_features were given as an array to fit, and are needed here too: propensity_features=Z."
-                if self._given
-                else "propensity_features were not given as an array to fit, and cannot be given here."
-            )
-        if self._given:
-            return check_features(given, rows.shape[0])
-        if self.propensity_features is not None:
-            return check_features(self.propensity_features(plain(X)), rows.shape[0])
-        if rows.ndim == 2:
-            return rows[:, self._columns]
-        return np.empty((rows.shape[0], 0))
-
-    def _training_options(self, seed: int, n_rows: int) -> TrainingOptions:
-        kind = self.optimizer
-        if isinstance(kind, str):
-            kind = getattr(torch.optim, _OPTIMIZERS[check_choice(kind, "optimizer", tuple(_OPTIMIZERS))])
-        elif not callable(kind):
-            raise ValueError(
-                f"optimizer must be one of {', '.join(_OPTIMIZERS)}, or a class of torch; got {shown(kind)}."
-            )
-        return TrainingOptions(
-            max_epochs=self.max_epochs,
-            warm_up=self.warm_up,
-            patience=self.patience,
-            batch_size=n_rows if self.batch_size is None else self.batch_size,
-            lr=self.lr,
-            propensity_lr=self.propensity_lr,
-            optimizer=kind,
-            optimizer_options=dict(self.optimizer_options or {}),
-            device=_device(self.device),
-            half=self.dtype == "bfloat16",
-            seed=seed,
-        )
-
-    def _train(self, x: Array, z: Array, s: Vector, w: Vector) -> _Outcome:
+    def train(self, x: Array, z: Array, s: Vector, w: Vector) -> "TrainedPair":
+        """Train on all folds, and relax what comes of it; `z` is what the propensity sees."""
         drawn = [int(seed) for seed in check_random_stream(self.random_state).integers(2**31, size=2)]
         checkpoint = Checkpoint(self.checkpoint, self._mark([x, z, s, w]))
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
-        folds, unseen = plan_folds(s, share=float(self.validation_share), relax=check_relax(self.relax), seed=seeds[0])
+        share = float(self.training.validation_share)
+        folds, unseen = plan_folds(s, share=share, relax=self.relax, seed=seeds[0])
         seen_all = np.unique(np.concatenate([fold.train for fold in folds]))
-        self._scale_f = Scale.of(x[seen_all], self.standardise and not self.integers)
-        self._scale_e = Scale.of(z[seen_all], self.standardise)
-        rows = tensor_rows(self._scale_f(x), self._scale_e(z), s, w, self._torch_type(), integers=self.integers)
-        self._spread = x.shape[1:], z.shape[1:]
-        options = self._training_options(seeds[1], s.size)
+        scales = (
+            Scale.of(x[seen_all], self.standardise and not self.integers),
+            Scale.of(z[seen_all], self.standardise),
+        )
+        rows = tensor_rows(scales[0](x), scales[1](z), s, w, self._dtype, integers=self.integers)
+        options = TrainingOptions.of(self.training, n_rows=s.size, device=_device(self.device), seed=seeds[1])
+        nets, parts = [], []
         with self._told_of_epochs() as tell:
             progress = Progress.of(checkpoint, self.n_starts, tell)
-            nets, parts = [], []
             for number, fold in enumerate(folds):
                 judges = rows.take(torch.as_tensor(fold.judge))
-                trainer = Trainer(rows.take(torch.as_tensor(fold.train)), judges, options, self._make_pair)
+                trained_on = rows.take(torch.as_tensor(fold.train))
+                trainer = Trainer(trained_on, judges, options, lambda i: self._make_pair(i, x.shape[1:], z.shape[1:]))
                 nets.append(trainer.run(number, progress))
-                parts.append(self._judged(nets[-1], judges))
+                parts.append(_judged(nets[-1], judges))
         judged = HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         relaxed = self._relax(nets[0], judged) if self.relax and unseen else as_they_are()
         starts = [progress.finished(number) for number in range(len(folds))]
-        return _Outcome(_mean_net(nets, options), starts, progress.state["history"], relaxed, judged)
+        net = _mean_net(nets, options)
+        return TrainedPair(net, *scales, relaxed, self._dtype, self.integers, starts, progress.state["history"], judged)
 
-    def _judged(self, net: PairNet, rows: Rows) -> HeldOut:
-        seen, s, w = (each.double().numpy() for each in (rows.z, rows.s, rows.w))
-        return HeldOut(net.class_logits(rows.x), net.propensity_logits(rows.z), seen, s, w)
+    @property
+    def _dtype(self) -> Any:
+        return torch.float64 if self.training.dtype == "float64" else torch.float32
 
     def _relax(self, net: PairNet, judged: HeldOut) -> Relaxed:
         linear = self.propensity_module is None and isinstance(net.module_.e, torch.nn.Linear)
-        sees_all = len(self._shape) == 1 and self._columns.size == self._shape[0]
-        return relax_networks(
-            judged, audits=float(self.imaginary_audits), linear=linear, exchangeable=sees_all, of_x=not self._given
-        )
+        return relax_networks(judged, audits=self.audits, linear=linear, exchangeable=self.sees_all, of_x=self.of_x)
 
-    def _make_pair(self, number: int) -> Any:
-        x_shape, z_shape = self._spread
+    def _make_pair(self, number: int, x_shape: Shape, z_shape: Shape) -> Any:
         f = make_module(self.module, x_shape, default_classifier, "module")
         if not self.integers:
             refuse_embedding(f)
@@ -212,17 +121,13 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
         if number > 0:
             renew(f)
             renew(e)
-        return Pair(f, e).to(self._torch_type())
+        return Pair(f, e).to(self._dtype)
 
     def _mark(self, arrays: list[Any]) -> str:
         """Return what tells this fit from others, for its checkpoint."""
         if self.checkpoint is None:
             return ""
-        words = [
-            f"{name}={shown(value)}"
-            for name, value in sorted(self.get_params(deep=False).items())
-            if name not in _NOT_IN_MARK
-        ]
+        words = list(self.words)
         words += [repr(each) for each in (self.module, self.propensity_module) if isinstance(each, torch.nn.Module)]
         words.append(shown(self.random_state) if isinstance(self.random_state, int) else "any seed")
         return mark_of(arrays, words)
@@ -238,67 +143,42 @@ class NetworkFitting(BaseEstimator):  # type: ignore[misc, unused-ignore]
 
             yield tell
 
-    def _torch_type(self) -> Any:
-        return torch.float64 if self.dtype == "float64" else torch.float32
 
-    def _tensor(self, values: Array) -> Any:
-        return torch.as_tensor(np.ascontiguousarray(values), dtype=self._torch_type())
+@dataclass(frozen=True)
+class TrainedPair:
+    """Two trained networks, what they see of rows, and how their logits are relaxed."""
 
-    def _class_rows(self, rows: Array) -> Any:
-        """Return rows as the classifier takes them."""
-        if self.integers:
-            check_integers(rows)
-            return torch.as_tensor(np.ascontiguousarray(rows), dtype=torch.int64)
-        return self._tensor(self._scale_f(rows))
+    net: PairNet
+    scale_f: Scale
+    scale_e: Scale
+    relaxed: Relaxed
+    dtype: Any  # of torch
+    integers: bool
+    starts: list[list[Trained]]  # of each fold
+    history: list[dict[str, float]]
+    judged: HeldOut
 
-    def _class_probability(self, X: Any) -> Vector:
-        rows = read_rows(self, X, self._shape)
-        u = self.net_.class_logits(self._class_rows(rows))
-        tilted = self._relaxed.tilt is not None
-        seen = self._scale_e(self._propensity_rows(X, rows, None)) if tilted else None
-        return np.asarray(expit(self._relaxed.classify(u, seen)))
+    @property
+    def class_sees_more(self) -> bool:
+        """Whether the class's logit needs what the propensity sees, too."""
+        return self.relaxed.tilt is not None
 
-    def _store(self, outcome: _Outcome) -> None:
-        self.net_, self._relaxed = outcome.net, outcome.relaxed
-        self.module_, self.propensity_module_ = outcome.net.module_.f, outcome.net.module_.e
-        values = np.array([[start.log_likelihood for start in fold] for fold in outcome.starts])
-        best = np.argmax(values, axis=1)
-        self.starts_ = values
-        self.converged_ = all(fold[i].stopped for fold, i in zip(outcome.starts, best, strict=True))
-        self.history_ = {name: np.array([each[name] for each in outcome.history]) for name in outcome.history[0]}
-        taken = self.history_["start"] == best[self.history_["fold"]]
-        self.n_iter_ = int(np.bincount(self.history_["fold"][taken]).max())
-        if outcome.relaxed.relaxation is not None:
-            self.relaxation_ = outcome.relaxed.relaxation
-        prior, self.label_frequency_, self.log_likelihood_ = outcome.relaxed.shares(outcome.judged)
-        self._warn(prior)
-        doubts = outcome.relaxed.doubts(outcome.judged)
-        if doubts:
-            warn_user(f"{type(self).__name__} is in doubt. {' '.join(doubts)}", UserWarning)
-        self.class_prior_ = prior
+    def class_logits(self, rows: Array, seen: Array | None) -> Vector:
+        """Return the class's logits of rows; `seen` is what the propensity sees, where `class_sees_more`."""
+        given = np.ascontiguousarray(rows if self.integers else self.scale_f(rows))
+        u = self.net.class_logits(torch.as_tensor(given, dtype=torch.int64 if self.integers else self.dtype))
+        return self.relaxed.classify(u, None if seen is None else self.scale_e(seen))
 
-    def _warn(self, prior: float) -> None:
-        name = type(self).__name__
-        if not self.converged_ and self.patience is not None:
-            warn_user(
-                f"{name} did not stop in max_epochs={self.max_epochs} epochs: the held-out log-likelihood per row is "
-                f"{self.history_['log_likelihood'][-1]:.4f} and may still rise. Raise max_epochs or lr.",
-                ConvergenceWarning,
-            )
-        if all_labelled(self.label_frequency_):
-            warn_user(
-                f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}): its "
-                "classifier is then the naive one. If that cannot be: does X tell the label? Otherwise use a simpler "
-                "module, or relax=True.",
-                UserWarning,
-            )
-        if prior > 0.95:
-            warn_user(
-                f"{name} finds that nearly every row is positive (class prior {prior:.3f}): the propensity explains "
-                "the labels by itself. If that cannot be, let it see less: fewer propensity_attributes, a simpler "
-                "propensity_module.",
-                UserWarning,
-            )
+    def propensity_logits(self, seen: Array) -> Vector:
+        """Return the propensity's logits, by what it sees of rows."""
+        scaled = self.scale_e(seen)
+        v = self.net.propensity_logits(torch.as_tensor(np.ascontiguousarray(scaled), dtype=self.dtype))
+        return self.relaxed.propensity(v, scaled)
+
+
+def _judged(net: PairNet, rows: Rows) -> HeldOut:
+    seen, s, w = (each.double().numpy() for each in (rows.z, rows.s, rows.w))
+    return HeldOut(net.class_logits(rows.x), net.propensity_logits(rows.z), seen, s, w)
 
 
 def _mean_net(nets: list[PairNet], options: TrainingOptions) -> PairNet:
@@ -319,3 +199,49 @@ def _device(given: Any) -> str:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={given!r} is not there: torch sees no GPU. Use device='auto' or 'cpu'.")
     return str(device)
+
+
+# --- which rows train a network, and which judge it
+
+
+class Fold(NamedTuple):
+    """Rows to train on, and rows to stop and relax by."""
+
+    train: NDArray[np.intp]
+    judge: NDArray[np.intp]
+
+
+def check_relax(given: Any) -> str | bool:
+    """Return how logits are relaxed: a way by name, True for the one that the number of labels asks for, or False."""
+    if isinstance(given, bool | np.bool_):
+        return bool(given)
+    if isinstance(given, str) and given in _WAYS:
+        return given
+    raise ValueError(f"relax must be True, False, 'held-out' or 'out-of-fold'; got {shown(given)}.")
+
+
+def plan_folds(s: Vector, *, share: float, relax: str | bool, seed: int) -> tuple[list[Fold], bool]:
+    """Return the folds, and whether judges are rows that were not trained on.
+
+    One fold whose judges are a `share` of the rows; or, "out-of-fold", as many folds as there are such shares, so that
+    every row judges a network that has not seen it. `relax` True takes these where the held-out rows of one fold would
+    have fewer than 500 labels: the level is then a matter of few labels, and networks of few rows are quick.
+    """
+    n_folds = max(2, round(1.0 / share)) if share else 1
+    labelled = float(s.sum())
+    wanted = relax == "out-of-fold" or (relax is True and share * labelled < ENOUGH_LABELS)
+    if share and wanted and min(labelled, s.size - labelled) >= n_folds:
+        place = _places(s, n_folds, np.random.default_rng(seed))
+        return [Fold(np.flatnonzero(place != k), np.flatnonzero(place == k)) for k in range(n_folds)], True
+    held = held_out_rows(s, share, np.random.default_rng(seed))
+    judges = held if held.any() else ~held
+    return [Fold(np.flatnonzero(~held), np.flatnonzero(judges))], bool(held.any())
+
+
+def _places(s: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the fold that each row judges in: labelled and other rows spread evenly."""
+    place = np.empty(s.size, dtype=np.intp)
+    for label in (0.0, 1.0):
+        rows = rng.permutation(np.flatnonzero(s == label))
+        place[rows] = np.arange(rows.size) % n_folds
+    return place

@@ -16,7 +16,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
 Array = NDArray[Any]
-_FLAT = 1e-5  # of a column's root mean square: with a smaller deviation it is taken for constant
+MIN_DEVIATION = 1e-5  # of a column's root mean square: with a smaller deviation it is taken for constant
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scale:
             return cls(np.zeros(1), np.ones(1))
         axis = 0 if values.ndim == 2 else None
         shift, unit = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
-        flat = unit <= _FLAT * np.hypot(shift, unit)
+        flat = unit <= MIN_DEVIATION * np.hypot(shift, unit)
         return cls(np.asarray(shift), np.where(flat, 1.0, unit))
 
     def __call__(self, values: Array) -> Array:

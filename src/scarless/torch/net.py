@@ -3,32 +3,45 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
-from scarless.checks.options import cut_of
+from scarless.checks.labels import LabelCoding
+from scarless.checks.options import check_flag, check_whole, cut_of, shown
 from scarless.checks.rows import forget_fit, refuse_lost_class, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
-from scarless.torch.fitting import NetworkFitting
-from scarless.torch.inputs import check_integers, plain, read_rows, read_training
+from scarless.outside.notices import warn_user
+from scarless.pair.facts import check_known
+from scarless.pair.logistic import all_labelled
+from scarless.torch.fitting import NetworkFit, TrainedPair, check_relax
+from scarless.torch.inputs import attribute_columns, check_features, check_integers, plain, read_rows, read_training
+from scarless.torch.training import NetTraining, check_training
+
+IMAGINARY_AUDITS = 4.0  # where nobody says how many, as in stacks
+# What does not tell one fit from another; modules and seeds are told apart by themselves.
+_NOT_IN_MARK = (
+    "checkpoint", "verbose", "device", "module", "propensity_module", "random_state", "training", "known",
+)  # fmt: skip
 
 
-class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, unused-ignore]
+class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
     r"""Two networks, one of the class and one of the labelling, trained together by the observed likelihood.
 
     .. math:: s \sim \mathrm{Bernoulli}(f(x)\, e(z)), \qquad f = \sigma(u(x)), \quad e = \sigma(v(z))
 
     Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
     propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
-    not risen for `patience` epochs, and go back to where it was highest. Last, scale and level of the logits of rows
-    that were not trained on are estimated anew together with the propensity (`relax`): early stopping, like a penalty,
-    gets directions right and scales too small. Where a logistic propensity sees part of what the classifier sees, the
-    class's logit may follow it further than the network did, which has learned least where positives are hardly ever
-    labelled. What labels then leave open is said in a warning.
+    not risen for `patience` epochs (of `training`), and go back to where it was highest. Last, scale and level of the
+    logits of rows that were not trained on are estimated anew together with the propensity (`relax`): early stopping,
+    like a penalty, gets directions right and scales too small. Where a logistic propensity sees part of what the
+    classifier sees, the class's logit may follow it further than the network did, which has learned least where
+    positives are hardly ever labelled. What labels then leave open is said in a warning.
 
     Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
     network can express is much less than what the classifier can: two flexible networks that see the same rows explain
@@ -48,23 +61,12 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     propensity_features : callable, optional
         In the place of columns: a function of `X` that returns what labelling depends on, such as the brightness of
         each image. `fit` and predictions also take them as arrays.
-    max_epochs : int, default=500
-        Limit on the epochs of each start.
-    warm_up : int, default=10
-        Epochs of each of the two models before they are trained together.
-    batch_size : int or None, default=128
-        None takes all rows at once.
-    lr, propensity_lr : float, default=1e-3 and 1e-2
-        Step lengths of the two networks; "lbfgs" uses `lr` for both.
-    optimizer : {"adamw", "adam", "sgd", "lbfgs"} or class, default="adamw"
-        By name, or a class of ``torch.optim``.
-    optimizer_options : dict, optional
-        Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
-    validation_share : float, default=0.2
-        Share of rows that are held out; there are as many folds as such shares. With 0 all rows train, their own
-        likelihood ends training, and nothing is relaxed.
-    patience : int or None, default=20
-        Epochs without a better held-out likelihood after which training ends. None goes on to `max_epochs`.
+    training : NetTraining, optional
+        How networks are trained: epochs, batches, step lengths, optimiser, held-out rows, precision. Default:
+        ``NetTraining()``. Give one for a grid search to reach inside, as ``training__lr``.
+    known : list, optional
+        ``[ImaginaryAudits(4)]``, the default: imaginary positives, half of them labelled, that keep the label frequency
+        off 0 and 1 where logits are relaxed.
     n_starts : int, default=1
         How often to train in each fold, each time from other weights; the best by held-out likelihood is taken.
     relax : bool, "held-out" or "out-of-fold", default=True
@@ -73,16 +75,12 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         row is held out once; predictions are by the networks' mean logits. That takes as many times as long, and is
         far more certain of the level where labels are few. True takes "out-of-fold" where less than 500 of the held-out
         rows are labelled, else "held-out". False leaves the networks as training ended.
-    imaginary_audits : float, default=4
-        Imaginary positives, half of them labelled, that keep the label frequency off 0 and 1 in that step.
     standardise : bool, default=True
         Whether networks see columns with mean 0 and variance 1; of images, all pixels together. Columns that hardly
         vary are moved, and not stretched.
     integers : bool, default=False
         Whether `X` holds whole numbers that `module` takes as they are, such as the token ids of texts: they are not
         standardised, and come as ``torch.int64``. `propensity_features` gets them too.
-    dtype : {"float32", "float64", "bfloat16"}, default="float32"
-        What networks compute in. With "bfloat16" layers run in mixed precision; weights and loss stay in float32.
     device : str, default="auto"
         "auto" is "cuda" where there is one, else "cpu".
     checkpoint : path, optional
@@ -137,7 +135,8 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
     >>> X = rng.normal(size=(1000, 3))
     >>> y = np.abs(X[:, 0]) > 1  # no line tells these classes apart
     >>> s = y & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 2])))
-    >>> model = SARNetClassifier(propensity_attributes=[2], lr=0.01, random_state=0).fit(X, s)
+    >>> model = SARNetClassifier(propensity_attributes=[2], training=NetTraining(lr=0.01), random_state=0)
+    >>> model = model.fit(X, s)
     >>> print(f"{np.mean(y):.2f} positive, {np.mean(s):.2f} labelled, {np.mean(model.predict(X)):.1f} estimated")
     0.32 positive, 0.16 labelled, 0.3 estimated
     """
@@ -149,21 +148,12 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         *,
         propensity_attributes: Any = None,
         propensity_features: Any = None,
-        max_epochs: int = 500,
-        warm_up: int = 10,
-        batch_size: int | None = 128,
-        lr: float = 1e-3,
-        propensity_lr: float = 1e-2,
-        optimizer: Any = "adamw",
-        optimizer_options: Any = None,
-        validation_share: float = 0.2,
-        patience: int | None = 20,
+        training: Any = None,
+        known: Any = None,
         n_starts: int = 1,
         relax: bool | str = True,
-        imaginary_audits: float = 4.0,
         standardise: bool = True,
         integers: bool = False,
-        dtype: str = "float32",
         device: str = "auto",
         checkpoint: Any = None,
         pos_label: Any = None,
@@ -174,21 +164,12 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         self.propensity_module = propensity_module
         self.propensity_attributes = propensity_attributes
         self.propensity_features = propensity_features
-        self.max_epochs = max_epochs
-        self.warm_up = warm_up
-        self.batch_size = batch_size
-        self.lr = lr
-        self.propensity_lr = propensity_lr
-        self.optimizer = optimizer
-        self.optimizer_options = optimizer_options
-        self.validation_share = validation_share
-        self.patience = patience
+        self.training = training
+        self.known = known
         self.n_starts = n_starts
         self.relax = relax
-        self.imaginary_audits = imaginary_audits
         self.standardise = standardise
         self.integers = integers
-        self.dtype = dtype
         self.device = device
         self.checkpoint = checkpoint
         self.pos_label = pos_label
@@ -224,7 +205,7 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         """
         warn_if_fitted_to_labels(self)
         forget_fit(self)
-        self._check_options()
+        training, audits = check_training(self.training), self._check_options()
         table, s, coding = read_training(self, X, y)
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_of_row_order(X, sample_weight=sample_weight)
@@ -236,8 +217,121 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         self._columns = self._check_columns(X, table)
         seen = self._propensity_rows(X, table, propensity_features)
         counted = weight > 0
-        self._store(self._train(table[counted], seen[counted], s[counted], weight[counted]))
+        fit = self._network_fit(training, audits)
+        self._store(fit.train(table[counted], seen[counted], s[counted], weight[counted]))
         return self
+
+    def _check_options(self) -> float:
+        """Check parameters; return how many imaginary audits there are."""
+        check_whole(self.n_starts, "n_starts", at_least=1)
+        check_relax(self.relax)
+        for name in ("standardise", "integers"):
+            check_flag(getattr(self, name), name)
+        if self.propensity_features is not None and not callable(self.propensity_features):
+            raise ValueError(
+                "propensity_features must be a function of X here, so that predictions can use it; got "
+                f"{shown(self.propensity_features)}. An array goes into fit(X, y, propensity_features=Z)."
+            )
+        known = check_known(self.known, audits=IMAGINARY_AUDITS)
+        if known.shares:
+            raise ValueError(
+                f"known says {known.shares[0].told}, which networks cannot be held to: SARNetClassifier takes "
+                "ImaginaryAudits(...) only. SAREMClassifier and SAREMClassifierCV take what is known of shares."
+            )
+        return known.audits
+
+    def _check_columns(self, X: Any, rows: Array) -> NDArray[np.intp]:
+        ways = (self.propensity_attributes is not None, self.propensity_features is not None, self._given)
+        if sum(ways) > 1:
+            raise ValueError(
+                "What labelling depends on was said more than once: give one of propensity_attributes, the function "
+                "propensity_features, and fit(X, y, propensity_features=Z)."
+            )
+        return attribute_columns(self, X, rows)
+
+    def _propensity_rows(self, X: Any, rows: Array, given: Any) -> Array:
+        """Return what the propensity sees of rows."""
+        if (given is not None) != self._given:
+            raise ValueError(
+                "propensity_features were given as an array to fit, and are needed here too: propensity_features=Z."
+                if self._given
+                else "propensity_features were not given as an array to fit, and cannot be given here."
+            )
+        if self._given:
+            return check_features(given, rows.shape[0])
+        if self.propensity_features is not None:
+            return check_features(self.propensity_features(plain(X)), rows.shape[0])
+        return rows[:, self._columns] if rows.ndim == 2 else np.empty((rows.shape[0], 0))
+
+    def _network_fit(self, training: NetTraining, audits: float) -> NetworkFit:
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_IN_MARK}
+        how = {f"training__{name}": value for name, value in training.get_params().items()}
+        told = sorted({**own, **how, "audits": audits}.items())
+        return NetworkFit(
+            module=self.module,
+            propensity_module=self.propensity_module,
+            training=training,
+            n_starts=self.n_starts,
+            relax=check_relax(self.relax),
+            audits=audits,
+            standardise=self.standardise,
+            integers=self.integers,
+            device=self.device,
+            checkpoint=self.checkpoint,
+            random_state=self.random_state,
+            verbose=self.verbose,
+            of_x=not self._given,
+            sees_all=len(self._shape) == 1 and self._columns.size == self._shape[0],
+            words=tuple(f"{name}={shown(value)}" for name, value in told),
+        )
+
+    def _store(self, pair: TrainedPair) -> None:
+        self._pair, self.net_ = pair, pair.net
+        self.module_, self.propensity_module_ = pair.net.module_.f, pair.net.module_.e
+        self.starts_ = np.array([[start.log_likelihood for start in fold] for fold in pair.starts])
+        best = np.argmax(self.starts_, axis=1)
+        self.converged_ = all(fold[i].stopped for fold, i in zip(pair.starts, best, strict=True))
+        self.history_ = {name: np.array([each[name] for each in pair.history]) for name in pair.history[0]}
+        taken = self.history_["start"] == best[self.history_["fold"]]
+        self.n_iter_ = int(np.bincount(self.history_["fold"][taken]).max())
+        if pair.relaxed.relaxation is not None:
+            self.relaxation_ = pair.relaxed.relaxation
+        prior, self.label_frequency_, self.log_likelihood_ = pair.relaxed.shares(pair.judged)
+        self._warn(prior)
+        doubts = pair.relaxed.doubts(pair.judged)
+        if doubts:
+            warn_user(f"{type(self).__name__} is in doubt. {' '.join(doubts)}", UserWarning)
+        self.class_prior_ = prior
+
+    def _warn(self, prior: float) -> None:
+        name = type(self).__name__
+        training = check_training(self.training)
+        if not self.converged_ and training.patience is not None:
+            warn_user(
+                f"{name} did not stop in max_epochs={training.max_epochs} epochs: the held-out log-likelihood per row "
+                f"is {self.history_['log_likelihood'][-1]:.4f} and may still rise. Raise max_epochs or lr.",
+                ConvergenceWarning,
+            )
+        if all_labelled(self.label_frequency_):
+            warn_user(
+                f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}): its "
+                "classifier is then the naive one. If that cannot be: does X tell the label? Otherwise use a simpler "
+                "module, or relax=True.",
+                UserWarning,
+            )
+        if prior > 0.95:
+            warn_user(
+                f"{name} finds that nearly every row is positive (class prior {prior:.3f}): the propensity explains "
+                "the labels by itself. If that cannot be, let it see less: fewer propensity_attributes, a simpler "
+                "propensity_module.",
+                UserWarning,
+            )
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        coding: LabelCoding = self._coding
+        return coding
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class, one column per entry of ``classes_``.
@@ -286,11 +380,16 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         """
         check_is_fitted(self)
         rows = read_rows(self, X, self._shape)
-        seen = self._scale_e(self._propensity_rows(X, rows, propensity_features))
-        plain_logits = self.net_.propensity_logits(self._tensor(seen))
-        return np.asarray(expit(self._relaxed.propensity(plain_logits, seen)))
+        return np.asarray(expit(self._pair.propensity_logits(self._propensity_rows(X, rows, propensity_features))))
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, *, propensity_features: Any = None) -> Vector:
+    def _class_probability(self, X: Any) -> Vector:
+        rows = read_rows(self, X, self._shape)
+        if self.integers:
+            check_integers(rows)
+        seen = self._propensity_rows(X, rows, None) if self._pair.class_sees_more else None
+        return np.asarray(expit(self._pair.class_logits(rows, seen)))
+
+    def predict_posterior(self, X: Any, s: ArrayLike, *, propensity_features: Any = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters
@@ -305,11 +404,6 @@ class SARNetClassifier(ClassifierMixin, NetworkFitting):  # type: ignore[misc, u
         -------
         array of shape (n_rows,)
         """
-        if s is None:
-            raise TypeError(
-                "predict_posterior needs the observed labels of the rows too: predict_posterior(X, s). The probability "
-                "by attributes alone is predict_proba(X)."
-            )
         e = self.predict_propensity(X, propensity_features=propensity_features)
         coded = check_vector(self._coding.encode(plain(s), "s"), "s", n_rows=e.size)
         return posterior(self._class_probability(X), e, coded)

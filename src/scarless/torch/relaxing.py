@@ -19,15 +19,14 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
 from scarless.pair.starts import make_starts
 
-_TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable
-_LABELS_EACH = 10  # held-out labels that each added coefficient needs
-_TILT_STARTS = 8  # the paper's, both extremes and scouts: the paper's alone may end in the lower of two optima
-_WIDE, _APART, _OFF = (
-    0.3,
-    0.1,
-    0.05,
-)  # class priors: an interval's length, two optima, a fit and the level it stands for
-_HARDLY, _MANY = 0.01, 0.1  # a propensity below which a positive is hardly ever labelled; a share of such positives
+TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable
+LABELS_PER_COEFFICIENT = 10  # held-out labels that each added coefficient needs
+TILT_STARTS = 8  # the paper's, both extremes and scouts: the paper's alone may end in the lower of two optima
+# Class priors about which a fit is in doubt: the length of an interval, the distance of two optima that labels cannot
+# tell apart, and of a fit from the level that it stands for.
+WIDE_INTERVAL, OPTIMA_APART, OFF_ITS_LEVEL = 0.3, 0.1, 0.05
+# A propensity below which a positive is hardly ever labelled, and a share of such positives that is told of.
+HARDLY_EVER, MANY_HARDLY_EVER = 0.01, 0.1
 
 
 class HeldOut(NamedTuple):
@@ -78,28 +77,28 @@ class Relaxed(NamedTuple):
         if self.relaxation is None:
             return []
         few, labels = [], float(held.s.sum())
-        if self.added.size > 1 and labels < _LABELS_EACH * self.added.size:
+        if self.added.size > 1 and labels < LABELS_PER_COEFFICIENT * self.added.size:
             few.append(
                 f"The propensity's {self.added.size} coefficients rest on {labels:.0f} labels that were held out, less "
-                f"than {_LABELS_EACH} each, and the class prior with them. Let the propensity see less, or give more "
-                "rows."
+                f"than {LABELS_PER_COEFFICIENT} each, and the class prior with them. Let the propensity see less, or "
+                "give more rows."
             )
         return [*few, *self._level_doubts(self.relaxation), *self._propensity_doubts(held)]
 
     def _level_doubts(self, found: Relaxation) -> list[str]:
         found_doubts = found.levels.remarks()
         low, high = levels_interval([found.levels], "class_prior", 0.95)
-        if high - low > _WIDE:
+        if high - low > WIDE_INTERVAL:
             found_doubts.append(
                 f"The labels leave the class prior between {low:.2f} and {high:.2f}; {found.class_prior:.2f} is taken. "
                 "Give more rows, let the propensity see less, or look up the class of a few rows."
             )
-        if self.tied is not None and self.tied.high - self.tied.low > _APART:
+        if self.tied is not None and self.tied.high - self.tied.low > OPTIMA_APART:
             found_doubts.append(
                 "Two explanations of the labels cannot be told apart, with class priors of "
                 f"{self.tied.low:.2f} and {self.tied.high:.2f}; the one with the lower label frequency is taken."
             )
-        if not found.converged or abs(found.class_prior - found.levels.mean) > _OFF:
+        if not found.converged or abs(found.class_prior - found.levels.mean) > OFF_ITS_LEVEL:
             found_doubts.append(
                 f"The relaxed step did not settle: it wanted a class prior of {found.levels.mean:.2f} and ended at "
                 f"{found.class_prior:.2f}. Let the propensity see less, or compare with relax=False."
@@ -108,12 +107,12 @@ class Relaxed(NamedTuple):
 
     def _propensity_doubts(self, held: HeldOut) -> list[str]:
         f, e = expit(self.classify(held.u, held.seen)), expit(self.propensity(held.v, held.seen))
-        share = float(held.w @ (f * (e < _HARDLY))) / float(held.w @ f)
-        if share <= _MANY:
+        share = float(held.w @ (f * (e < HARDLY_EVER))) / float(held.w @ f)
+        if share <= MANY_HARDLY_EVER:
             return []
         return [
-            f"{share:.0%} of the positives that it finds are labelled less than once in {1 / _HARDLY:.0f} times: no "
-            "label speaks for them, only the models' form. Look up the class of a few such rows."
+            f"{share:.0%} of the positives that it finds are labelled less than once in {1 / HARDLY_EVER:.0f} times: "
+            "no label speaks for them, only the models' form. Look up the class of a few such rows."
         ]
 
 
@@ -151,11 +150,11 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     Also the class priors of the optima that cannot be told apart.
     """
     n_columns, labels = held.seen.shape[1], float(held.s.sum())
-    if labels < _LABELS_EACH * (n_columns + 1):
+    if labels < LABELS_PER_COEFFICIENT * (n_columns + 1):
         return None, None
     engine = engine_of(np.column_stack([held.u, held.seen]), s=held.s, w=held.w)
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
-    problem = PairProblem.of(engine, every, seen, _TILT_C, _TILT_C)
+    problem = PairProblem.of(engine, every, seen, TILT_C, TILT_C)
     kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
     least = min(climb.basin.objective for climb in _climbs(problem.seeing(Design.of(np.arange(1)))))
     if not kept or least - kept[0].basin.objective < 0.5 * n_columns * np.log(labels):
@@ -167,7 +166,7 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
 
 def _climbs(problem: PairProblem) -> list[Climb]:
     """Return the optima that several starts lead to, best first."""
-    starts = make_starts(problem, _TILT_STARTS, np.random.default_rng(0))
+    starts = make_starts(problem, TILT_STARTS, np.random.default_rng(0))
     return climb_all(problem, starts, tol=1e-9, max_iter=200)
 
 

@@ -1,0 +1,494 @@
+r"""What networks are trained by, as modules of torch.
+
+All take logits, never probabilities: ``u`` of :math:`f = \Pr(y=1|x)`, ``v`` of :math:`e = \Pr(s=1|y=1,x)`. Logits of
+half precision (float16, bfloat16) are read in float32, so that a mixed-precision network needs nothing else.
+"""
+
+from typing import Any
+
+from scarless.checks.options import check_at_least_zero, check_choice, check_share, real_number
+from scarless.outside.extras import need
+
+torch: Any = need("torch", "scarless.torch.losses", "torch")
+Module: Any = torch.nn.Module
+
+_REDUCTIONS = ("mean", "sum", "none")
+_CORRECTIONS = ("unbiased", "non-negative", "absolute")
+_COSTS = ("log", "sigmoid")
+_SCENARIOS = ("single-training-set", "case-control")
+
+
+def wide(values: Any) -> Any:
+    """Return logits in at least float32."""
+    values = torch.as_tensor(values)
+    return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
+
+
+def column(values: Any, name: str) -> Any:
+    """Return one logit a row as a vector."""
+    values = wide(values)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} must hold one logit per row; its shape is {tuple(values.shape)}.")
+    return values
+
+
+def beside(values: Any, logits: Any, name: str) -> Any:
+    """Return values per row in the type of the logits, and where these are."""
+    values = torch.as_tensor(values, dtype=logits.dtype, device=logits.device)
+    if values.ndim == logits.ndim + 1 and values.shape[-1] == 1:
+        values = values[..., 0]
+    if values.ndim and values.shape != logits.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(values.shape)}, the logits {tuple(logits.shape)}; give one value for each logit."
+        )
+    return values
+
+
+def log_not(z: Any) -> Any:
+    r"""Return :math:`\log(1 - \sigma(z))`."""
+    return torch.nn.functional.logsigmoid(-z)
+
+
+class RowLoss(Module):  # type: ignore[misc, unused-ignore]
+    """A loss that is a value per row, and a reduction."""
+
+    def __init__(self, *, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = check_choice(reduction, "reduction", _REDUCTIONS)
+
+    def _reduced(self, loss: Any, weight: Any) -> Any:
+        if weight is not None:
+            weight = beside(weight, loss, "weight")
+            loss = loss * weight
+        if self.reduction == "none":
+            return loss
+        if self.reduction == "sum":
+            return loss.sum()
+        return loss.mean() if weight is None else loss.sum() / weight.expand(loss.shape).sum()
+
+
+# --- the observed likelihood
+
+
+def sar_log_likelihood(u: Any, v: Any, s: Any) -> Any:
+    r"""Return :math:`s(\log f + \log e) + (1-s)\log(1 - fe)` per row, to full precision for any finite logit.
+
+    .. math:: -\log(1 - fe) = \log(1 + e^t), \qquad t = -\log(e^{-u-v} + e^{-u} + e^{-v}).
+
+    No probability is subtracted, neither here nor in the derivatives, which are sums of terms of one sign.
+
+    Examples
+    --------
+    >>> import torch
+    >>> sar_log_likelihood(torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 0.0]))
+    tensor([-1.3863, -0.2877])
+    """
+    unlabelled = log_not(-torch.logsumexp(torch.stack([-u - v, -u, -v]), dim=0))
+    labelled = torch.nn.functional.logsigmoid(u) + torch.nn.functional.logsigmoid(v)
+    return torch.where(s == 1, labelled, unlabelled)
+
+
+class SARLikelihoodLoss(RowLoss):
+    r"""Minus the observed log-likelihood of labels, by the logits of two networks.
+
+    .. math:: -s(\log f + \log e) - (1-s)\log(1 - fe), \qquad s \sim \mathrm{Bernoulli}(fe).
+
+    Right when labels are given to positives only, with a probability that depends on what the second network sees. What
+    tells the two networks apart is that they see different attributes, or are of different form.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default="mean"
+        The mean is weighted where weights are given.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = SARLikelihoodLoss()
+    >>> loss(torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 0.0]))
+    tensor(0.8370)
+    """
+
+    def forward(self, u: Any, v: Any, s: Any, weight: Any = None) -> Any:
+        """Return the loss.
+
+        Parameters
+        ----------
+        u, v : tensor of shape (n_rows,) or (n_rows, 1)
+            Logits of the class and of the propensity.
+        s : tensor of shape (n_rows,)
+            1 for labelled rows, 0 for the others.
+        weight : tensor of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        tensor
+        """
+        u, v = column(u, "u"), column(v, "v")
+        if u.shape != v.shape:
+            raise ValueError(
+                f"u and v must hold one logit per row each; their shapes are {tuple(u.shape)} and {tuple(v.shape)}."
+            )
+        return self._reduced(-sar_log_likelihood(u, v, beside(s, u, "s")), weight)
+
+
+class LooksLikelihoodLoss(RowLoss):
+    r"""Minus the log-likelihood of rows that were looked at several times, or whose class was checked.
+
+    .. math:: A = \prod_j e_j^{t_j}(1-e_j)^{m_j-t_j}, \quad B = \prod_j h_j^{t_j}(1-h_j)^{m_j-t_j}, \quad
+        -\log\{f A + (1-f) B\}
+
+    with :math:`m_j` looks of kind `j`, :math:`t_j` of them with a label, and rates :math:`h_j` at which negatives are
+    labelled. Rows whose class was checked have :math:`-\log fA` or :math:`-\log (1-f)B`. Right when looks are
+    independent given class and attributes.
+
+    Parameters
+    ----------
+    bounds : (float, float), optional
+        Of propensities: :math:`e = l + (b - l)\,\sigma(v)`.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        The mean is weighted where weights are given.
+
+    References
+    ----------
+    MacKenzie, Nichols, Lachman, Droege, Royle and Langtimm (2002), "Estimating site occupancy rates when detection
+    probabilities are less than one", Ecology. Royle and Link (2006), "Generalized site occupancy models allowing for
+    false positive and false negative errors", Ecology.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = LooksLikelihoodLoss()
+    >>> nothing, twice = torch.zeros(1, 1), torch.tensor([[2.0]])  # two looks, no label, f = e = 1/2
+    >>> round(loss(torch.zeros(1), torch.zeros(1, 1), nothing, twice).exp().item(), 3)  # 1 / (5/8)
+    1.6
+    """
+
+    def __init__(self, *, bounds: tuple[float, float] | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.bounds = _check_bounds(bounds)
+
+    def forward(
+        self, u: Any, v: Any, labels: Any, looks: Any = None, audit: Any = None, *, g: Any = None, weight: Any = None
+    ) -> Any:
+        """Return the loss.
+
+        Parameters
+        ----------
+        u : tensor of shape (n_rows,)
+            Logits of the class.
+        v : tensor of shape (n_rows, n_looks)
+            Logits of each look's propensity.
+        labels : tensor of shape (n_rows, n_looks)
+            How often each kind of look gave a label.
+        looks : tensor of shape (n_rows, n_looks), optional
+            How often it took place; once where it is not given.
+        audit : tensor of shape (n_rows,), optional
+            1 or 0 for rows whose class was checked, -1 for the others.
+        g : tensor of shape (n_rows, n_looks), optional
+            Logits of the rates at which negatives are labelled; without them no negative is.
+        weight : tensor of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        tensor
+        """
+        u, v = column(u, "u"), wide(v)
+        v = v[:, None] if v.ndim == 1 else v
+        labels = _table(labels, v, "labels")
+        looks = torch.ones_like(v) if looks is None else _table(looks, v, "looks")
+        positive = torch.nn.functional.logsigmoid(u) + self._log_positive(v, labels, looks - labels)
+        negative = log_not(u)
+        if g is not None:
+            negative = negative + _log_bernoulli(_table(g, v, "g"), labels, looks - labels)
+        impossible = (labels.sum(dim=1) > 0) if g is None else torch.zeros_like(u, dtype=torch.bool)
+        value = torch.where(impossible, positive, torch.logaddexp(positive, negative))
+        if audit is not None:
+            audit = beside(audit, u, "audit")
+            _refuse_labelled_negatives(impossible & (audit == 0))
+            value = torch.where(audit >= 0, torch.where(audit == 1, positive, negative), value)
+        return self._reduced(-value, weight)
+
+    def _log_positive(self, v: Any, labels: Any, missed: Any) -> Any:
+        if self.bounds is None:
+            return _log_bernoulli(v, labels, missed)
+        low, high = self.bounds
+        least = torch.finfo(v.dtype).tiny
+        e = (low + (high - low) * torch.sigmoid(v)).clamp_min(least)
+        not_e = ((1.0 - high) + (high - low) * torch.sigmoid(-v)).clamp_min(least)
+        return (labels * e.log() + missed * not_e.log()).sum(dim=1)
+
+
+def _log_bernoulli(z: Any, labels: Any, missed: Any) -> Any:
+    return (labels * torch.nn.functional.logsigmoid(z) + missed * log_not(z)).sum(dim=1)
+
+
+def _table(values: Any, v: Any, name: str) -> Any:
+    """Return one value for each look of each row; of one kind of look, a vector will do."""
+    values = torch.as_tensor(values)
+    return beside(values[:, None] if values.ndim == 1 else values, v, name)
+
+
+def _refuse_labelled_negatives(rows: Any) -> None:
+    if bool(rows.any()):
+        raise ValueError(
+            f"{int(rows.sum())} rows have a label and an audit that found them negative, which cannot be without false "
+            "positives. Give g, the logits of the rates at which negatives are labelled, or correct these rows."
+        )
+
+
+def _check_bounds(bounds: Any) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    low, high = (real_number(end) for end in bounds)
+    if not 0.0 <= low < high <= 1.0:
+        raise ValueError(f"bounds must be two numbers with 0 <= low < high <= 1; got {bounds!r}.")
+    return low, high
+
+
+# --- the likelihood with its derivatives in closed form
+
+
+def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
+    r"""Return the weighted mean of minus the observed log-likelihood, and its derivatives by `u` and by `v`.
+
+    By closed forms: fewer and smaller steps than by autograd. With
+    :math:`t = \log\frac{fe}{1-fe} = -\log(e^{-v} + e^{-u}/e)`, the logit of a label,
+
+    .. math:: \frac{\partial\log f e}{\partial u} = 1-f, \qquad
+        \frac{\partial\log(1-fe)}{\partial u} = -\frac{fe(1-f)}{1-fe} = -e^{t + \log(1-f)},
+
+    and the same for `v` with `e` in the place of `f`. Every exponent is at most 0, so nothing overflows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss_and_slopes(torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 0.0]), torch.ones(2))[0]
+    tensor(0.8370)
+    """
+    with torch.no_grad():
+        log_sigmoid, both = torch.nn.functional.logsigmoid, torch.stack([u, v])
+        logs, turned = log_sigmoid(both), both.neg_()
+        minus_t = torch.logaddexp(turned[1], turned[0] - logs[1])
+        share, unlabelled = w / w.sum(), 1.0 - s
+        value = torch.lerp(log_sigmoid(minus_t), logs[0] + logs[1], s)
+        slopes = turned.add_(logs).addcmul_(minus_t, unlabelled, value=-1.0).exp_()
+        return torch.dot(share, value).neg_(), slopes.mul_((unlabelled - s).mul_(share))
+
+
+# --- risks of one network, where propensities or the class prior are known
+
+
+class _RiskLoss(Module):  # type: ignore[misc, unused-ignore]
+    """A risk that is put together of two means, whose second estimates the negatives' part and may come out below 0."""
+
+    def __init__(self, *, correction: str, cost: str, beta: float, gamma: float) -> None:
+        super().__init__()
+        self.correction = check_choice(correction, "correction", _CORRECTIONS)
+        self.cost = check_choice(cost, "cost", _COSTS)
+        self.beta, self.gamma = check_at_least_zero(beta, "beta"), check_at_least_zero(gamma, "gamma")
+
+    def _costs(self, u: Any) -> tuple[Any, Any]:
+        """Return what a logit costs on a positive, and on a negative row."""
+        if self.cost == "sigmoid":
+            return torch.sigmoid(-u), torch.sigmoid(u)
+        return -torch.nn.functional.logsigmoid(u), -log_not(u)
+
+    def _corrected(self, positive: Any, negative: Any) -> Any:
+        if self.correction == "unbiased":
+            return positive + negative
+        if self.correction == "absolute":
+            return positive + negative.abs()
+        # The value is that of the published risk; where the negatives' part is below -beta, its gradient leads back up.
+        back = -self.gamma * negative
+        value = (positive - self.beta).detach() + (back - back.detach())
+        return torch.where(negative < -self.beta, value, positive + negative)
+
+
+class PropensityWeightedLoss(_RiskLoss):
+    r"""The propensity-weighted risk, where propensities are known.
+
+    .. math:: \underbrace{\overline{\tfrac{s}{e}\delta_1(u)}}_{R_+} +
+        \underbrace{\overline{\bigl(1 - \tfrac{s}{e}\bigr)\delta_0(u)}}_{R_-}
+
+    Unbiased for the supervised risk when :math:`e = \Pr(s=1|y=1,x) > 0` (Bekker et al. 2019). A flexible network
+    makes :math:`R_-` negative, which no risk is: "non-negative" then takes a step that raises it again, as Kiryo et al.
+    (2017) do, and "absolute" takes :math:`|R_-|`.
+
+    Parameters
+    ----------
+    correction : {"unbiased", "non-negative", "absolute"}, default="non-negative"
+        What is done about a negative :math:`R_-`.
+    cost : {"log", "sigmoid"}, default="log"
+        :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
+    beta, gamma : float, default=0 and 1
+        Of "non-negative": below ``-beta`` steps lead back, and are ``gamma`` times as long.
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning from
+    Positive and Unlabeled Data", ECML-PKDD. Kiryo, Niu, du Plessis and Sugiyama (2017), "Positive-unlabeled learning
+    with non-negative risk estimator", NeurIPS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = PropensityWeightedLoss(correction="unbiased")
+    >>> loss(torch.zeros(2), torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5]))  # log 2: both costs are the same
+    tensor(0.6931)
+    """
+
+    def __init__(
+        self, *, correction: str = "non-negative", cost: str = "log", beta: float = 0.0, gamma: float = 1.0
+    ) -> None:
+        super().__init__(correction=correction, cost=cost, beta=beta, gamma=gamma)
+
+    def forward(self, u: Any, s: Any, propensity: Any, weight: Any = None) -> Any:
+        """Return the risk.
+
+        Parameters
+        ----------
+        u : tensor of shape (n_rows,) or (n_rows, 1)
+            Logits of the class.
+        s : tensor of shape (n_rows,)
+            1 for labelled rows, 0 for the others.
+        propensity : float or tensor of shape (n_rows,)
+            In (0, 1].
+        weight : tensor of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        tensor
+        """
+        u = column(u, "u")
+        share = beside(s, u, "s") / beside(propensity, u, "propensity")
+        cost_pos, cost_neg = self._costs(u)
+        weight = torch.ones_like(u) if weight is None else beside(weight, u, "weight")
+        total = weight.sum()
+        return self._corrected(
+            (weight * share * cost_pos).sum() / total, (weight * (1.0 - share) * cost_neg).sum() / total
+        )
+
+
+class UPULoss(_RiskLoss):
+    r"""The unbiased risk under SCAR with a known class prior :math:`\alpha`.
+
+    .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} + \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}
+
+    with means over labelled rows `P`, and over all rows: labels are missing from rows of one sample
+    ("single-training-set"). Where unlabelled rows are a sample of the population by themselves ("case-control"), the
+    second mean is over these. Right when labelled rows are a random sample of the positives; for labels that are biased
+    it is not.
+
+    Parameters
+    ----------
+    class_prior : float
+        Share of positives.
+    scenario : {"single-training-set", "case-control"}, default="single-training-set"
+        Whether labels are missing from rows of one sample, or unlabelled rows are a sample of their own.
+    cost : {"log", "sigmoid"}, default="log"
+        :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
+
+    References
+    ----------
+    du Plessis, Niu and Sugiyama (2015), "Convex formulation for learning from positive and unlabeled data", ICML.
+
+    Examples
+    --------
+    >>> import torch
+    >>> UPULoss(0.4)(torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
+    tensor(0.6931)
+    """
+
+    def __init__(self, class_prior: float, *, scenario: str = "single-training-set", cost: str = "log") -> None:
+        super().__init__(correction="unbiased", cost=cost, beta=0.0, gamma=1.0)
+        self.class_prior = check_share(class_prior, "class_prior")
+        self.scenario = check_choice(scenario, "scenario", _SCENARIOS)
+
+    def forward(self, u: Any, s: Any, weight: Any = None) -> Any:
+        """Return the risk.
+
+        Parameters
+        ----------
+        u : tensor of shape (n_rows,) or (n_rows, 1)
+            Logits of the class.
+        s : tensor of shape (n_rows,)
+            1 for labelled rows, 0 for the others.
+        weight : tensor of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        tensor
+            Means over no rows, as in a batch without labels, count as 0.
+        """
+        u = column(u, "u")
+        s = beside(s, u, "s")
+        cost_pos, cost_neg = self._costs(u)
+        weight = torch.ones_like(u) if weight is None else beside(weight, u, "weight")
+        labelled, every = weight * s, weight if self.scenario == "single-training-set" else weight * (1.0 - s)
+        positive = self.class_prior * _mean(cost_pos, labelled)
+        return self._corrected(positive, _mean(cost_neg, every) - self.class_prior * _mean(cost_neg, labelled))
+
+
+def _mean(values: Any, weight: Any) -> Any:
+    total = weight.sum()
+    return (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+
+
+class NNPULoss(UPULoss):
+    r"""The non-negative risk under SCAR with a known class prior: `UPULoss` whose negatives' part is kept from below 0.
+
+    .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} +
+        \max\Bigl(0,\; \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}\Bigr)
+
+    Where the second part is negative, "non-negative" takes a step that raises it again, and "absolute" takes its
+    absolute value. Right where `UPULoss` is; a flexible network overfits less by it.
+
+    Parameters
+    ----------
+    class_prior : float
+        Share of positives.
+    scenario : {"single-training-set", "case-control"}, default="single-training-set"
+        As in `UPULoss`.
+    cost : {"log", "sigmoid"}, default="sigmoid"
+        As in `UPULoss`; "sigmoid" is what was published.
+    correction : {"non-negative", "absolute"}, default="non-negative"
+        See above.
+    beta, gamma : float, default=0 and 1
+        Below ``-beta`` steps lead back, and are ``gamma`` times as long.
+
+    References
+    ----------
+    Kiryo, Niu, du Plessis and Sugiyama (2017), "Positive-unlabeled learning with non-negative risk estimator", NeurIPS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> NNPULoss(0.4)(torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        class_prior: float,
+        *,
+        scenario: str = "single-training-set",
+        cost: str = "sigmoid",
+        correction: str = "non-negative",
+        beta: float = 0.0,
+        gamma: float = 1.0,
+    ) -> None:
+        super().__init__(class_prior, scenario=scenario, cost=cost)
+        self.correction = check_choice(correction, "correction", _CORRECTIONS[1:])
+        self.beta, self.gamma = check_at_least_zero(beta, "beta"), check_at_least_zero(gamma, "gamma")
