@@ -1,4 +1,4 @@
-"""The table of a fit to several looks, audits and facts from elsewhere."""
+"""What a classifier made of two models answers: tables, intervals and predictions, of one label or of several looks."""
 
 from typing import Any
 

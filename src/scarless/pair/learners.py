@@ -6,7 +6,7 @@ propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows) are all targ
 
 Some estimators take real-valued targets as they are; all others get each row up to twice, as a positive of
 weight :math:`wt` and a negative of weight :math:`w(1-t)`. The latter is negative where :math:`t>1`, which few
-estimators honour: `_negative_weights` finds out.
+estimators honour: `negative_weight_trouble` finds out. The paper's expectation maximisation alternates two learners.
 """
 
 from collections import deque
